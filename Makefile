@@ -1,0 +1,63 @@
+# `make run` serves the example, `make test` checks everything; both set up what they need.
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+
+.PHONY: run test check unit bench bench-peers chaos lock format clean help
+
+help:  ## say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+run: $(VENV)/.run  ## set up and serve examples/hello.py on http://127.0.0.1:8000
+	@exec $(BIN)/penstock serve examples/hello.py:batchstring --workers 2 --max-batch 32
+
+test: check unit  ## set up and check everything: format, lint, types, layers, tests
+
+check: $(VENV)/.dev  ## format, lint, types and import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
+	tools/system-packages chromium
+	$(BIN)/pytest --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
+	tools/system-packages wrk
+	$(BIN)/python -m benchmarks.all
+
+bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serve, Triton and bare Granian
+	tools/system-packages wrk
+	$(BIN)/python -m benchmarks.peers
+
+chaos: $(VENV)/.dev  ## the long forms of the fault tests
+	$(BIN)/pytest tests/chaos --chaos-long
+
+lock:  ## write the lock files anew from pyproject.toml
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.lock
+
+format: $(VENV)/.dev  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: install it, or say which with 'make PYTHON=python3.12 …'"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# The build backend is in the development lock, so that nothing unhashed is fetched.
+$(VENV)/.run: $(VENV)/bin/python requirements.lock pyproject.toml
+	@echo "setting up $(VENV) …"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "$(CURDIR)/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/penstock-src.pth"
+	@printf '#!%s\nimport sys\nfrom penstock.cli import main\nsys.exit(main())\n' "$(abspath $(BIN)/python)" > $(BIN)/penstock && chmod +x $(BIN)/penstock
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements-dev.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+clean:  ## remove what was set up
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

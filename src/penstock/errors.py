@@ -1,0 +1,139 @@
+"""One tree of errors; status and code stand on the class.
+
+PenstockError
+├── UserMistake                  the operator's: one line, exit code 2
+├── Refused                      before queueing: nothing was started
+│   ├── Malformed 400   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408   Conflict 409
+│   ├── TooLarge 413    UnsupportedMedia 415   Unacceptable 422
+│   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)
+├── Undelivered                  accepted, and ended without an output
+│   ├── DeadlineExceeded 504   BackendFailed 502   ClientLeft 499   Cancelled 409   Internal 500
+└── BackendError                 an adapter's word on one batch, never shown as such
+    ├── BatchRejected            it answered, and not with n outputs: a member may be to blame
+    ├── BackendCrashed           it died with the batch in hand: a member may be to blame
+    ├── BackendTimeout           it did not answer in time: a member may be to blame
+    └── BackendUnavailable       it never took the batch: nobody is to blame, try elsewhere
+"""
+
+from typing import ClassVar
+
+
+class PenstockError(Exception):
+    code: ClassVar[str] = "INTERNAL"
+    status: ClassVar[int] = 500
+    retry_after: float | None = None
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after = retry_after
+
+
+class UserMistake(PenstockError):
+    """Something the operator can put right; the message says how."""
+
+    code = "USER_MISTAKE"
+
+
+class Refused(PenstockError):
+    """Not accepted: the request never entered a queue."""
+
+
+class Malformed(Refused):
+    code, status = "MALFORMED_REQUEST", 400
+
+
+class NotFound(Refused):
+    code, status = "NOT_FOUND", 404
+
+
+class MethodNotAllowed(Refused):
+    code, status = "METHOD_NOT_ALLOWED", 405
+
+
+class BodyTooSlow(Refused):
+    code, status = "BODY_TOO_SLOW", 408
+
+
+class Conflict(Refused):
+    code, status = "CONFLICT", 409
+
+
+class TooLarge(Refused):
+    code, status = "TOO_LARGE", 413
+
+
+class UnsupportedMedia(Refused):
+    code, status = "UNSUPPORTED_MEDIA_TYPE", 415
+
+
+class Unacceptable(Refused):
+    code, status = "UNACCEPTABLE", 422
+
+
+class Overloaded(Refused):
+    code, status = "SERVICE_OVERLOADED", 503
+
+
+class Draining(Refused):
+    code, status = "SERVICE_DRAINING", 503
+
+
+class Undelivered(PenstockError):
+    """Accepted, and ended without an output."""
+
+
+class DeadlineExceeded(Undelivered):
+    code, status = "DEADLINE_EXCEEDED", 504
+
+
+class BackendFailed(Undelivered):
+    code, status = "BACKEND_FAILED", 502
+
+
+class ClientLeft(Undelivered):
+    """Never sent, but counted."""
+
+    code, status = "CLIENT_LEFT", 499
+
+
+class Cancelled(Undelivered):
+    code, status = "CANCELLED", 409
+
+
+class Internal(Undelivered):
+    code, status = "INTERNAL", 500
+
+
+class BackendError(PenstockError):
+    """What went wrong with one batch at the backend."""
+
+    code = "BACKEND_FAILED"
+    splittable: ClassVar[bool] = True
+    fatal: ClassVar[bool] = False  # the backend must be started anew before the next batch
+
+
+class BatchRejected(BackendError):
+    """An exception, a wrong count, a wrong type, a 4xx or 5xx: it is alive and said no."""
+
+
+class BackendCrashed(BackendError):
+    fatal = True
+
+
+class BackendTimeout(BackendError):
+    fatal = True
+
+
+class BackendUnavailable(BackendError):
+    splittable = False
+    fatal = True
+
+
+STATUS_BY_CODE: dict[str, int] = {
+    kind.code: kind.status
+    for kind in (
+        Malformed, NotFound, MethodNotAllowed, BodyTooSlow, Conflict, TooLarge, UnsupportedMedia,
+        Unacceptable, Overloaded, Draining, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal,
+    )
+}  # fmt: skip

@@ -1,0 +1,112 @@
+"""The vocabulary: what a request, a batch and a reply are, everywhere in Penstock.
+
+Times are seconds on one monotonic clock, always handed in, never read here.
+Payloads are the JSON bytes as they came from the socket: whoever needs the value decodes it, once.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+Seconds = float
+WorkerId = NewType("WorkerId", str)
+
+
+class Reason(StrEnum):
+    """Why a batch was sent (SPEC B9)."""
+
+    FULL = "full"  # it held as many requests as one batch may
+    DUE = "due"  # its turn came: the pace, or the longest wait
+    IDLE = "idle"  # workers are plentiful, waiting would buy nothing
+    DEADLINE = "deadline"  # a member would have missed its deadline
+    COST = "cost"  # it held as much cost as one batch may
+    DRAIN = "drain"  # the server is going away
+
+
+class Outcome(StrEnum):
+    """How a request ended. Each accepted request gets exactly one."""
+
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    EXPIRED = "EXPIRED"
+    CANCELLED = "CANCELLED"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One asker's question on its way to a worker."""
+
+    key: str  # ours, unique for ever; replies are matched by it
+    model: str
+    input: bytes  # JSON
+    arrival: Seconds
+    expires: Seconds  # must have started by then
+    deadline: Seconds  # must be answered by then
+    request_id: str = ""  # the asker's own, or the key
+    parameters: bytes = b""  # canonical JSON; requests share a batch only if these are equal
+    tenant: str = ""
+    tier: int = 0  # 0 is served first
+    cost: float = 1.0
+    length: int = 0
+    traceparent: str | None = None
+    executions: int = 0  # how many batches it has been in that failed
+    waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Requests that go to one worker together."""
+
+    id: int
+    model: str
+    parameters: bytes
+    requests: list[Request]
+    reason: Reason
+    sealed: Seconds
+    retry: bool = False
+    avoid: WorkerId | None = None  # the worker that failed it last
+
+    @property
+    def size(self) -> int:
+        return len(self.requests)
+
+
+@dataclass(slots=True, frozen=True)
+class Failure:
+    """Why a request or a batch failed, in words fit for the asker."""
+
+    code: str  # an error code of `penstock.errors`
+    message: str
+    splittable: bool = False  # one member may be to blame: try the halves
+    retry_after: Seconds | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Execution:
+    """What all members of an executed batch have in common."""
+
+    worker: WorkerId
+    batch_id: int
+    batch_size: int
+    started: Seconds
+    seconds: Seconds  # on the worker
+    version: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Reply:
+    """The one outcome of one request, on its way back."""
+
+    request: Request
+    outcome: Outcome
+    output: bytes = b""  # JSON, when SUCCESS
+    failure: Failure | None = None  # when not
+    execution: Execution | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Result:
+    """What a backend made of one batch."""
+
+    outputs: list[bytes] = field(default_factory=list)  # JSON, one for each input, in order
+    version: str = ""
