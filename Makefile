@@ -36,8 +36,8 @@ chaos: $(VENV)/.dev  ## the long forms of the fault tests
 
 lock:  ## write the lock files anew from pyproject.toml
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group build -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group dev --group build -o requirements-dev.lock
 
 format: $(VENV)/.dev  ## put the code into shape
 	$(BIN)/ruff format .
@@ -47,12 +47,10 @@ $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: install it, or say which with 'make PYTHON=python3.12 …'"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-# The build backend is in the development lock, so that nothing unhashed is fetched.
 $(VENV)/.run: $(VENV)/bin/python requirements.lock pyproject.toml
 	@echo "setting up $(VENV) …"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@echo "$(CURDIR)/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/penstock-src.pth"
-	@printf '#!%s\nimport sys\nfrom penstock.cli import main\nsys.exit(main())\n' "$(abspath $(BIN)/python)" > $(BIN)/penstock && chmod +x $(BIN)/penstock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.lock
