@@ -8,11 +8,11 @@ PenstockError
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)
 ├── Undelivered                  accepted, and ended without an output
 │   ├── DeadlineExceeded 504   BackendFailed 502   ClientLeft 499   Cancelled 409   Internal 500
-└── BackendError                 an adapter's word on one batch, never shown as such
-    ├── BatchRejected            it answered, and not with n outputs: a member may be to blame
-    ├── BackendCrashed           it died with the batch in hand: a member may be to blame
-    ├── BackendTimeout           it did not answer in time: a member may be to blame
-    └── BackendUnavailable       it never took the batch: nobody is to blame, try elsewhere
+└── BackendError                 an adapter's word on one batch; shown when the attempts are spent
+    ├── BatchRejected 502        it answered, and not with n outputs: a member may be to blame
+    ├── BackendCrashed 502       it died with the batch in hand: a member may be to blame
+    ├── BackendTimeout 504       it did not answer in time: a member may be to blame
+    └── BackendUnavailable 502   it never took the batch: nobody is to blame, try elsewhere
 """
 
 from typing import ClassVar
@@ -108,7 +108,7 @@ class Internal(Undelivered):
 class BackendError(PenstockError):
     """What went wrong with one batch at the backend."""
 
-    code = "BACKEND_FAILED"
+    code, status = "BACKEND_FAILED", 502
     splittable: ClassVar[bool] = True
     fatal: ClassVar[bool] = False  # the backend must be started anew before the next batch
 
@@ -118,14 +118,17 @@ class BatchRejected(BackendError):
 
 
 class BackendCrashed(BackendError):
+    code = "BACKEND_CRASHED"
     fatal = True
 
 
 class BackendTimeout(BackendError):
+    code, status = "BACKEND_TIMEOUT", 504
     fatal = True
 
 
 class BackendUnavailable(BackendError):
+    code = "BACKEND_UNAVAILABLE"
     splittable = False
     fatal = True
 
@@ -135,5 +138,6 @@ STATUS_BY_CODE: dict[str, int] = {
     for kind in (
         Malformed, NotFound, MethodNotAllowed, BodyTooSlow, Conflict, TooLarge, UnsupportedMedia,
         Unacceptable, Overloaded, Draining, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal,
+        BackendCrashed, BackendTimeout, BackendUnavailable,
     )
 }  # fmt: skip

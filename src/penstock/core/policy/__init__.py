@@ -1,0 +1,18 @@
+"""When does a batch go, and how large? One file a policy; each maps a view to a decision (SPEC B3)."""
+
+from penstock.core.policy.base import Decision, Policy, Send, View, Wait
+from penstock.core.policy.ewma import Ewma
+from penstock.core.policy.greedy import Greedy
+from penstock.core.policy.paced import Paced
+from penstock.core.policy.table import Table
+from penstock.core.policy.window import Window
+
+POLICIES: dict[str, Policy] = {
+    "paced": Paced(),
+    "window": Window(),
+    "ewma": Ewma(),
+    "table": Table(),
+    "greedy": Greedy(),
+}
+
+__all__ = ["POLICIES", "Decision", "Policy", "Send", "View", "Wait"]

@@ -1,0 +1,73 @@
+"""Who is let in (SPEC D4, C5, B6): what cannot make its deadline is refused at the door, with a true wait.
+
+The expected start of a new request is when the next worker frees, plus one gap between batches for every full
+batch ahead of it. `ahead` counts what the order of the buffer puts before it: under strict tiers its own and
+better ones; under weighted tiers its own, stretched by its share of the service.
+"""
+
+from dataclasses import dataclass
+
+from penstock.core.batcher import GUARD, Batcher
+from penstock.errors import Overloaded, Refused, Unacceptable
+from penstock.types import Request, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    max_queue: int = 20_000
+    max_queue_bytes: int = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    start: Seconds  # when a request arriving now can expect to be sent
+    seconds: Seconds  # how long its batch should take, with guard
+    drain_rate: float  # requests a second that leave at full batches
+
+
+def forecast(batcher: Batcher, tier: int, now: Seconds) -> Forecast | None:
+    """None when nobody can say: no worker is there, and none has said when it will be."""
+    curve, fleet = batcher.curve, batcher.fleet
+    size = curve.best_size
+    seconds = curve.full if size == curve.limit else curve(size)
+    free = now if fleet.idle else fleet.next_free(seconds, now)
+    if free is None:
+        return None
+    gap = seconds / max(1, fleet.healthy)
+    start = free + _ahead(batcher, tier) // size * gap
+    return Forecast(start, seconds * (1.0 + GUARD * curve.spread), size / gap if gap > 0 else float("inf"))
+
+
+def _ahead(batcher: Batcher, tier: int) -> float:
+    """How many requests go before one of this tier that arrives now, in effect."""
+    depth, retries, tiers = batcher.depth, batcher.delivery.waiting, batcher.rules.tiers
+    own = depth.by_tier[tier]
+    if own == depth.total:  # nobody else waits, the usual case
+        return own + retries
+    if tiers.strict:
+        return sum(depth.by_tier[: tier + 1]) + retries
+    active = sum(weight for weight, waiting in zip(tiers.weights, depth.by_tier, strict=True) if waiting)
+    if not own:
+        active += tiers.weights[tier]
+    return min(own * active / tiers.weights[tier], float(depth.total)) + retries
+
+
+def refusal(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> Refused | None:
+    """Why this request is not let in, or None if it is."""
+    limit = batcher.rules.max_cost
+    if request.cost > limit:
+        return Unacceptable(
+            f"this input costs {request.cost:g} and a batch at most {limit:g}: make it shorter"
+        )
+    expected = forecast(batcher, request.tier, now)
+    if expected is None:
+        return Overloaded("no worker is ready yet", retry_after=1.0)
+    late = expected.start - min(request.expires, request.deadline - expected.seconds)
+    if late > 0:
+        return Overloaded("the queue is too long for its deadline", retry_after=late)
+    depth = batcher.depth
+    if depth.total >= rules.max_queue or depth.bytes + len(request.input) > rules.max_queue_bytes:
+        return Overloaded("the queue is full", retry_after=depth.total / expected.drain_rate)
+    if not batcher.has_room_for(request):
+        return Overloaded("too many sets of parameters are waiting", retry_after=expected.seconds)
+    return None

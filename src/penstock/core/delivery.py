@@ -1,0 +1,130 @@
+"""What becomes of a batch that failed: retried, split, or given up (SPEC E2, E3).
+
+    one member may be to blame, more than one member  → both halves at once, each on its own
+    nobody to blame (the backend was not there)       → the whole batch again, after a back-off
+    a single request                                  → again after a back-off, until its attempts are spent
+    no time left, or no budget left                   → its failure is answered now
+
+A half is never mixed with other requests: what killed the batch must not kill another.
+A request found by splitting has been executed log2(n) + 1 times by then, which is at least its attempts.
+"""
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from penstock.core.backoff import RetryBudget, backoff
+from penstock.core.estimator import ServiceCurve
+from penstock.types import Batch, Failure, Outcome, Reply, Request, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRules:
+    attempts: int = 3
+    base: Seconds = 0.05
+    longest: Seconds = 1.0
+    budget_ratio: float = 0.2
+    budget_per_second: float = 10.0
+
+
+def give_up(request: Request, seconds: Seconds) -> Seconds:
+    """The last moment at which starting it still makes sense, if it takes `seconds`."""
+    return min(request.expires, request.deadline - seconds)
+
+
+class Delivery:
+    """The retries of one model: a heap of batches by the time they may go."""
+
+    __slots__ = ("_heap", "_last_failure", "_rules", "budget", "waiting")
+
+    def __init__(self, rules: RetryRules) -> None:
+        self._rules = rules
+        self._heap: list[tuple[Seconds, int, Batch]] = []
+        self._last_failure: dict[int, Failure] = {}  # by batch id, for those that still wait
+        self.budget = RetryBudget(rules.budget_ratio, rules.budget_per_second)
+        self.waiting = 0
+
+    def failed(
+        self, batch: Batch, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+    ) -> list[Reply]:
+        """Take a failed batch; what can be retried will be, and the rest is answered here.
+
+        `next_id` and `next_id + 1` name the batches this may make.
+        """
+        for request in batch.requests:
+            request.executions += 1
+        split = failure.splittable and batch.size > 1
+        if split:
+            middle = batch.size // 2
+            parts = [batch.requests[:middle], batch.requests[middle:]]
+        else:
+            parts = [batch.requests]
+        replies: list[Reply] = []
+        for offset, part in enumerate(parts):
+            tries = min(request.executions for request in part)
+            delay = 0.0 if split else backoff(tries, self._rules.base, self._rules.longest, batch.id)
+            start = now + delay
+            alive = []
+            for request in part:
+                spent = not split and request.executions >= self._rules.attempts
+                if spent or start > give_up(request, curve(len(part))):
+                    replies.append(Reply(request, Outcome.FAILED, failure=failure))
+                else:
+                    alive.append(request)
+            if not alive:
+                continue
+            if not self.budget.spend(now):
+                replies += [Reply(request, Outcome.FAILED, failure=failure) for request in alive]
+                continue
+            retry = Batch(
+                next_id + offset, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid
+            )
+            self._last_failure[retry.id] = failure
+            self.waiting += len(alive)
+            heappush(self._heap, (start, retry.id, retry))
+        return replies
+
+    def withdraw(self, request: Request) -> bool:
+        """Out of the retries, if it is there. Rare, so a search is good enough."""
+        for _, _, batch in self._heap:
+            if request in batch.requests:
+                batch.requests.remove(request)
+                self.waiting -= 1
+                return True
+        return False
+
+    def expire(self, curve: ServiceCurve, now: Seconds) -> list[Reply]:
+        """Answer those that can no longer make it, each with the failure it was retried for."""
+        replies: list[Reply] = []
+        for _, _, batch in self._heap:
+            seconds = curve(batch.size)
+            late = [r for r in batch.requests if now > give_up(r, seconds)]
+            for request in late:
+                batch.requests.remove(request)
+                replies.append(Reply(request, Outcome.FAILED, failure=self._last_failure[batch.id]))
+        self.waiting -= len(replies)
+        return replies
+
+    def next_ready(self, now: Seconds) -> Batch | None:
+        """The first batch that may go now; the caller takes it, or leaves it."""
+        while self._heap and not self._heap[0][2].requests:
+            self._drop(self._heap[0][2])
+        if self._heap and self._heap[0][0] <= now:
+            return self._heap[0][2]
+        return None
+
+    def take(self, batch: Batch) -> None:
+        self.waiting -= batch.size
+        self._drop(batch)
+
+    def _drop(self, batch: Batch) -> None:
+        heappop(self._heap)
+        del self._last_failure[batch.id]
+
+    def next_start(self) -> Seconds | None:
+        """When the first retry may go."""
+        return self._heap[0][0] if self._heap else None
+
+    def next_expiry(self, curve: ServiceCurve) -> Seconds | None:
+        """When the first member of any retry runs out of time."""
+        times = [give_up(r, curve(batch.size)) for _, _, batch in self._heap for r in batch.requests]
+        return min(times, default=None)

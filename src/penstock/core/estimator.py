@@ -1,0 +1,141 @@
+"""What is learned on line: the arrival rate, and how long a batch of n takes (SPEC B4).
+
+The service curve is monotone by size and nothing else is assumed: real GPUs are flat up to a knee and then
+linear, so two numbers a + b·n would misplace the knee. Sizes fall into buckets (exact to 8, then four to the
+octave); each bucket forgets exponentially, and a bucket nobody has used for long is dropped, so that a GPU
+that has become ten times slower is believed after a few batches.
+"""
+
+from bisect import bisect_left
+from math import exp, log2, sqrt
+
+NEWEST = 0.1  # weight of the newest sample once a bucket is warm: about ten batches of memory
+STALE = 400  # batches after which an unused bucket is no longer evidence
+SPREAD_MEMORY = 0.05
+SPREAD_CLIP = 3.0  # one hiccup must not widen the guard: samples count up to three spreads away
+FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
+
+
+class RateMeter:
+    """An exponentially forgetting count of arrivals."""
+
+    __slots__ = ("_count", "_last", "window")
+
+    def __init__(self, window: float = 0.25) -> None:
+        self.window = window
+        self._count = 0.0
+        self._last = 0.0
+
+    def add(self, now: float) -> None:
+        self._count = self._count * exp((self._last - now) / self.window) + 1.0
+        self._last = now
+
+    def rate(self, now: float) -> float:
+        return self._count * exp((self._last - now) / self.window) / self.window
+
+    def widen(self, window: float) -> None:
+        """Forget over another span, keeping the rate believed so far."""
+        self._count *= window / self.window
+        self.window = window
+
+
+class _Bucket:
+    __slots__ = ("count", "seconds", "size", "touched")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0.0
+        self.seconds = 0.0
+        self.touched = 0
+
+
+class ServiceCurve:
+    """Seconds a batch of n takes, as seen so far; 0 until something has been seen."""
+
+    __slots__ = (
+        "_buckets",
+        "_sizes",
+        "_times",
+        "best_size",
+        "flat",
+        "full",
+        "limit",
+        "samples",
+        "single",
+        "spread",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit  # the largest batch there is
+        self.samples = 0
+        # Asked for with every arrival, changed by a batch: kept, not computed.
+        self.single = 0.0  # seconds for a batch of one
+        self.full = 0.0  # seconds for a full batch
+        self.flat = True  # a constant, but for noise
+        self.best_size = limit  # the smallest batch within 2 % of the best throughput: the knee
+        self.spread = 0.0  # relative standard deviation around the curve
+        self._buckets: dict[int, _Bucket] = {}
+        self._sizes: list[float] = []
+        self._times: list[float] = []
+
+    def observe(self, size: int, seconds: float) -> None:
+        if self.samples:
+            self._observe_spread(seconds / max(self(size), 1e-9) - 1.0)
+        self.samples += 1
+        bucket = self._buckets.setdefault(_bucket_of(size), _Bucket())
+        bucket.count += 1
+        weight = max(1.0 / bucket.count, NEWEST)
+        bucket.size += weight * (size - bucket.size)
+        bucket.seconds += weight * (seconds - bucket.seconds)
+        bucket.touched = self.samples
+        self._refit()
+
+    def _observe_spread(self, residual: float) -> None:
+        limit = max(SPREAD_CLIP * self.spread, 0.05)
+        residual = max(-limit, min(limit, residual))
+        self.spread = sqrt(
+            (1.0 - SPREAD_MEMORY) * self.spread * self.spread + SPREAD_MEMORY * residual * residual
+        )
+
+    def _refit(self) -> None:
+        """Isotonic regression over the buckets: neighbours that contradict the order are pooled."""
+        for key in [k for k, b in self._buckets.items() if self.samples - b.touched > STALE]:
+            del self._buckets[key]
+        pooled: list[tuple[float, float, float]] = []  # (weight, size, seconds)
+        for key in sorted(self._buckets):
+            bucket = self._buckets[key]
+            weight = min(bucket.count, 10.0) / (1.0 + 0.1 * (self.samples - bucket.touched))
+            size, seconds = bucket.size, bucket.seconds
+            while pooled and pooled[-1][2] >= seconds:
+                before_weight, before_size, before = pooled.pop()
+                total = weight + before_weight
+                size = (size * weight + before_size * before_weight) / total
+                seconds = (seconds * weight + before * before_weight) / total
+                weight = total
+            pooled.append((weight, size, seconds))
+        self._sizes = [size for _, size, _ in pooled]
+        self._times = [seconds for _, _, seconds in pooled]
+        self.single, self.full = self(1), self(self.limit)
+        self.flat = self.full <= FLAT * self.single
+        self.best_size = self.limit if self.flat else self._knee()
+
+    def __call__(self, size: float) -> float:
+        sizes, times = self._sizes, self._times
+        if not sizes:
+            return 0.0
+        if len(sizes) == 1 or size <= sizes[0]:
+            return times[0]  # flat to the left: a small batch costs about as much as the smallest seen
+        right = min(bisect_left(sizes, size), len(sizes) - 1)
+        left = right - 1
+        slope = (times[right] - times[left]) / (sizes[right] - sizes[left])
+        return times[left] + slope * (size - sizes[left])
+
+    def _knee(self) -> int:
+        limit = self.limit
+        candidates = sorted({limit, *(min(limit, max(1, round(size))) for size in self._sizes)})
+        best = max(size / self(size) for size in candidates)
+        return next(size for size in candidates if size / self(size) >= 0.98 * best)
+
+
+def _bucket_of(size: int) -> int:
+    return size if size <= 8 else 8 + int(4 * log2(size / 8))

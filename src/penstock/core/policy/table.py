@@ -1,0 +1,32 @@
+"""Size and wait looked up by depth and utilisation: what many teams run by hand.
+
+quiet     utilisation < 0.5 and depth < 10        16 requests, 30 ms
+pressed   depth > 100 or utilisation > 0.85       64 requests, 100 ms
+else                                              32 requests, 50 ms
+"""
+
+from penstock.core.policy.base import Decision, Send, View, wait_until
+from penstock.types import Reason
+
+
+class Table:
+    def decide(self, view: View) -> Decision:
+        size, wait = _row(view.waiting, _utilisation(view))
+        size = min(size, view.max_batch)
+        if view.waiting >= size:
+            return Send(size, Reason.FULL)
+        decision = wait_until(view, view.oldest + wait)
+        return decision._replace(size=size) if isinstance(decision, Send) else decision
+
+
+def _utilisation(view: View) -> float:
+    """Offered load over capacity."""
+    return view.load * view.curve.full / (view.max_batch * view.all_workers)
+
+
+def _row(depth: int, utilisation: float) -> tuple[int, float]:
+    if depth > 100 or utilisation > 0.85:
+        return 64, 0.100
+    if utilisation < 0.5 and depth < 10:
+        return 16, 0.030
+    return 32, 0.050

@@ -1,0 +1,11 @@
+"""Wait or full (SPEC B1, to the letter): the policy everybody knows, safe and rarely best."""
+
+from penstock.core.policy.base import Decision, Send, View, wait_until
+from penstock.types import Reason
+
+
+class Window:
+    def decide(self, view: View) -> Decision:
+        if view.waiting >= view.max_batch:
+            return Send(view.max_batch, Reason.FULL)
+        return wait_until(view, view.oldest + view.max_wait)

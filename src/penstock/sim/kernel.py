@@ -1,0 +1,185 @@
+"""The server's own decisions in virtual time: arrivals and completions are events, nothing ever sleeps.
+
+The kernel stands where the runtime stands in a server: it feeds `core` with events and `now`, and carries out
+what `core` says. The gateway is ideal (nothing costs time but the GPU), so what comes out is what the policy is
+worth; how close a server comes to it is measured by `penstock bench`.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+
+from penstock.core.admission import AdmissionRules, refusal
+from penstock.core.backoff import backoff
+from penstock.core.batcher import Batcher, BatchingRules
+from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
+from penstock.service_model import Fault, ServiceModel
+from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Seconds, WorkerId
+
+RESTART = 1.0  # a crashed or hung worker is back after about this long
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is simulated, but for the schedule of arrivals."""
+
+    service: ServiceModel
+    workers: int = 1
+    rules: BatchingRules = field(default_factory=BatchingRules)
+    admission: AdmissionRules | None = field(default_factory=AdmissionRules)  # None: everything is let in
+    queue_limit: Seconds = 2.0
+    request_limit: Seconds = 4.0
+    processing_limit: Seconds = 3.0
+    tier_shares: Sequence[float] = (1.0,)  # how the arrivals fall to the tiers
+    tenants: int = 1
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that happened."""
+
+    latencies: "array[float]" = field(default_factory=lambda: array("d"))  # of those served in time
+    finished_at: "array[float]" = field(default_factory=lambda: array("d"))
+    sent: int = 0
+    late: int = 0  # served after their deadline
+    errors: Counter[str] = field(default_factory=Counter)
+    batches: int = 0
+    batched: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    busy_seconds: float = 0.0
+    ended: Seconds = 0.0
+    sent_by_tier: Counter[int] = field(default_factory=Counter)
+    in_time_by_tier: Counter[int] = field(default_factory=Counter)
+
+
+class Kernel:
+    def __init__(
+        self, scenario: Scenario, on_dispatch: Callable[[Seconds, WorkerId, Batch], None] | None = None
+    ) -> None:
+        self.scenario = scenario
+        self.batcher = Batcher(scenario.rules)
+        self.run_so_far = Run()
+        self._on_dispatch = on_dispatch
+        self._rng = Random(scenario.seed)
+        self._events: list[tuple[Seconds, int, Callable[[Seconds], None]]] = []
+        self._sequence = 0
+        self._poison = scenario.service.poison.encode()
+        self._restarts: Counter[WorkerId] = Counter()
+
+    def run(self, schedule: Sequence[float], costs: Sequence[float] | None = None) -> Run:
+        """Play the whole schedule and drain. `costs` gives each arrival's cost (1 if absent)."""
+        for index in range(self.scenario.workers):
+            self.batcher.worker_ready(WorkerId(f"sim/{index}"))
+        run, events, step = self.run_so_far, self._events, self._step
+        make = self._requests(costs)
+        wake: Seconds | None = None
+        for index, arrival in enumerate(schedule):
+            while (events and events[0][0] <= arrival) or (wake is not None and wake <= arrival):
+                wake = self._next_event(wake)
+            self._arrive(make(index, arrival), arrival)
+            wake = step(arrival)
+        while events or wake is not None:
+            wake = self._next_event(wake)
+        run.sent = len(schedule)
+        run.busy_seconds = sum(worker.busy_seconds for worker in self.batcher.fleet.workers.values())
+        return run
+
+    def _next_event(self, wake: Seconds | None) -> Seconds | None:
+        """Whichever is first: a completion, or the time the batcher asked to be woken at."""
+        if self._events and (wake is None or self._events[0][0] <= wake):
+            now, _, happen = heappop(self._events)
+            happen(now)
+        else:
+            assert wake is not None
+            now = wake
+        return self._step(now)
+
+    def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Request]:
+        scenario, rng = self.scenario, self._rng
+        ranks, shares = range(len(scenario.tier_shares)), list(scenario.tier_shares)
+        many_tiers, tenants = len(shares) > 1, scenario.tenants
+        queue_limit, request_limit, model = scenario.queue_limit, scenario.request_limit, scenario.rules.model
+
+        def make(index: int, now: Seconds) -> Request:
+            request = Request(str(index), model, b'""', now, now + queue_limit, now + request_limit)
+            if many_tiers:
+                request.tier = rng.choices(ranks, shares)[0]
+            if tenants > 1:
+                request.tenant = str(rng.randrange(tenants))
+            if costs is not None:
+                request.cost = costs[index]
+                request.length = int(costs[index])
+            return request
+
+        return make
+
+    def _arrive(self, request: Request, now: Seconds) -> None:
+        run, admission = self.run_so_far, self.scenario.admission
+        run.sent_by_tier[request.tier] += 1
+        if admission is not None:
+            refused = refusal(self.batcher, request, admission, now)
+            if refused is not None:
+                run.errors[refused.code] += 1
+                return
+        self.batcher.offer(request, now)
+
+    def _step(self, now: Seconds) -> Seconds | None:
+        effects = self.batcher.step(now)
+        for reply in effects.replies:
+            self._reply(reply, now)
+        for worker, batch in effects.dispatches:
+            self._dispatch(worker, batch, now)
+        self.run_so_far.ended = now
+        return effects.wake
+
+    def _reply(self, reply: Reply, now: Seconds) -> None:
+        run, request = self.run_so_far, reply.request
+        if reply.outcome is not Outcome.SUCCESS:
+            assert reply.failure is not None
+            run.errors[reply.failure.code] += 1
+        elif now > request.deadline:
+            run.late += 1
+            run.errors["DEADLINE_EXCEEDED"] += 1
+        else:
+            run.latencies.append(now - request.arrival)
+            run.finished_at.append(now)
+            run.in_time_by_tier[request.tier] += 1
+
+    def _dispatch(self, worker: WorkerId, batch: Batch, now: Seconds) -> None:
+        run, rng, service = self.run_so_far, self._rng, self.scenario.service
+        run.batches += 1
+        run.batched += batch.size
+        run.reasons[batch.reason] += 1
+        if self._on_dispatch is not None:
+            self._on_dispatch(now, worker, batch)
+        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
+        fault = service.fault(rng.random())
+        poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
+        limit = self.scenario.processing_limit
+        if fault is Fault.HANG or seconds > limit:
+            failure = Failure(BackendTimeout.code, f"no answer within {limit:g} s", splittable=True)
+            self._at(now + limit, lambda then: self._lose(worker, failure, then))
+        elif fault is Fault.CRASH:
+            failure = Failure(BackendCrashed.code, "the worker crashed", splittable=True)
+            self._at(now + seconds, lambda then: self._lose(worker, failure, then))
+        elif fault is not None or poisoned:
+            failure = Failure(BatchRejected.code, "the backend refused the batch", splittable=True)
+            self._at(now + seconds, lambda then: self.batcher.finished(worker, failure, then))
+        else:
+            result = Result([request.input for request in batch.requests])
+            self._at(now + seconds, lambda then: self.batcher.finished(worker, result, then))
+
+    def _lose(self, worker: WorkerId, failure: Failure, now: Seconds) -> None:
+        self._restarts[worker] += 1
+        back = now + backoff(1, RESTART, RESTART, self._restarts[worker])
+        self.batcher.finished(worker, failure, now)
+        self.batcher.worker_gone(worker, now, back)
+        self._at(back, lambda _: self.batcher.worker_ready(worker))
+
+    def _at(self, when: Seconds, happen: Callable[[Seconds], None]) -> None:
+        self._sequence += 1
+        heappush(self._events, (when, self._sequence, happen))
