@@ -23,10 +23,11 @@ class PenstockError(Exception):
     status: ClassVar[int] = 500
     retry_after: float | None = None
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)
-        self.message = message
+        self.message = message  # fit for anybody to read
         self.retry_after = retry_after
+        self.details = details  # may quote an input or show code: for the one concerned, or --debug
 
 
 class UserMistake(PenstockError):

@@ -3,10 +3,11 @@
 An adapter translates foreign errors into `penstock.errors` and knows nothing of its siblings.
 """
 
-from collections.abc import Callable, Sequence
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from penstock.types import Batch, Reply, Request, Result
+from penstock.types import Ask, Batch, Reply, Request, Result, TaskStatus
 
 
 class Clock(Protocol):
@@ -67,4 +68,73 @@ class Observer(Protocol):
 
     def dispatched(self, batch: Batch) -> None: ...
 
-    def refused(self, model: str, code: str) -> None: ...
+    def refused_at_door(self, model: str, code: str) -> None: ...
+
+
+class Expiring(Protocol):
+    def expire(self) -> None:
+        """Its time is over; does nothing if it no longer matters."""
+        ...
+
+
+class Waiting(Protocol):
+    """An accepted request, as its asker holds it."""
+
+    request: Request
+    future: "Future[Reply]"
+
+    def client_left(self) -> None:
+        """Nobody waits any more: what has not gone to a worker never goes."""
+        ...
+
+
+class Task(Protocol):
+    """An accepted request whose answer is fetched later."""
+
+    id: str
+
+    @property
+    def status(self) -> TaskStatus: ...
+
+    @property
+    def reply(self) -> Reply | None: ...
+
+    @property
+    def changed_at(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Until it is over, but not longer than this."""
+        ...
+
+    def cancel(self) -> None: ...
+
+
+class Gateway(Protocol):
+    """What the data plane asks for. Every method that can refuse raises `errors.Refused`."""
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Each model's name, and the kind of input it takes: text or json."""
+        ...
+
+    def kind_of(self, model: str | None) -> str:
+        """The kind of input the model takes; raises NotFound for a model nobody knows."""
+        ...
+
+    def submit(self, ask: Ask) -> Waiting: ...
+
+    def submit_task(self, ask: Ask) -> Task: ...
+
+    def find_task(self, task_id: str, client_id: str | None) -> Task: ...
+
+    def count(self, model: str, code: str) -> None:
+        """A request that ended at the door with this error code."""
+        ...
+
+    def clock(self) -> float: ...
+
+    def expire_after(self, seconds: float, entry: "Expiring") -> None:
+        """Call `entry.expire()` once this long has passed; cheap enough for every request."""
+        ...

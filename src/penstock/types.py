@@ -54,6 +54,19 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
+class Ask:
+    """What one asker wants, clean and understood, not yet accepted."""
+
+    input: bytes  # JSON
+    model: str | None = None
+    parameters: bytes = b""  # canonical JSON
+    client_id: str | None = None
+    timeout: Seconds | None = None
+    request_id: str | None = None
+    traceparent: str | None = None
+
+
+@dataclass(slots=True, eq=False)
 class Batch:
     """Requests that go to one worker together."""
 
@@ -77,6 +90,7 @@ class Failure:
 
     code: str  # an error code of `penstock.errors`
     message: str
+    details: str = ""  # may quote an input: told to the asker only if it was alone in its batch
     splittable: bool = False  # one member may be to blame: try the halves
     retry_after: Seconds | None = None
 
@@ -102,6 +116,17 @@ class Reply:
     output: bytes = b""  # JSON, when SUCCESS
     failure: Failure | None = None  # when not
     execution: Execution | None = None
+
+
+class TaskStatus(StrEnum):
+    """Where an asynchronous request stands (SPEC A3)."""
+
+    PENDING = "PENDING"
+    PROCESSING = "PROCESSING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    EXPIRED = "EXPIRED"
+    CANCELLED = "CANCELLED"
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,7 @@ A half is never mixed with other requests: what killed the batch must not kill a
 A request found by splitting has been executed log2(n) + 1 times by then, which is at least its attempts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from penstock.core.backoff import RetryBudget, backoff
@@ -52,6 +52,8 @@ class Delivery:
         """
         for request in batch.requests:
             request.executions += 1
+        # The details may quote whoever caused it: they are told only to one that was alone.
+        told = failure if batch.size == 1 else replace(failure, details="")
         split = failure.splittable and batch.size > 1
         if split:
             middle = batch.size // 2
@@ -67,18 +69,18 @@ class Delivery:
             for request in part:
                 spent = not split and request.executions >= self._rules.attempts
                 if spent or start > give_up(request, curve(len(part))):
-                    replies.append(Reply(request, Outcome.FAILED, failure=failure))
+                    replies.append(Reply(request, Outcome.FAILED, failure=told))
                 else:
                     alive.append(request)
             if not alive:
                 continue
             if not self.budget.spend(now):
-                replies += [Reply(request, Outcome.FAILED, failure=failure) for request in alive]
+                replies += [Reply(request, Outcome.FAILED, failure=told) for request in alive]
                 continue
             retry = Batch(
                 next_id + offset, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid
             )
-            self._last_failure[retry.id] = failure
+            self._last_failure[retry.id] = told
             self.waiting += len(alive)
             heappush(self._heap, (start, retry.id, retry))
         return replies

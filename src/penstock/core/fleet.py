@@ -35,6 +35,10 @@ class Worker:
     def on_probation(self) -> bool:
         return self.cooldown > 0.0
 
+    def busy_for(self, now: Seconds) -> Seconds:
+        """In all, the batch in hand included."""
+        return self.busy_seconds + (now - self.started if self.batch is not None else 0.0)
+
 
 class Fleet:
     __slots__ = ("_cooldown", "_failures", "_idle", "_ready", "_resting", "workers")

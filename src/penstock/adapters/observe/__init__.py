@@ -1,0 +1,1 @@
+"""What happened, counted: plain integers on the hot path, the exposition format made when scraped."""

@@ -1,0 +1,129 @@
+"""Who is measured, how each is started, and what each is asked.
+
+All get the same 2 KB of text in the JSON shape of their own API, may batch up to 64, wait little, and log no
+requests; beyond that each runs as it comes.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+SERVERS = HERE / "servers"
+TEXT = "".join(chr(ord("a") + index % 26) for index in range(2048))
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A server to measure. In `command`, {bin}, {port} and {spare} stand for what is known at the start."""
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    path: str
+    setting: str  # what a reader has to know to judge the figure
+    body: Mapping[str, Any] = field(default_factory=lambda: {"input": TEXT})
+    echoed: Callable[[Any], Any] = lambda answer: answer["output"]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    requirements: str | None = None  # a file in requirements/; None: Penstock's own environment
+    interpreter: str = sys.executable  # that makes the environment
+
+    @property
+    def payload(self) -> bytes:
+        return json.dumps(self.body).encode()
+
+
+PENSTOCK = Peer(
+    name="penstock",
+    title="Penstock",
+    command=(
+        "{bin}/penstock", "serve", f"{SERVERS / 'penstock_echo.py'}:batchstring",
+        "--workers", "1", "--max-batch", "64", "--port", "{port}", "--admin-port", "{spare}",
+    ),
+    path="/v1/inference",
+    setting="function in its own process",
+)  # fmt: skip
+
+GRANIAN = Peer(
+    name="granian",
+    title="bare Granian",
+    command=("{bin}/python", f"{SERVERS / 'granian_echo.py'}", "{port}"),
+    path="/",
+    echoed=lambda answer: answer["input"],
+    setting="the limit: RSGI, no function, no batch",
+)
+
+MOSEC = Peer(
+    name="mosec",
+    title="Mosec",
+    command=("{bin}/python", f"{SERVERS / 'mosec_echo.py'}", "--port", "{port}"),
+    path="/inference",
+    requirements="mosec",
+    setting="function in its own process",
+)
+
+LITSERVE = Peer(
+    name="litserve",
+    title="LitServe",
+    command=("{bin}/python", f"{SERVERS / 'litserve_echo.py'}", "{port}"),
+    path="/predict",
+    requirements="litserve",
+    setting="function in its own process, wait 1 ms",
+)
+
+BENTOML = Peer(
+    name="bentoml",
+    title="BentoML",
+    command=(
+        "{bin}/bentoml", "serve", "--working-dir", f"{SERVERS}", "--host", "127.0.0.1", "--port", "{port}",
+        "bentoml_echo:Echo",
+    ),
+    path="/batchstring",
+    body={"inputs": [TEXT]},
+    echoed=lambda answer: answer[0],
+    environment={"BENTOML_DO_NOT_TRACK": "true"},
+    requirements="bentoml",
+    setting="function in the server's process",
+)  # fmt: skip
+
+RAY = Peer(
+    name="ray",
+    title="Ray Serve",
+    command=("{bin}/python", f"{SERVERS / 'ray_echo.py'}", "{port}"),
+    path="/",
+    environment={"RAY_USAGE_STATS_ENABLED": "0"},
+    requirements="ray",
+    setting="function in its own process, wait 1 ms",
+)
+
+# Ray's own switches for throughput: HAProxy in place of its Python proxy, straight to the replica.
+RAY_HAPROXY = Peer(
+    name="ray-haproxy",
+    title="Ray Serve + HAProxy",
+    command=RAY.command,
+    path=RAY.path,
+    environment={
+        **RAY.environment,
+        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+        "RAY_SERVE_ENABLE_HA_PROXY": "1",
+    },
+    requirements="ray",
+    setting="function in the server's process, wait 1 ms",
+)
+
+TRITON = Peer(
+    name="triton",
+    title="Triton (PyTriton)",
+    command=("{bin}/python", f"{SERVERS / 'pytriton_echo.py'}", "{port}"),
+    path="/v2/models/echo/infer",
+    body={"inputs": [{"name": "input", "shape": [1, 1], "datatype": "BYTES", "data": [TEXT]}]},
+    echoed=lambda answer: answer["outputs"][0]["data"][0],
+    requirements="pytriton",
+    interpreter="/usr/bin/python3",  # its Triton loads the system's libpython, so only the system's will do
+    setting="function in its own process, wait 1 ms",
+)
+
+ROSTER = (PENSTOCK, GRANIAN, MOSEC, TRITON, RAY_HAPROXY, LITSERVE, BENTOML, RAY)

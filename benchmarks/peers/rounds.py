@@ -1,0 +1,68 @@
+"""Every server once per round, so that a machine that is slow for a minute is slow for all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from benchmarks import wrk
+from benchmarks.peers.environment import CannotSetUp, prepare
+from benchmarks.peers.roster import Peer
+from benchmarks.peers.server import Unfit, check_echo, running
+
+WARM_UP_SECONDS = 2
+
+
+@dataclass(slots=True)
+class Standing:
+    """What is known of one peer; it is measured until it fails."""
+
+    peer: Peer
+    measurements: list[wrk.Measurement] = field(default_factory=list)
+    not_run: str = ""  # why, if so
+
+    @property
+    def rate(self) -> float | None:
+        """Answers per second, the median of all rounds; none if it failed in any."""
+        return None if self.not_run else median(m.rate for m in self.measurements)
+
+    @property
+    def errors(self) -> int:
+        return sum(m.errors for m in self.measurements)
+
+
+def play(peers: Sequence[Peer], rounds: int, load: wrk.Load, say: Callable[[str], None]) -> list[Standing]:
+    standings = [Standing(peer) for peer in peers]
+    programs = {s.peer.name: _programs(s) for s in standings}
+    for number in range(rounds):
+        # Each round begins with another peer: none is always measured just after the same neighbour's start.
+        for standing in standings[number % len(standings) :] + standings[: number % len(standings)]:
+            folder = programs[standing.peer.name]
+            if folder is not None and not standing.not_run:
+                say(
+                    f"round {number + 1}/{rounds}  {standing.peer.title:<20} " + _turn(standing, folder, load)
+                )
+    return standings
+
+
+def _programs(standing: Standing) -> Path | None:
+    try:
+        return prepare(standing.peer)
+    except CannotSetUp as reason:
+        standing.not_run = str(reason)
+        return None
+
+
+def _turn(standing: Standing, programs: Path, load: wrk.Load) -> str:
+    peer = standing.peer
+    try:
+        with running(peer, programs) as url:
+            wrk.measure(url, peer.payload, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+            # Answered only once what the warm-up left in its queue is done with.
+            check_echo(peer, url)
+            measurement = wrk.measure(url, peer.payload, load)
+    except (Unfit, OSError, RuntimeError) as reason:
+        standing.not_run = str(reason)
+        return f"not run: {reason}"
+    standing.measurements.append(measurement)
+    return f"{measurement.rate:>9,.0f}/s" + (f"  {measurement.errors} errors" if measurement.errors else "")

@@ -1,0 +1,105 @@
+"""wrk, the closed-loop load generator: as many requests as a server will take from a number of connections.
+
+Good for a maximum, wrong for latency under load (it waits for an answer before it asks again), so no latency
+is reported here.
+"""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import UserMistake
+
+# Slowness is not an error here: it shows in the figure itself.
+PATIENCE_SECONDS = 30
+MARK = "penstock-wrk "
+
+# Without a `request` function wrk builds the request once and sends the same bytes each time.
+SCRIPT = """
+local file = assert(io.open({body}, "rb"))
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = file:read("*a")
+file:close()
+
+function done(summary)
+  local errors = summary.errors
+  io.write(string.format(
+    '{mark}{{"requests": %d, "microseconds": %d, "bytes": %d, "status": %d, ' ..
+    '"connect": %d, "read": %d, "write": %d, "timeout": %d}}\\n',
+    summary.requests, summary.duration, summary.bytes, errors.status,
+    errors.connect, errors.read, errors.write, errors.timeout))
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How hard, and for how long."""
+
+    connections: int = 512
+    threads: int = 1
+    seconds: int = 5  # wrk knows whole ones only
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    answers: int  # with a good status
+    seconds: float
+    bad_status: int
+    socket_errors: int
+
+    @property
+    def rate(self) -> float:
+        """Good answers per second."""
+        return self.answers / self.seconds if self.seconds else 0.0
+
+    @property
+    def errors(self) -> int:
+        return self.bad_status + self.socket_errors
+
+
+def find() -> str:
+    path = shutil.which("wrk")
+    if path is None:
+        raise UserMistake("wrk is not installed: apt-get install wrk (or your system's equivalent)")
+    return path
+
+
+def measure(url: str, body: bytes, load: Load) -> Measurement:
+    """Post `body` to `url` from all connections at once, and count the answers."""
+    with tempfile.TemporaryDirectory(prefix="wrk-") as folder:
+        body_file, script = Path(folder, "body"), Path(folder, "post.lua")
+        body_file.write_bytes(body)
+        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), mark=MARK))
+        command = [
+            find(),
+            f"--threads={load.threads}",
+            f"--connections={load.connections}",
+            f"--duration={load.seconds}s",
+            f"--timeout={PATIENCE_SECONDS}s",
+            f"--script={script}",
+            url,
+        ]
+        finished = subprocess.run(
+            command, capture_output=True, text=True, timeout=load.seconds + 60, check=False
+        )
+    return parse(finished.stdout, finished.stderr)
+
+
+def parse(output: str, complaints: str = "") -> Measurement:
+    """Read the one line our script writes at the end of wrk's own report."""
+    for line in output.splitlines():
+        if line.startswith(MARK):
+            counts = json.loads(line.removeprefix(MARK))
+            return Measurement(
+                answers=counts["requests"] - counts["status"],
+                seconds=counts["microseconds"] / 1e6,
+                bad_status=counts["status"],
+                socket_errors=sum(counts[kind] for kind in ("connect", "read", "write", "timeout")),
+            )
+    reason = " ".join((complaints or output).split())
+    raise RuntimeError(f"wrk gave no report: {reason or 'it said nothing'}")

@@ -1,0 +1,133 @@
+"""What the server and the process of a user's function say to each other, and how it is framed.
+
+    server  Setup ──▶        Work ──▶              Work ──▶
+    child         ◀── Ready       ◀── Done              ◀── Rejected       (◀── Beat, at any time)
+                  ◀── Broken
+
+Every question carries an id and its answer repeats it. A frame is a length (4 bytes, big-endian) and
+a MessagePack value. Nothing here does I/O: the server reads from its event loop, the child blocks.
+"""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+HEADER = 4
+LARGEST = 1 << 30  # of one frame; a length above it can only be garbage
+ROOMY = 1 << 18  # holds a usual batch, so that it is read with one call
+
+BEAT_EVERY = 0.5  # seconds
+
+
+class Setup(msgspec.Struct, tag=1, array_like=True):
+    id: int
+    target: str
+    input_kind: str
+    output_kind: str
+    memory_limit: int | None
+
+
+class Work(msgspec.Struct, tag=2, array_like=True):
+    id: int
+    parameters: bytes
+    inputs: list[bytes]
+
+
+class Ready(msgspec.Struct, tag=3, array_like=True):
+    id: int
+    function: str
+    takes_parameters: bool
+
+
+class Broken(msgspec.Struct, tag=4, array_like=True):
+    """The function could not be loaded: one line for the operator, and the traceback."""
+
+    id: int
+    message: str
+    details: str
+
+
+class Done(msgspec.Struct, tag=5, array_like=True):
+    id: int
+    outputs: list[bytes]
+
+
+class Rejected(msgspec.Struct, tag=6, array_like=True):
+    id: int
+    message: str  # fit for anybody
+    details: str = ""  # the exception's own words, which may quote an input
+
+
+class Beat(msgspec.Struct, tag=7, array_like=True):
+    """Sent by a thread that never runs the function: the process is neither frozen nor dead."""
+
+
+Question = Setup | Work
+Answer = Ready | Broken | Done | Rejected
+M = TypeVar("M")
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class BadFrame(Exception):
+    """Not a frame of ours, or one that is too large."""
+
+
+def pack(message: Question | Answer | Beat) -> bytearray:
+    frame = bytearray(HEADER)
+    _encoder.encode_into(message, frame, HEADER)
+    size = len(frame) - HEADER
+    if size > LARGEST:
+        raise BadFrame(f"a batch of {size} bytes is too large: at most {LARGEST} can be carried at once")
+    frame[:HEADER] = size.to_bytes(HEADER, "big")
+    return frame
+
+
+class Inbox(Generic[M]):
+    """Puts messages together from whatever pieces the socket gives.
+
+    Ask for `room`, read into it, tell how much came with `filled`. Messages hold copies, so the room
+    is used again; it grows to the size of a frame as soon as that is known, and shrinks when empty.
+    """
+
+    def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
+        self._decode = decoder.decode
+        self._room = memoryview(bytearray(ROOMY))
+        self._end = 0
+
+    def room(self) -> memoryview:
+        return self._room[self._end :]
+
+    def filled(self, count: int) -> list[M]:
+        self._end += count
+        messages = []
+        start = 0
+        needed = HEADER
+        while self._end - start >= HEADER:
+            body = start + HEADER
+            size = int.from_bytes(self._room[start:body], "big")
+            if size > LARGEST:
+                raise BadFrame(f"a frame of {size} bytes is announced")
+            needed = HEADER + size
+            if self._end - start < needed:
+                break
+            try:
+                messages.append(self._decode(self._room[body : body + size]))
+            except msgspec.MsgspecError as error:
+                raise BadFrame(str(error)) from None
+            start += needed
+            needed = HEADER
+        self._keep(start, needed)
+        return messages
+
+    def _keep(self, start: int, needed: int) -> None:
+        """Move the beginning of an unfinished frame to the front of room enough for all of it."""
+        rest = self._room[start : self._end]
+        size = max(ROOMY, needed)
+        if size != len(self._room):
+            fresh = memoryview(bytearray(size))
+            fresh[: len(rest)] = rest
+            self._room = fresh
+        elif start:
+            self._room[: len(rest)] = bytes(rest)
+        self._end = len(rest)

@@ -1,0 +1,315 @@
+"""A fixed HTTP endpoint that takes a batch as JSON, in a shape described by config (SPEC F2, F7).
+
+The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote:
+only the frame around them is read. What the endpoint does wrong is one of four things:
+
+    no connection, 429, 503, cut off before it answered     BackendUnavailable
+    any other status, not JSON, not the shape, not n        BatchRejected
+    cut off in the middle of its answer                     BackendCrashed
+    no end to its answer                                    the owner cancels `run`
+"""
+
+import asyncio
+import io
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import GenericAlias
+from typing import Any, Literal
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
+from penstock.types import Batch, Result, Seconds
+
+_PLACE = re.compile(r"\$(inputs|parameters)\b")
+_FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
+_HEADER = "header:"
+_SHOWN = 200  # characters of a foreign text that are worth repeating
+_AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
+_NONE = (b"", b"{}")  # no parameters
+
+
+@dataclass(frozen=True, slots=True)
+class HttpShape:
+    """What the endpoint's requests and responses look like; `[models.NAME.http]` in config."""
+
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME`: from there
+    request: str = '{"inputs": $inputs}'  # may say $parameters as well
+    outputs: str = "outputs"  # dotted path to the list of outputs; "" if the response is that list
+    item: str = ""  # dotted path inside each element of the list; "" for the element
+    version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
+    health: str = ""  # path to GET when asking for its health; without one a connection must do
+    max_response: int = 64 * 1024 * 1024  # bytes
+
+    def __post_init__(self) -> None:
+        if self.method not in ("POST", "PUT", "PATCH"):
+            raise UserMistake(f"http.method is {self.method!r}: use POST, PUT or PATCH")
+        places = _PLACE.findall(self.request)
+        if places.count("inputs") != 1 or places.count("parameters") > 1:
+            raise UserMistake("http.request must say $inputs once, and $parameters at most once")
+        try:
+            # Quotes in the sample, so that a place inside a JSON string is found out as well.
+            json.loads(self.fill(b'["a"]', b'{"a": 1}'))
+        except ValueError as error:
+            hint = "write $inputs and $parameters without quotes around them"
+            raise UserMistake(f"http.request is not JSON once filled in ({error}); {hint}") from None
+        for name in ("outputs", "item", "version"):
+            path = getattr(self, name)
+            if path and "" in path.split("."):
+                raise UserMistake(f"http.{name} is {path!r}: use names joined by dots, such as result.items")
+        if self.version == _HEADER:
+            raise UserMistake("http.version names no header: write it as header:X-Model-Version")
+        for name, value in self.headers.items():
+            if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not value.isprintable():
+                raise UserMistake(f"http.headers: {name!r} is not a header that can be sent")
+        if self.max_response < 1:
+            raise UserMistake("http.max_response must be at least 1 byte")
+
+    @property
+    def takes_parameters(self) -> bool:
+        return "parameters" in _PLACE.findall(self.request)
+
+    def fill(self, inputs: bytes, parameters: bytes) -> bytes:
+        """The body of a request; both are JSON and go in as they are."""
+        parts = _PLACE.split(self.request)
+        filled = {"inputs": inputs, "parameters": parameters or b"{}"}
+        return b"".join(filled[part] if i % 2 else part.encode() for i, part in enumerate(parts))
+
+
+class HttpBackend:
+    """One connection to the endpoint, one batch on it at a time.
+
+    The time a batch may take is the owner's to watch; the time-outs here are for what surrounds it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        shape: HttpShape | None = None,
+        *,
+        output_kind: Literal["text", "json"] = "text",
+        warm_up: Sequence[bytes] = (),
+        start_timeout: Seconds = 120.0,
+        connect_timeout: Seconds = 2.0,
+        probe_timeout: Seconds = 2.0,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._shape = shape or HttpShape()
+        self._url = _endpoint(url)
+        self._where = f"{self._url.host}:{self._url.port}"
+        self._headers = _headers(self._shape, os.environ if environ is None else environ)
+        self._text = output_kind == "text"
+        self._warm_up = list(warm_up)
+        self._start_timeout = start_timeout
+        self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
+        self._probe_timeout = probe_timeout
+        self._reader = _AnswerReader(self._shape)
+        self._session: aiohttp.ClientSession | None = None
+        self._busy = False
+
+    async def start(self) -> None:
+        await self.close()
+        # Idle connections are given up before the 5 s after which common servers do so themselves: a
+        # batch sent into a closing connection is lost.
+        connector = aiohttp.TCPConnector(limit=1, keepalive_timeout=4.0)
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
+        )
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                await self.probe()
+                if self._warm_up:
+                    await self._ask(self._warm_up, b"", {})
+        except TimeoutError:
+            await self.close()
+            raise BackendTimeout(
+                f"{self._where} did not answer its warm-up within {self._start_timeout:g} s"
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def run(self, batch: Batch) -> Result:
+        if batch.parameters not in _NONE and not self._shape.takes_parameters:
+            raise BatchRejected("this model takes no parameters: its http.request does not say $parameters")
+        headers = {"X-Penstock-Batch-Id": str(batch.id)}
+        traces = (request.traceparent for request in batch.requests if request.traceparent)
+        if traceparent := next(traces, None):
+            headers["traceparent"] = traceparent
+        return await self._ask([request.input for request in batch.requests], batch.parameters, headers)
+
+    async def probe(self) -> None:
+        try:
+            async with asyncio.timeout(self._probe_timeout):
+                await (self._get_health() if self._shape.health else self._connect())
+        except TimeoutError:
+            raise BackendUnavailable(f"{self._where} did not answer the health probe in time") from None
+        except (OSError, aiohttp.ClientError) as error:
+            raise BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}") from error
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _get_health(self) -> None:
+        url = self._url.join(URL(self._shape.health))
+        async with self._open().get(url, headers=self._headers, allow_redirects=False) as response:
+            if not 200 <= response.status < 300:
+                raise BackendUnavailable(f"{self._where} answered its health probe with {response.status}")
+
+    async def _connect(self) -> None:
+        _, writer = await asyncio.open_connection(self._url.host, self._url.port)
+        writer.close()
+        await writer.wait_closed()
+
+    async def _ask(self, inputs: list[bytes], parameters: bytes, headers: Mapping[str, str]) -> Result:
+        session = self._open()
+        if self._busy:
+            raise BatchRejected(f"{self._where} takes one batch at a time")
+        body = self._shape.fill(b"[" + b",".join(inputs) + b"]", parameters)
+        self._busy = True
+        answering = False
+        try:
+            async with session.request(
+                self._shape.method,
+                self._url,
+                data=body if len(body) <= _AT_ONCE else io.BytesIO(body),
+                headers={**self._headers, **headers},
+                allow_redirects=False,
+            ) as response:
+                answering = True
+                content = await self._read(response)
+                return self._result(content, response, len(inputs))
+        except (aiohttp.ClientError, OSError) as error:
+            if answering:
+                raise BackendCrashed(f"{self._where} broke off its answer: {_words(error)}") from error
+            if isinstance(error, aiohttp.ClientConnectorError):
+                raise BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}") from error
+            # It had the batch, and may have died of it.
+            raise BackendCrashed(f"{self._where} gave no answer: {_words(error)}") from error
+        finally:
+            self._busy = False
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body of a good answer, never more than allowed; leaving early drops the connection."""
+        if response.status in (429, 503):
+            wait = response.headers.get("Retry-After", "")
+            raise BackendUnavailable(
+                f"endpoint answered {response.status}", retry_after=float(wait) if wait.isdecimal() else None
+            )
+        good = 200 <= response.status < 300
+        limit = self._shape.max_response if good else _SHOWN * 4
+        content = bytearray()
+        async for chunk in response.content.iter_any():
+            content += chunk
+            if len(content) > limit:
+                break
+        if not good:
+            text = content.decode(errors="replace")[:_SHOWN].strip()
+            raise BatchRejected(f"endpoint answered {response.status}", details=text)
+        if len(content) > limit:
+            raise BatchRejected(f"endpoint answered more than the {limit} bytes of http.max_response")
+        return bytes(content)
+
+    def _result(self, content: bytes, response: aiohttp.ClientResponse, expected: int) -> Result:
+        outputs = self._reader.outputs(content)
+        if len(outputs) != expected:
+            raise BatchRejected(f"{self._reader.place}: expected {expected} outputs, found {len(outputs)}")
+        if self._text and not all(output.startswith(b'"') for output in outputs):
+            raise BatchRejected(f"{self._reader.place}: expected strings, since the model's output is text")
+        return Result(outputs, self._reader.version(content, response.headers))
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise BackendUnavailable(f"the connection to {self._where} is closed")
+        return self._session
+
+
+class _AnswerReader:
+    """Takes the outputs out of a response without decoding them."""
+
+    def __init__(self, shape: HttpShape) -> None:
+        self.place = "endpoint's response" + (f" at {shape.outputs!r}" if shape.outputs else "")
+        self._outer, self._inner = _names(shape.outputs), _names(shape.item)
+        outputs = GenericAlias(list, (_nested(self._inner, msgspec.Raw),))
+        self._decoder = msgspec.json.Decoder(_nested(self._outer, outputs))
+        by_header = shape.version.startswith(_HEADER)
+        self._version_header = shape.version.removeprefix(_HEADER) if by_header else ""
+        self._version_path = [] if by_header else _names(shape.version)
+        self._version_decoder = msgspec.json.Decoder(_nested(self._version_path, str | int | float))
+
+    def outputs(self, content: bytes) -> list[bytes]:
+        try:
+            if not content.isascii():
+                content.decode()  # strings inside raw JSON are not looked at by the decoder
+            found = _leaf(self._outer, self._decoder.decode(content))
+        except msgspec.ValidationError as error:
+            raise BatchRejected(f"{self.place}: expected a list of outputs: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BatchRejected(f"endpoint's response is not JSON: {error}") from error
+        return [bytes(_leaf(self._inner, element)) for element in found]
+
+    def version(self, content: bytes, headers: Mapping[str, str]) -> str:
+        """Where the endpoint names one; an answer without it is as good."""
+        version = headers.get(self._version_header, "") if self._version_header else ""
+        if self._version_path:
+            try:
+                version = str(_leaf(self._version_path, self._version_decoder.decode(content)))
+            except msgspec.DecodeError:
+                version = ""
+        return version[:_SHOWN].encode(errors="replace").decode()
+
+
+def _names(path: str) -> list[str]:
+    return path.split(".") if path else []
+
+
+def _nested(names: list[str], leaf: Any) -> Any:
+    """A type that finds `leaf` under the names and passes over everything beside it."""
+    for name in reversed(names):
+        leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
+    return leaf
+
+
+def _leaf(names: list[str], value: Any) -> Any:
+    for _ in names:
+        value = value.below
+    return value
+
+
+def _endpoint(url: str) -> URL:
+    try:
+        parsed = URL(url)
+    except ValueError:
+        parsed = URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise UserMistake(f"{url!r} is not an endpoint: use a URL such as http://gpu-1:9000/batch")
+    return parsed
+
+
+def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    known = {name.lower(): name for name in headers}
+    for name, value in shape.headers.items():
+        if match := _FROM_ENVIRONMENT.fullmatch(value):
+            before, variable = match.groups()
+            if variable not in environ:
+                raise UserMistake(f"http.headers: {name} wants the environment variable {variable}: set it")
+            value = before + environ[variable].strip()
+            if not value.isprintable():
+                raise UserMistake(
+                    f"http.headers: {name} cannot be sent with what {variable} holds: set it anew"
+                )
+        headers[known.get(name.lower(), name)] = value
+    return headers
+
+
+def _words(error: BaseException) -> str:
+    return str(error)[:_SHOWN] or type(error).__name__

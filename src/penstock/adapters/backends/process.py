@@ -1,0 +1,131 @@
+"""A user's function in a process of its own (SPEC F1): spawned, watched, killed, never imported here."""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from penstock.adapters.backends.frames import BEAT_EVERY, Broken, Done, Ready, Rejected, Setup, Work
+from penstock.adapters.backends.spawned import Spawned
+from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.types import Batch, Result
+
+Kind = Literal["text", "json"]
+
+SILENCE = 3.0  # seconds without a heartbeat, after which a process counts as frozen
+
+
+class StartFailed(BackendUnavailable):
+    """The function did not get ready. `details` is the traceback, where there is one."""
+
+
+class ProcessBackend:
+    """Runs batches through one function in one child process, one batch at a time."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        input_kind: Kind = "text",
+        output_kind: Kind = "text",
+        environment: Mapping[str, str] | None = None,
+        warm_up: Sequence[bytes] = (),
+        start_timeout: float = 120.0,
+        memory_limit: int | None = None,
+        name: str = "",
+    ) -> None:
+        self.name = name or target
+        self._setup = Setup(0, target, input_kind, output_kind, memory_limit)
+        self._environment = dict(environment or {})
+        self._warm_up = list(warm_up)
+        self._start_timeout = start_timeout
+        self._child: Spawned | None = None
+        self._asked = 0
+        self.function = ""  # its name; known once started, as is the next
+        self.takes_parameters = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    @property
+    def heartbeat_age(self) -> float:
+        """Seconds since the process was last heard of."""
+        return self._child.silence if self._child else math.inf
+
+    async def start(self) -> None:
+        await self.close()
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                await self._start()
+        except TimeoutError:
+            await self.close()
+            raise StartFailed(
+                f"{self._setup.target} was not ready within {self._start_timeout:g} s; "
+                "if it loads something large, allow it more time"
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        try:
+            child = self._child = Spawned(self.name, self._environment)
+            await child.connect()
+        except OSError as error:
+            raise StartFailed(f"cannot start a process for {self._setup.target}: {error}") from None
+        try:
+            answer = await child.ask(self._setup)
+            if isinstance(answer, Broken):
+                raise StartFailed(answer.message, details=answer.details)
+            if not isinstance(answer, Ready):
+                raise BackendCrashed(f"{self.name} answered out of turn")
+            self.function, self.takes_parameters = answer.function, answer.takes_parameters
+            if self._warm_up:
+                await self._run(child, b"", self._warm_up)
+        except BatchRejected as error:
+            raise StartFailed(
+                f"{self._setup.target} failed its warm-up: {error.message}", details=error.details
+            ) from None
+        except BackendCrashed as error:
+            raise StartFailed(f"{self._setup.target} did not start: {error.message}") from None
+
+    async def run(self, batch: Batch) -> Result:
+        if self._child is None:
+            raise BackendUnavailable(f"{self.name} is not running")
+        inputs = [request.input for request in batch.requests]
+        return Result(outputs=await self._run(self._child, batch.parameters, inputs))
+
+    async def _run(self, child: Spawned, parameters: bytes, inputs: list[bytes]) -> list[bytes]:
+        self._asked += 1
+        answer = await child.ask(Work(self._asked, parameters, inputs))
+        if isinstance(answer, Rejected):
+            raise BatchRejected(answer.message, details=answer.details)
+        if not isinstance(answer, Done):
+            raise BackendCrashed(f"{self.name} answered out of turn")
+        if len(answer.outputs) != len(inputs):
+            raise BatchRejected(
+                f"{self.function} gave {len(answer.outputs)} outputs for {len(inputs)} inputs"
+            )
+        return answer.outputs
+
+    async def probe(self) -> None:
+        child = self._child
+        if child is None:
+            raise BackendUnavailable(f"{self.name} is not running")
+        if child.ended is not None:
+            raise BackendUnavailable(child.ended)
+        if child.silence > SILENCE:
+            # It may be this server that was stopped for a while, and heartbeats wait to be read.
+            try:
+                async with asyncio.timeout(2 * BEAT_EVERY):
+                    await child.next_beat()
+            except TimeoutError:
+                raise BackendUnavailable(
+                    f"{self.name} is frozen: not heard of for {child.silence:.0f} s"
+                ) from None
+
+    async def close(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            await child.kill_and_reap()

@@ -1,0 +1,101 @@
+"""`sim:`, a simulated GPU: one batch at a time, a service time, faults on demand (SPEC F6)."""
+
+import asyncio
+import time
+from dataclasses import replace
+from random import Random
+
+from penstock.errors import BackendCrashed, BatchRejected
+from penstock.service_model import Fault, ServiceModel
+from penstock.types import Batch, Result, Seconds
+
+_TICK = 0.001  # what an event loop's timers resolve
+
+
+class SimulatedBackend:
+    """Answers each input with itself after the time the model says.
+
+    `seed` tells the workers of one run apart; the model's own seed tells runs apart.
+    """
+
+    def __init__(self, model: ServiceModel, seed: int = 0) -> None:
+        self._model = model
+        self._random = Random(f"{model.seed}/{seed}")
+        self._busy = False
+        self._started = False
+
+    @property
+    def slow_factor(self) -> float:
+        """How many times slower than usual; may be set while it runs, for the batches to come."""
+        return self._model.slow_factor
+
+    @slow_factor.setter
+    def slow_factor(self, factor: float) -> None:
+        self._model = replace(self._model, slow_factor=factor)
+
+    async def start(self) -> None:
+        self._started = True
+
+    async def run(self, batch: Batch) -> Result:
+        if not self._started:
+            raise BackendCrashed("the simulated GPU is not running")
+        if self._busy:
+            raise BatchRejected("the simulated GPU takes one batch at a time")
+        self._busy = True
+        try:
+            return await self._serve(batch)
+        finally:
+            self._busy = False
+
+    async def probe(self) -> None:
+        if not self._started:
+            raise BackendCrashed("the simulated GPU is not running")
+
+    async def close(self) -> None:
+        self._started = False
+
+    async def _serve(self, batch: Batch) -> Result:
+        # Both draws are taken for every batch, so that a fault does not shift the times of later ones.
+        z, u = self._random.gauss(0.0, 1.0), self._random.random()
+        fault = self._model.fault(u)
+        if fault is Fault.HANG:
+            await asyncio.get_running_loop().create_future()
+        await _wait(self._model.seconds(batch.size, z))
+        inputs = [request.input for request in batch.requests]
+        poison = self._model.poison.encode()
+        if poison and any(poison in text for text in inputs):
+            raise BatchRejected("the simulated GPU was poisoned by an input")
+        if fault is Fault.FAIL:
+            raise BatchRejected("the simulated GPU failed, as it was told to")
+        if fault is Fault.CRASH:
+            self._started = False
+            raise BackendCrashed("the simulated GPU crashed, as it was told to")
+        if fault is Fault.GARBAGE:
+            return Result([b'"garbage"'] * (batch.size + 1))
+        if fault is Fault.SHORT:
+            return Result(inputs[:-1])
+        return Result(inputs)
+
+
+async def _wait(seconds: Seconds) -> None:
+    """Until the end, measured from now: never early, and late by one tick of the loop at most.
+
+    Timers of the loop may fire up to a tick early, and a GPU that is faster than it claims would
+    flatter every figure taken with it.
+    """
+    if seconds <= 0:
+        return
+    end = time.monotonic() + seconds
+    loop = asyncio.get_running_loop()
+    while (left := end - time.monotonic()) > 0:
+        fired: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(max(left, _TICK / 2), _settle, fired)
+        try:
+            await fired
+        finally:
+            timer.cancel()
+
+
+def _settle(fired: asyncio.Future[None]) -> None:
+    if not fired.done():  # it may have been cancelled in the same turn of the loop
+        fired.set_result(None)

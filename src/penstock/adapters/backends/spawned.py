@@ -1,0 +1,169 @@
+"""One spawned process of ours, from start to end, and the conversation with it.
+
+It has a session of its own, so that killing its group takes along whatever it started. It is watched
+through a pidfd: that it ended is known even while something it left behind holds the socket open.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from penstock.adapters.backends.frames import Answer, BadFrame, Beat, Inbox, Question, pack
+from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+
+LAST_GRACE = 1.0  # from a closed connection to the kill: a dying process closes its socket before it ends
+REAP_WAIT = 5.0  # a process stuck in the kernel must not hold up its successor
+SOCKET_BUFFER = 1 << 20  # so that a usual batch is one write and one wake-up
+# Left alone, glibc hands the memory of each batch back to the kernel and faults it in again for the next:
+# a hundred page faults, more than the rest of a quick batch costs. Whoever sets these knows better.
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
+
+
+class Spawned(asyncio.BufferedProtocol):
+    """Asks one question at a time. Every start makes a new one of these, so nothing carries over."""
+
+    def __init__(self, name: str, environment: Mapping[str, str]) -> None:
+        self.ended: str | None = None  # how, in words, once it is so
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
+        self._beat = asyncio.Event()
+        self._inbox: Inbox[Answer | Beat] = Inbox(msgspec.msgpack.Decoder(Answer | Beat))
+        self._question = -1
+        self._answer: asyncio.Future[Answer] | None = None
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._disconnected: asyncio.Future[None] = self._loop.create_future()
+        self._transport: asyncio.Transport | None = None
+        with contextlib.ExitStack() as undo:
+            self._sock, theirs = socket.socketpair()
+            undo.callback(self._sock.close)
+            with theirs:
+                for end in (self._sock, theirs):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+                self._process = spawn(theirs, name, environment)
+            undo.callback(self._process.wait)
+            undo.callback(self._process.kill)
+            self._pidfd = os.pidfd_open(self._process.pid)
+            self._loop.add_reader(self._pidfd, self._on_exit)
+            undo.pop_all()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def silence(self) -> float:
+        """Seconds since it was last heard of."""
+        return self._loop.time() - self._heard
+
+    async def connect(self) -> None:
+        await self._loop.create_unix_connection(lambda: self, sock=self._sock)
+
+    async def ask(self, question: Question) -> Answer:
+        if self.ended is not None:
+            raise BackendUnavailable(self.ended)
+        if self._answer is not None or self._transport is None:
+            raise BackendUnavailable(f"{self._name} is not free: it must be started anew")
+        try:
+            frame = pack(question)
+        except BadFrame as error:
+            raise BatchRejected(str(error)) from None
+        self._question = question.id
+        self._answer = self._loop.create_future()
+        self._transport.write(frame)
+        answer = await self._answer
+        self._answer = None  # but not when cancelled: then the process still works on it, and is of no use
+        return answer
+
+    async def next_beat(self) -> None:
+        self._beat.clear()
+        await self._beat.wait()
+
+    async def kill_and_reap(self) -> None:
+        if not self._exited.done():
+            self._kill()
+        if self._transport is not None:
+            self._transport.abort()
+        elif not self._disconnected.done():
+            self._sock.close()
+            self._disconnected.set_result(None)
+        # Should it take longer, `_on_exit` still reaps it when the kernel lets go.
+        await asyncio.wait((self._exited, self._disconnected), timeout=REAP_WAIT)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._heard = self._loop.time()
+        try:
+            messages = self._inbox.filled(nbytes)
+        except BadFrame as error:
+            self._give_up(f"{self._name} wrote into the connection to the server ({error})")
+            return
+        for message in messages:
+            if isinstance(message, Beat):
+                self._beat.set()
+            elif message.id == self._question and self._answer is not None and not self._answer.done():
+                self._answer.set_result(message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._disconnected.done():
+            self._disconnected.set_result(None)
+        if not self._exited.done():
+            closed = f"{self._name} closed its connection to the server"
+            self._loop.call_later(LAST_GRACE, self._give_up, closed)
+
+    def _give_up(self, why: str) -> None:
+        if not self._exited.done():
+            self.ended = self.ended or why  # the first reason is the true one
+            self._kill()
+            if self._transport is not None:
+                self._transport.abort()  # nothing it still says can be understood
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._kill()  # what it left behind; its number is its own until it is reaped, on the next line
+        code = self._process.wait()
+        self.ended = self.ended or f"{self._name} {how_it_ended(code)}"
+        self._exited.set_result(None)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(BackendCrashed(self.ended))
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def spawn(sock: socket.socket, name: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    fd = sock.fileno()
+    return subprocess.Popen(
+        # -P: what lies in the working directory must not stand in for what the child itself imports.
+        [sys.executable, "-P", "-m", "penstock.adapters.backends.child", str(fd), name],
+        env={**ALLOCATOR, **os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # what the function prints goes where the server's log goes
+        pass_fds=(fd,),
+        start_new_session=True,
+    )
+
+
+def how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}" + (" (out of memory, or by hand)" if name == "SIGKILL" else "")

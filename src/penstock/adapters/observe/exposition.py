@@ -1,0 +1,130 @@
+"""Prometheus' text format, made at scrape time from the plain counters."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from penstock.adapters.observe.metrics import Histogram, Metrics, ModelMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGauges:
+    """How one model stands at this moment."""
+
+    queue_depth: Mapping[str, int]  # by tier
+    workers: Mapping[str, int]  # by state
+    busy_seconds: float
+    utilization: float  # offered load over capacity
+    capacity: float  # requests a second
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGauges:
+    models: Mapping[str, ModelGauges] = field(default_factory=dict)
+    waiting_clients: int = 0
+    tasks: int = 0
+
+
+HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
+    (
+        "penstock_request_latency_seconds",
+        "From arrival to answer, of requests that succeeded",
+        lambda m: m.latency,
+    ),
+    ("penstock_queue_wait_seconds", "From arrival to dispatch", lambda m: m.queue_wait),
+    ("penstock_gpu_worker_latency_seconds", "A batch on its worker", lambda m: m.worker_latency),
+    ("penstock_batch_size_distribution", "Requests in a batch", lambda m: m.batch_size),
+)
+
+
+class Exposition:
+    """A collector for prometheus_client; also `text()` for the admin plane."""
+
+    def __init__(self, metrics: Metrics, gauges: Callable[[], ServerGauges]) -> None:
+        self._metrics = metrics
+        self._gauges = gauges
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._histograms()
+        yield from self._counters()
+        yield from self._levels(self._gauges())
+
+    def _histograms(self) -> Iterator[Metric]:
+        for name, about, pick in HISTOGRAMS:
+            family = HistogramMetricFamily(name, about, labels=["model"])
+            for model, metrics in self._metrics.models.items():
+                histogram = pick(metrics)
+                buckets, running = [], 0
+                for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
+                    running += count
+                    buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
+                family.add_metric([model], buckets, histogram.total)
+            yield family
+
+    def _counters(self) -> Iterator[Metric]:
+        outcomes = CounterMetricFamily(
+            "penstock_requests", "Accepted requests, by how they ended", labels=["model", "outcome"]
+        )
+        reasons = CounterMetricFamily(
+            "penstock_batches", "Batches sent, by why they went", labels=["model", "reason"]
+        )
+        batched = CounterMetricFamily(
+            "penstock_batched_requests", "Requests in all batches", labels=["model"]
+        )
+        retries = CounterMetricFamily(
+            "penstock_retried_batches", "Batches that were retries", labels=["model"]
+        )
+        for name, metrics in self._metrics.models.items():
+            for outcome, count in metrics.outcomes.items():
+                outcomes.add_metric([name, outcome], count)
+            for reason, count in metrics.reasons.items():
+                reasons.add_metric([name, reason], count)
+            batched.add_metric([name], metrics.batched_requests)
+            retries.add_metric([name], metrics.retried_batches)
+        refused = CounterMetricFamily(
+            "penstock_refused_requests",
+            "Requests refused at the door, by error code",
+            labels=["model", "code"],
+        )
+        for (model, code), count in self._metrics.refused.items():
+            refused.add_metric([model, code], count)
+        yield from (outcomes, reasons, batched, retries, refused)
+
+    def _levels(self, server: ServerGauges) -> Iterator[Metric]:
+        depth = GaugeMetricFamily("penstock_queue_depth", "Requests waiting", labels=["model", "tier"])
+        workers = GaugeMetricFamily("penstock_workers", "Workers, by state", labels=["model", "state"])
+        load = GaugeMetricFamily("penstock_utilization", "Offered load over capacity", labels=["model"])
+        capacity = GaugeMetricFamily(
+            "penstock_capacity_rps", "Requests a second at full batches", labels=["model"]
+        )
+        busy = CounterMetricFamily(
+            "penstock_worker_busy_seconds", "Workers' time on batches", labels=["model"]
+        )
+        restarts = CounterMetricFamily("penstock_worker_restarts", "Backends started anew", labels=["model"])
+        for name, model in server.models.items():
+            for tier, waiting in model.queue_depth.items():
+                depth.add_metric([name, tier], waiting)
+            for state, number in model.workers.items():
+                workers.add_metric([name, state], number)
+            load.add_metric([name], model.utilization)
+            capacity.add_metric([name], model.capacity)
+            busy.add_metric([name], model.busy_seconds)
+            restarts.add_metric([name], model.restarts)
+        clients = GaugeMetricFamily("penstock_waiting_clients", "Accepted requests not yet answered")
+        clients.add_metric([], server.waiting_clients)
+        tasks = GaugeMetricFamily("penstock_tasks", "Asynchronous tasks, pending and kept")
+        tasks.add_metric([], server.tasks)
+        yield from (depth, workers, load, capacity, busy, restarts, clients, tasks)

@@ -1,0 +1,90 @@
+"""The counters and histograms of the hot path (SPEC I2, B9). Nothing here formats, locks or allocates per request
+beyond an integer; `exposition.py` turns it into Prometheus' format when somebody asks."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from penstock.types import Batch, Outcome, Reply
+
+SECONDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.125,
+    0.15,
+    0.2,
+    0.3,
+    0.5,
+    0.75,
+    1.0,
+    2.0,
+    4.0,
+    10.0,
+)
+SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
+
+
+class Histogram:
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+class ModelMetrics:
+    def __init__(self) -> None:
+        self.latency = Histogram(SECONDS)  # from arrival to reply, of those that succeeded
+        self.queue_wait = Histogram(SECONDS)  # from arrival to dispatch
+        self.worker_latency = Histogram(SECONDS)  # of a batch on its worker
+        self.batch_size = Histogram(SIZES)
+        self.outcomes: Counter[str] = Counter()  # by error code, and SUCCESS
+        self.reasons: Counter[str] = Counter()
+        self.retried_batches = 0
+        self.batched_requests = 0
+
+
+class Metrics:
+    """An Observer. Its label sets are closed: models from the config, codes from the error tree."""
+
+    def __init__(self, models: Iterable[str]) -> None:
+        self.models = {name: ModelMetrics() for name in models}
+        self.refused: Counter[tuple[str, str]] = Counter()  # (model, or "" where it is not known; code)
+
+    def dispatched(self, batch: Batch) -> None:
+        model = self.models[batch.model]
+        model.reasons[batch.reason] += 1
+        model.retried_batches += batch.retry
+        model.batched_requests += len(batch.requests)
+        model.batch_size.observe(len(batch.requests))
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        execution = None
+        for reply in replies:
+            request = reply.request
+            model = self.models[request.model]
+            if reply.outcome is not Outcome.SUCCESS:
+                assert reply.failure is not None
+                model.outcomes[reply.failure.code] += 1
+                continue
+            model.outcomes["SUCCESS"] += 1
+            model.latency.observe(now - request.arrival)
+            assert reply.execution is not None
+            model.queue_wait.observe(reply.execution.started - request.arrival)
+            if reply.execution is not execution:  # members of one batch come together
+                execution = reply.execution
+                model.worker_latency.observe(execution.seconds)
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        self.refused[model, code] += 1

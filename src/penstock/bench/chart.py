@@ -1,0 +1,153 @@
+"""Charts as inline SVG: axes, lines, areas, bars, and what a pointer over them should read.
+
+Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet defines for light and dark.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby, pairwise
+
+LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42
+
+
+@dataclass(slots=True, frozen=True)
+class Axis:
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    log: bool = False
+    label: str = ""
+
+    def share(self, value: float) -> float:
+        """Where on the axis, 0 at the start and 1 at the end."""
+        if self.log:
+            value = max(value, self.low)
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def linear(high: float, label: str, *, low: float = 0.0, unit: str = "", exact: bool = False) -> Axis:
+    """From `low` to `high`, or to the next round value above it; about five ticks."""
+    high = high if high > low else low + 1
+    raw = (high - low) / 5
+    power = 10 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    top = high if exact else low + step * math.ceil((high - low) / step - 1e-9)
+    count = int((top - low) / step + 1e-9)
+    ticks = tuple((low + step * i, number(low + step * i) + unit) for i in range(count + 1))
+    return Axis(low, top, ticks, label=label)
+
+
+def logarithmic(low: float, high: float, label: str) -> Axis:
+    """Ticks at 1, 2 and 5 times each power of ten; fewer when there are many powers, more when few."""
+    low, high = max(low, 1e-3) * 0.9, max(high, 1e-3) * 1.1
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9), tuple(i / 20 for i in range(20, 200))):
+        values = [m * 10**p for p in powers for m in steps if low <= m * 10**p <= high]
+        if len(values) >= 3:
+            break
+    stride = math.ceil(len(values) / 8)
+    return Axis(low, high, tuple((v, number(v)) for v in values[::stride]), log=True, label=label)
+
+
+def number(value: float) -> str:
+    if value >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+class Chart:
+    def __init__(self, x: Axis, y: Axis, *, width: int = 1080, height: int = 270, title: str) -> None:
+        self._x, self._y, self._title = x, y, title
+        self._width, self._height = width, height
+        self._marks: list[str] = []
+        self._readings: list[tuple[float, str, list[tuple[str, str, str]]]] = []
+
+    def line(self, xs: Sequence[float], ys: Sequence[float | None], kind: str) -> None:
+        """A gap where a value is missing."""
+        path = ""
+        for known, run in groupby(zip(xs, ys, strict=True), lambda point: point[1] is not None):
+            if known:
+                places = [self._at(x, y or 0.0) for x, y in run]
+                path += f"M{places[0]}h0L{'L'.join(places)}"  # h0: a point on its own shows as a dot
+        self._marks.append(f'<path class="line k-{kind}" d="{path}"/>')
+
+    def area(
+        self, xs: Sequence[float], lows: Sequence[float | None], highs: Sequence[float | None], kind: str
+    ) -> None:
+        path = ""
+        for known, run in groupby(zip(xs, lows, highs, strict=True), lambda point: None not in point):
+            if known:
+                points = list(run)
+                upper = [self._at(x, high or 0.0) for x, _, high in points]
+                lower = [self._at(x, low or 0.0) for x, low, _ in reversed(points)]
+                path += f"M{'L'.join(upper + lower)}Z"
+        self._marks.append(f'<path class="area k-{kind}" d="{path}"/>')
+
+    def bars(self, edges: Sequence[float], heights: Sequence[float], kind: str) -> None:
+        base = self._py(self._y.low)
+        for (left, right), height in zip(pairwise(edges), heights, strict=True):
+            if height:
+                x, top = self._px(left), self._py(height)
+                width = max(1.0, self._px(right) - x - 1)
+                self._marks.append(
+                    f'<rect class="bar k-{kind}" x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" '
+                    f'height="{max(base - top, 0.8):.1f}" rx="1.5"/>'
+                )
+
+    def mark(self, x: float, text: str, kind: str, *, left: bool = False) -> None:
+        """A vertical rule with its name to the right or left."""
+        at, floor = self._px(x), self._height - BOTTOM
+        self._marks.append(
+            f'<line class="rule k-{kind}" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{floor}"/>'
+            f'<text class="note k-{kind}" text-anchor="{"end" if left else "start"}" '
+            f'x="{at - 4 if left else at + 4:.1f}" y="{TOP + 9}">{escape(text)}</text>'
+        )
+
+    def reading(self, x: float, title: str, values: Sequence[tuple[str, str, str]]) -> None:
+        """What to show when the pointer is nearest to x: a title, and (name, value, colour) rows."""
+        self._readings.append((round(self._px(x), 1), title, list(values)))
+
+    def render(self) -> str:
+        width, height = self._width, self._height
+        data = json.dumps(self._readings, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+        return (
+            f'<div class="chart"><svg viewBox="0 0 {width} {height}" role="img" '
+            f'aria-label="{escape(self._title)}">{self._grid()}{"".join(self._marks)}'
+            f'<line class="cursor" y1="{TOP}" y2="{height - BOTTOM}"/></svg>'
+            f'<script type="application/json">{data}</script></div>'
+        )
+
+    def _grid(self) -> str:
+        right, floor = self._width - RIGHT, self._height - BOTTOM
+        parts = []
+        for value, text in self._y.ticks:
+            at = self._py(value)
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>')
+            parts.append(
+                f'<text class="tick" text-anchor="end" x="{LEFT - 8}" y="{at + 4:.1f}">{text}</text>'
+            )
+        for value, text in self._x.ticks:
+            at = self._px(value)
+            parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{floor}" y2="{floor + 4}"/>')
+            parts.append(
+                f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{floor + 17}">{text}</text>'
+            )
+        parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{floor}" y2="{floor}"/>')
+        middle, under = (LEFT + right) / 2, self._height - 6
+        parts.append(
+            f'<text class="label" text-anchor="middle" x="{middle}" y="{under}">{self._x.label}</text>'
+        )
+        return "".join(parts)
+
+    def _at(self, x: float, y: float) -> str:
+        return f"{self._px(x):.1f} {self._py(y):.1f}"
+
+    def _px(self, x: float) -> float:
+        return LEFT + self._x.share(x) * (self._width - LEFT - RIGHT)
+
+    def _py(self, y: float) -> float:
+        return self._height - BOTTOM - self._y.share(y) * (self._height - TOP - BOTTOM)

@@ -1,0 +1,162 @@
+"""The open loop: requests go out when the schedule says, whatever became of those before.
+
+One alarm walks the schedule; there is no task and no timer per request.
+"""
+
+import asyncio
+import gc
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.bench.alarm import Alarm
+from penstock.bench.outcomes import Outcomes
+from penstock.bench.plan import Plan
+from penstock.bench.pool import Address, Pool
+from penstock.bench.scrape import Scrape, compare, scrape
+from penstock.sim.report import Summary
+
+PATIENCE = 10.0  # seconds after the last request, beyond its own time-out, before giving up on answers
+MOMENT = 0.2  # seconds; what a batch may take
+SPARE_FILES = 64  # descriptors that are not ours to use for connections
+
+
+@dataclass(slots=True, frozen=True)
+class Run:
+    """A finished or interrupted run."""
+
+    plan: Plan
+    outcomes: Outcomes
+    start: float  # of the measured window, in seconds of the schedule
+    end: float
+    summary: Summary
+
+
+class Load:
+    """One run. `stop()` ends the schedule early; called again, it does not wait for answers either."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        address: Address,
+        *,
+        connections: int = 20_000,
+        admin: str | None = None,
+        on_second: Callable[["Load"], None] | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.plan = plan
+        self.outcomes = Outcomes(plan.times)
+        self.sent = 0  # requests of the schedule whose time has come
+        self._address = address
+        self._connections = min(connections, _descriptors())
+        self._admin = admin
+        self._on_second = on_second
+        self._patience = patience + (plan.timeout or 0.0)
+        self._stops = 0
+        self._ended = asyncio.Event()  # the schedule has
+        self._settled = asyncio.Event()  # nothing is in flight, or nobody waits for it any more
+        self._start = 0.0
+
+    def stop(self) -> None:
+        self._stops += 1
+        self._ended.set()
+        if self._stops > 1:
+            self._settled.set()
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+    async def run(self) -> Run:
+        collecting = gc.isenabled()
+        gc.disable()  # nothing made here is cyclic, and a collection is a pause of milliseconds
+        try:
+            return await self._run(asyncio.get_running_loop())
+        finally:
+            if collecting:
+                gc.enable()
+
+    async def _run(self, loop: asyncio.AbstractEventLoop) -> Run:
+        plan = self.plan
+        self._pool = Pool(self._address, self._connections, plan.request, self.outcomes)
+        await self._pool.prepare(_busiest(plan.times))
+        self._start = self._pool.start = time.monotonic()
+        self._alarm = Alarm(loop, self._walk)
+        opening = loop.create_task(self._scrape_after(plan.warmup))
+        ticking = loop.create_task(self._tick())
+        try:
+            self._walk()
+            await self._ended.wait()
+            end = min(plan.duration, self.elapsed)
+            self._alarm.close()
+            closing = await self._scrape_after(0.0)
+            await self._drain()
+            before = await opening if opening.done() else None
+        finally:
+            self._alarm.close()
+            ticking.cancel()
+            opening.cancel()
+            await self._pool.close(unanswered="NO_ANSWER" if self._stops < 2 else "INTERRUPTED")
+        start = plan.warmup if end > plan.warmup else 0.0  # stopped while warming up: that is all there is
+        window = compare(before, closing, plan.model)
+        summary = self.outcomes.summary(start, end, timeout=plan.timeout, window=window, source=plan.source)
+        return Run(plan, self.outcomes, start, end, summary)
+
+    def _walk(self) -> None:
+        """Send all that is due, then sleep until the next, or until the schedule's end."""
+        times, count, submit = self.plan.times, len(self.plan.times), self._pool.submit
+        index, now = self.sent, self.elapsed
+        while index < count and times[index] <= now:
+            submit(index)
+            index += 1
+        self.sent = index
+        if index == count and now >= self.plan.duration:
+            self._alarm.close()
+            self._ended.set()
+        else:
+            self._alarm.set(self._start + (times[index] if index < count else self.plan.duration))
+
+    async def _drain(self) -> None:
+        """Wait for the answers still owed."""
+        self._pool.on_settled = self._check_settled
+        self._check_settled()
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._settled.wait()
+        except TimeoutError:
+            pass  # the pool names them when it closes
+
+    def _check_settled(self) -> None:
+        if self.outcomes.settled >= self.sent:
+            self._settled.set()
+
+    async def _scrape_after(self, delay: float) -> Scrape | None:
+        if self._admin is None:
+            return None
+        await asyncio.sleep(delay)
+        return await asyncio.to_thread(scrape, self._admin)
+
+    async def _tick(self) -> None:
+        while self._on_second is not None:
+            await asyncio.sleep(1.0)
+            self._on_second(self)
+
+
+def _busiest(times: Sequence[float]) -> int:
+    """The most requests due within a moment: about as many as will be under way together."""
+    most = first = 0
+    for last, at in enumerate(times):
+        while times[first] < at - MOMENT:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+def _descriptors() -> int:
+    """How many connections this process may hold, after asking for as many as it may ask for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return 1_000_000 if hard == resource.RLIM_INFINITY else max(1, hard - SPARE_FILES)

@@ -1,0 +1,118 @@
+"""What people write on the command line, turned into values; each mistake is answered in one line."""
+
+import json
+import math
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock.bench.pool import Address
+from penstock.errors import UserMistake
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)")
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
+ADMIN_PORT = 9000
+REACH_TIMEOUT = 3.0
+
+
+@dataclass(slots=True, frozen=True)
+class Target:
+    url: str
+    host: str
+    port: int
+    path: str
+    tls: bool
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+    @property
+    def admin(self) -> str:
+        """Where the admin plane is when nobody said otherwise."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{ADMIN_PORT}"
+
+
+def parse_target(url: str) -> Target:
+    """A URL without a path means the inference endpoint."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        raise UserMistake(f"{url!r} is not an address to send to; try http://127.0.0.1:8000")
+    tls = parts.scheme == "https"
+    path = parts.path if parts.path not in ("", "/") else "/v1/inference"
+    if parts.query:
+        path += f"?{parts.query}"
+    return Target(url, parts.hostname, port or (443 if tls else 80), path, tls)
+
+
+def reach(target: Target) -> Address:
+    """Connect once: resolves the name for the whole run, and tells a wrong address before it starts."""
+    tls = ssl.create_default_context() if target.tls else None
+    try:
+        with socket.create_connection((target.host, target.port), REACH_TIMEOUT) as probe:
+            host = str(probe.getpeername()[0])
+            if tls is not None:
+                tls.wrap_socket(probe, server_hostname=target.host).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UserMistake(
+            f"cannot reach {target.host}:{target.port} ({why}); is the server up? `penstock serve` starts one"
+        ) from None
+    return Address(host, target.port, tls, target.host if tls else None)
+
+
+def parse_duration(text: str, option: str) -> float:
+    """Seconds from 30s, 500ms, 2m; a bare number is seconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise UserMistake(f"{option} takes a duration such as 30s, 500ms or 2m, not {text!r}")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def parse_clients(text: str) -> tuple[tuple[str, float], ...]:
+    """Client ids and weights from acme=0.2,free=0.8."""
+    clients: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.strip().partition("=")
+        try:
+            clients[name] = float(weight)
+        except ValueError:
+            clients[name] = math.nan
+        if not name or not 0 < clients[name] < math.inf:
+            raise UserMistake(
+                f"--tiers takes client ids with weights such as acme=0.2,free=0.8, not {text!r}"
+            )
+    return tuple(clients.items())
+
+
+def parse_payload(text: str) -> object:
+    """A file holding JSON or text, or JSON itself."""
+    path = Path(text)
+    try:
+        is_file = path.is_file()
+    except OSError:  # too long for a name, so it is not one
+        is_file = False
+    if is_file:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserMistake(f"cannot read --payload {path}: {error}") from None
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        if is_file:
+            return text
+        raise UserMistake(
+            f"--payload is a file, or JSON such as '\"hello\"'; {text[:60]!r} is neither"
+        ) from None
+    if value is None:
+        raise UserMistake("--payload must not be null: there would be nothing to send")
+    return value

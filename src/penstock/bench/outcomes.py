@@ -1,0 +1,106 @@
+"""What became of each scheduled request: flat arrays, so that recording costs next to nothing.
+
+All times are seconds from the start of the schedule. Answers are read only as far as the figures
+need: the status, the batch size of a good one, the error code of a bad one.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+
+from penstock.bench.scrape import Window
+from penstock.sim.report import Batches, Summary, summarize
+
+_SIZE = b'"batch_size":'
+_DIGITS = re.compile(rb"\s*(\d{1,9})")
+_CODE = re.compile(rb'"error"\s*:\s*"([A-Za-z0-9_]{1,64})"')
+REFUSALS = frozenset((429, 503))
+
+
+class Outcomes:
+    def __init__(self, times: "array[float]") -> None:
+        count = len(times)
+        self.times = times
+        self.sent = array("d", bytes(8 * count))  # 0 while not sent
+        self.done = array("d", bytes(8 * count))  # 0 while not settled
+        self.status = array("H", bytes(2 * count))  # 0 for what was never answered
+        self.batch_size = array("L", bytes(array("L").itemsize * count))
+        self.codes: dict[int, str] = {}  # of those that failed
+        self.ok = self.rejected = self.failed = self.resent = 0
+        self.recent: list[float] = []  # latencies since somebody last took them
+
+    @property
+    def settled(self) -> int:
+        return self.ok + self.rejected + self.failed
+
+    def went(self, index: int, now: float) -> None:
+        if not self.sent[index]:
+            self.sent[index] = now
+        else:
+            self.resent += 1
+
+    def answered(self, index: int, now: float, status: int, body: bytes) -> None:
+        self.done[index] = now
+        self.status[index] = status
+        if status == 200:
+            self.ok += 1
+            self.recent.append(now - self.times[index])
+            # From the end: the metadata comes last, and an output may talk of batch sizes too.
+            at = body.rfind(_SIZE)
+            if at >= 0 and (digits := _DIGITS.match(body, at + len(_SIZE))):
+                self.batch_size[index] = int(digits[1])
+            return
+        if status in REFUSALS:
+            self.rejected += 1
+        else:
+            self.failed += 1
+        code = _CODE.search(body)
+        self.codes[index] = code[1].decode() if code else f"HTTP_{status}"
+
+    def lost(self, index: int, now: float, code: str) -> None:
+        self.done[index] = now
+        self.codes[index] = code
+        self.failed += 1
+
+    def measured(self, start: float, end: float) -> Iterator[int]:
+        """The requests whose scheduled time lies in the window and that have ended."""
+        return (i for i, at in enumerate(self.times) if start <= at < end and self.done[i])
+
+    def summary(
+        self, start: float, end: float, *, timeout: float | None, window: Window | None, source: str
+    ) -> Summary:
+        latencies, refusals, lateness = array("d"), array("d"), array("d")
+        errors: Counter[str] = Counter()
+        batches, members = 0.0, 0
+        times, status = self.times, self.status
+        for i in self.measured(start, end):
+            latency = self.done[i] - times[i]
+            if self.sent[i]:
+                lateness.append(self.sent[i] - times[i])
+            if status[i] == 200:
+                latencies.append(latency)
+                if self.batch_size[i]:
+                    batches += 1 / self.batch_size[i]
+                    members += 1
+            else:
+                errors[self.codes[i]] += 1
+                if status[i] in REFUSALS:
+                    refusals.append(latency)
+        if window is None:
+            # Each member of a batch of n saw 1/n of it.
+            batch = Batches(round(batches, 2), round(members / batches, 3) if batches else None)
+        else:
+            batch = window.batch
+        return summarize(
+            duration=end - start,
+            latencies=latencies,
+            rejected_latencies=refusals,
+            errors=errors,
+            batch=batch,
+            busy=window.busy if window else None,
+            late=sum(latency > timeout for latency in latencies) if timeout else 0,
+            generator_lateness=lateness,
+            resent=self.resent,
+            source=source,
+        )

@@ -1,0 +1,144 @@
+"""What will be sent and when, settled before the first request goes out."""
+
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from penstock.bench.options import Target
+from penstock.errors import UserMistake
+from penstock.sim import arrivals
+
+CHARACTERS_PER_TOKEN = 4  # about what English text takes
+BURST_FACTOR, BURST_PERIOD = 3.0, 10.0
+_NUMBER = b"%08x"  # each input differs in its first characters, so that no cache answers for the model
+
+
+@dataclass(slots=True, frozen=True)
+class Template:
+    """A request as bytes; where it is numbered, the number goes between its halves."""
+
+    before: bytes
+    after: bytes = b""
+    numbered: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Plan:
+    times: "array[float]"
+    choice: "array[int]"  # which template each request is made from
+    templates: Sequence[Template]
+    warmup: float
+    duration: float  # all of it, with the warm-up
+    timeout: float | None = None  # seconds; an answer after it is late
+    model: str | None = None
+    source: str = ""  # whom to name for the traffic
+
+    def request(self, index: int) -> bytes:
+        template = self.templates[self.choice[index]]
+        if template.numbered:
+            return template.before + _NUMBER % (index & 0xFFFFFFFF) + template.after
+        return template.before
+
+
+@dataclass(slots=True, frozen=True)
+class Shape:
+    """The traffic that was asked for."""
+
+    rate: float = 1000.0
+    duration: float = 30.0  # measured
+    warmup: float = 2.0
+    arrivals: str = "poisson"
+    trace: Path | None = None
+    payload_size: int | None = None  # characters; by default 2048, or what the trace says
+    payload: object = None  # a JSON value sent as it is, instead
+    timeout_ms: int | None = None
+    model: str | None = None
+    clients: tuple[tuple[str, float], ...] = ()  # client_id and weight
+    seed: int = 0
+
+
+def make_plan(shape: Shape, target: Target) -> Plan:
+    rng = Random(shape.seed)
+    span = shape.warmup + shape.duration
+    lengths: Sequence[int] = ()
+    source = ""
+    match shape.arrivals:
+        case "poisson":
+            times = arrivals.poisson(shape.rate, span, rng)
+        case "uniform":
+            times = arrivals.uniform(shape.rate, span)
+        case "bursty":
+            times = arrivals.bursty(shape.rate, span, BURST_FACTOR, BURST_PERIOD, rng)
+        case "trace":
+            if shape.trace is None:
+                raise UserMistake("--arrivals trace needs --trace FILE")
+            times, tokens, source = arrivals.trace(shape.trace, shape.rate, span)
+            span = min(span, times[-1] + 1 / shape.rate)
+            if shape.payload is None and shape.payload_size is None:
+                lengths = [count * CHARACTERS_PER_TOKEN for count in tokens]
+        case other:
+            raise UserMistake(f"--arrivals is poisson, uniform, bursty or trace, not {other!r}")
+    if span <= shape.warmup:
+        raise UserMistake(
+            f"at {shape.rate:g}/s the trace lasts {span:.1f} s, no longer than the warm-up; "
+            "lower --rate or --warmup"
+        )
+    choice, templates = _templates(shape, target, lengths, len(times), rng)
+    timeout = shape.timeout_ms / 1000 if shape.timeout_ms else None
+    return Plan(times, choice, templates, shape.warmup, span, timeout, shape.model, source)
+
+
+def _templates(
+    shape: Shape, target: Target, lengths: Sequence[int], count: int, rng: Random
+) -> "tuple[array[int], list[Template]]":
+    """One template for each client and length that occurs."""
+    ids: list[str | None] = [client for client, _ in shape.clients] or [None]
+    weights = [weight for _, weight in shape.clients] or [1.0]
+    drawn = rng.choices(ids, weights, k=count) if len(ids) > 1 else ids * count
+    fixed = 2048 if shape.payload_size is None else shape.payload_size
+    known: dict[tuple[str | None, int], int] = {}
+    templates: list[Template] = []
+    choice = array("L")
+    for index, client in enumerate(drawn):
+        length = lengths[index] if lengths else fixed
+        if (client, length) not in known:
+            known[client, length] = len(templates)
+            templates.append(_template(shape, target, client, length))
+        choice.append(known[client, length])
+    return choice, templates
+
+
+def _template(shape: Shape, target: Target, client: str | None, length: int) -> Template:
+    width = len(_NUMBER % 0)
+    numbered = shape.payload is None and length >= width
+    fields: dict[str, object] = {}
+    if shape.model is not None:
+        fields["model"] = shape.model
+    if client is not None:
+        fields["client_id"] = client
+    if shape.timeout_ms is not None:
+        fields["timeout_ms"] = shape.timeout_ms
+    rest = json.dumps(fields, separators=(",", ":"))[1:].encode()
+    rest = b"," + rest if fields else rest
+    if shape.payload is not None:
+        value = json.dumps(shape.payload, ensure_ascii=False, separators=(",", ":")).encode()
+    else:
+        value = b'"' + filler(length - width if numbered else length) + b'"'
+    opening, value = (b'{"input":"', value[1:]) if numbered else (b'{"input":', value)
+    size = len(opening) + (width if numbered else 0) + len(value) + len(rest)
+    head = (
+        f"POST {target.path} HTTP/1.1\r\nHost: {target.authority}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    ).encode()
+    if numbered:
+        return Template(head + opening, value + rest, numbered=True)
+    return Template(head + opening + value + rest)
+
+
+def filler(length: int) -> bytes:
+    """Text of that many plain characters."""
+    words = b" the water waits behind the gate until the turbine has room for it;"
+    return (words * (length // len(words) + 1))[:length]

@@ -1,0 +1,188 @@
+"""Keep-alive HTTP/1.1 connections, opened on demand and bounded; one request at a time on each.
+
+Those the schedule's worst moment will need are opened before it starts. A request takes an idle
+connection, or waits while one is opened. At the bound it waits until one
+comes free; that wait is the generator's own lateness and is reported as such.
+"""
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+
+from penstock.bench.outcomes import Outcomes
+
+CONNECTING_AT_ONCE = 256  # more would overrun the server's accept backlog and cost a second each
+CONNECT_TIMEOUT = 5.0
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    host: str  # resolved once: a name looked up anew for each connection would cost a thread each
+    port: int
+    tls: ssl.SSLContext | None = None
+    name: str | None = None  # what the certificate must say
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = b""
+        self.transport: asyncio.Transport
+        self.index = -1  # the request in flight, -1 when idle
+        self.rested = False  # it has been idle before: long enough for a server to tire of it
+        self.heard = False  # bytes have come since the request went out
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self._pool.opened(self)
+
+    def send(self, index: int, request: bytes) -> None:
+        self.index = index
+        self.heard = False
+        self._body = b""
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.transport.abort()
+
+    def on_body(self, part: bytes) -> None:
+        self._body = self._body + part if self._body else part
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200 and self.index >= 0:  # 1xx only announces the answer
+            self._pool.answered(self, status, self._body, self._parser.should_keep_alive())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del self._parser  # it holds us, we hold it: let both go without the cycle collector
+        self._pool.lost(self)
+
+
+class Pool:
+    def __init__(
+        self, address: Address, limit: int, request: Callable[[int], bytes], outcomes: Outcomes
+    ) -> None:
+        self._address = address
+        self._limit = limit
+        self._request = request
+        self._outcomes = outcomes
+        self.start = 0.0  # of the schedule, in monotonic seconds
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[int] = deque()
+        self._idle: dict[Connection, None] = {}  # the last one used goes first: fewest stay warm
+        self._open: set[Connection] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._ahead = 0  # how many to open before they are asked for
+        self._again: set[int] = set()  # requests sent a second time; there is no third
+        self._closing = False
+        self.on_settled: Callable[[], None] | None = None
+
+    async def prepare(self, count: int) -> None:
+        """Open so many before the schedule starts; fewer if the server will not have them."""
+        self._ahead = min(count, self._limit)
+        self._grow()
+        while self._connecting:
+            await asyncio.wait(self._connecting)
+        self._ahead = 0
+
+    def submit(self, index: int) -> None:
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if not connection.transport.is_closing():
+                self._send(connection, index)
+                return
+        self._waiting.append(index)
+        self._grow()
+
+    def opened(self, connection: Connection) -> None:
+        self._open.add(connection)
+        self._next(connection)
+
+    def answered(self, connection: Connection, status: int, body: bytes, keep: bool) -> None:
+        self._outcomes.answered(connection.index, time.monotonic() - self.start, status, body)
+        connection.index = -1
+        connection.rested = True
+        if keep:
+            self._next(connection)
+        else:
+            connection.transport.close()
+        if self.on_settled is not None:
+            self.on_settled()
+
+    def lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+        if connection.index >= 0 and not self._closing:
+            if connection.rested and not connection.heard and connection.index not in self._again:
+                # The server closed an idle connection just as we used it: its right, so ask again.
+                self._again.add(connection.index)
+                self._waiting.appendleft(connection.index)
+            else:
+                self._fail(connection.index, "DISCONNECTED")
+        self._grow()
+
+    async def close(self, *, unanswered: str) -> None:
+        """Give up on all that is still open, under the name `unanswered`; what never went is NOT_SENT."""
+        self._closing = True
+        for index in self._waiting:
+            self._fail(index, "NOT_SENT")
+        self._waiting.clear()
+        for connection in list(self._open):
+            if connection.index >= 0:
+                self._fail(connection.index, unanswered)
+            connection.transport.abort()
+        for task in self._connecting:
+            task.cancel()
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+
+    def _next(self, connection: Connection) -> None:
+        if self._waiting:
+            self._send(connection, self._waiting.popleft())
+        else:
+            connection.rested = True
+            self._idle[connection] = None
+
+    def _send(self, connection: Connection, index: int) -> None:
+        self._outcomes.went(index, time.monotonic() - self.start)
+        connection.send(index, self._request(index))
+
+    def _fail(self, index: int, code: str) -> None:
+        self._outcomes.lost(index, time.monotonic() - self.start, code)
+        if self.on_settled is not None:
+            self.on_settled()
+
+    def _grow(self) -> None:
+        wanted = max(len(self._waiting), self._ahead - len(self._open))
+        room = min(self._limit - len(self._open), CONNECTING_AT_ONCE, wanted)
+        while len(self._connecting) < room and not self._closing:
+            task = self._loop.create_task(self._connect())
+            self._connecting.add(task)
+            task.add_done_callback(self._connected)
+
+    async def _connect(self) -> None:
+        at = self._address
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await self._loop.create_connection(
+                    lambda: Connection(self), at.host, at.port, ssl=at.tls, server_hostname=at.name
+                )
+        except OSError as error:  # TimeoutError is one, and so is what TLS raises
+            self._ahead = 0
+            if self._waiting:
+                code = "CONNECT_TIMEOUT" if isinstance(error, TimeoutError) else "CONNECT"
+                self._fail(self._waiting.popleft(), code)
+
+    def _connected(self, task: asyncio.Task[None]) -> None:
+        self._connecting.discard(task)
+        self._grow()

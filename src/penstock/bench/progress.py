@@ -1,0 +1,47 @@
+"""The line that shows a run while it runs."""
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from penstock.bench.load import Load
+
+
+class Progress:
+    """Redrawn once a second, from the loop: it is cheap, and it must not hold the schedule up."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._sent = 0
+        self._elapsed = 0.0
+
+    def __enter__(self) -> "Progress":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def __call__(self, load: Load) -> None:
+        self._live.update(Text(self.line(load), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def line(self, load: Load) -> str:
+        elapsed, outcomes, plan = load.elapsed, load.outcomes, load.plan
+        latencies = sorted(outcomes.recent)
+        outcomes.recent = []
+        rate = (load.sent - self._sent) / max(elapsed - self._elapsed, 1e-9)
+        self._sent, self._elapsed = load.sent, elapsed
+        stage = "last answers" if elapsed > plan.duration else "warm-up " if elapsed < plan.warmup else ""
+        parts = [
+            stage if elapsed > plan.duration else f"{stage}{elapsed:.0f}/{plan.duration:.0f} s",
+            f"{rate:,.0f}/s",
+            f"sent {load.sent:,}",
+            f"ok {outcomes.ok:,}",
+            f"rejected {outcomes.rejected:,}",
+        ]
+        if outcomes.failed:
+            parts.append(f"errors {outcomes.failed:,}")
+        if latencies:
+            p50, p99 = (latencies[min(len(latencies) * p // 100, len(latencies) - 1)] for p in (50, 99))
+            parts.append(f"p50/p99 {p50 * 1000:.1f}/{p99 * 1000:.1f} ms")
+        return "  ".join(parts)

@@ -1,0 +1,100 @@
+"""`penstock bench`: open-loop load on a running server, and what it took."""
+
+import asyncio
+import signal
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+from rich.console import Console
+
+from penstock.bench.html import page
+from penstock.bench.load import Load, Run
+from penstock.bench.options import parse_clients, parse_duration, parse_payload, parse_target, reach
+from penstock.bench.plan import Shape, make_plan
+from penstock.bench.progress import Progress
+from penstock.errors import UserMistake
+from penstock.sim.report import tables
+
+__all__ = ["bench"]
+
+
+def bench(
+    url: Annotated[str, typer.Argument(help="The server; without a path, POST /v1/inference is meant.")],
+    rate: Annotated[float, typer.Option(help="Requests a second, on average.")] = 1000.0,
+    duration: Annotated[str, typer.Option(help="How long to measure: 30s, 500ms, 2m.")] = "30s",
+    arrivals: Annotated[str, typer.Option(help="poisson, uniform, bursty or trace.")] = "poisson",
+    trace: Annotated[
+        Path | None, typer.Option(help="CSV with TIMESTAMP and ContextTokens, replayed at --rate.")
+    ] = None,
+    payload_size: Annotated[
+        int | None, typer.Option(min=0, help="Characters of input. [default: 2048, or as the trace says]")
+    ] = None,
+    payload: Annotated[
+        str | None, typer.Option(help="The input instead: a file, or JSON; each request sends the same.")
+    ] = None,
+    timeout_ms: Annotated[
+        int | None, typer.Option(min=1, help="Sent as timeout_ms; answers after it count as late.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Which model to ask.")] = None,
+    tiers: Annotated[
+        str | None, typer.Option(help="Client ids with weights, acme=0.2,free=0.8; sent as client_id.")
+    ] = None,
+    connections: Annotated[int, typer.Option(min=1, help="The most to hold open.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same schedule.")] = 0,
+    warmup: Annotated[str, typer.Option(help="Load before the measuring starts, left out of it.")] = "2s",
+    json: Annotated[str | None, typer.Option(help="Write the figures to this file; - is stdout.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
+    admin: Annotated[
+        str | None, typer.Option(help="The admin plane, for batch figures. [default: same host, port 9000]")
+    ] = None,
+) -> None:
+    """Send requests on a schedule fixed beforehand, and report latency from the scheduled times."""
+    target = parse_target(url)
+    shape = Shape(
+        rate=rate,
+        duration=parse_duration(duration, "--duration"),
+        warmup=parse_duration(warmup, "--warmup"),
+        arrivals="trace" if trace is not None and arrivals == "poisson" else arrivals,
+        trace=trace,
+        payload_size=payload_size,
+        payload=None if payload is None else parse_payload(payload),
+        timeout_ms=timeout_ms,
+        model=model,
+        clients=parse_clients(tiers) if tiers is not None else (),
+        seed=seed,
+    )
+    for path in (html, Path(json) if json else None):  # told now, not after the run
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UserMistake(f"cannot write {path}: there is no folder {path.absolute().parent}")
+    plan = make_plan(shape, target)
+    address = reach(target)
+    errors = Console(stderr=True)
+
+    async def measure(progress: Progress | None) -> Run:
+        load = Load(plan, address, connections=connections, admin=admin or target.admin, on_second=progress)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, load.stop)
+        return await load.run()
+
+    with (
+        Progress(errors) if errors.is_terminal else nullcontext() as progress,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        run = runner.run(measure(progress))
+    figures = run.summary.as_json()
+    if json == "-":
+        print(figures)
+    (errors if json == "-" else Console()).print(tables(run.summary))
+    if json is not None and json != "-":
+        _write(Path(json), figures + "\n")
+    if html is not None:
+        _write(html, page(run, target.url, shape))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserMistake(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,5 @@
+"""`penstock sim` (being written)."""
+
+
+def sim() -> None:
+    """Simulate."""

@@ -1,0 +1,34 @@
+"""Configuration: `penstock.toml`, the environment and the command line, built once into frozen sections."""
+
+from penstock.config.config import Config, Setting
+from penstock.config.consistency import doubts
+from penstock.config.load import find_file, load, name_after
+from penstock.config.sections import (
+    HttpEndpoint,
+    Level,
+    Limits,
+    Model,
+    Retries,
+    Server,
+    Tenant,
+    Tiers,
+    Timeouts,
+)
+
+__all__ = [
+    "Config",
+    "HttpEndpoint",
+    "Level",
+    "Limits",
+    "Model",
+    "Retries",
+    "Server",
+    "Setting",
+    "Tenant",
+    "Tiers",
+    "Timeouts",
+    "doubts",
+    "find_file",
+    "load",
+    "name_after",
+]

@@ -1,0 +1,96 @@
+"""What single keys cannot know: contradictions are refused, doubtful settings are only remarked upon."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from penstock.config.config import Config
+from penstock.config.schema import did_you_mean
+from penstock.config.sections import HttpEndpoint, Model
+from penstock.config.toml import dotted, toml
+from penstock.config.units import write_duration
+from penstock.errors import UserMistake
+
+_MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # it goes into addresses and labels
+_EVERYWHERE = ("0.0.0.0", "::", "")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def refuse_contradictions(config: Config) -> None:
+    """Raise UserMistake for the first thing that cannot be meant."""
+    for key, complaint in _contradictions(config):
+        source = config.source(key)
+        raise UserMistake(f"{key if source == 'default' else f'{source}: {key}'} {complaint}")
+
+
+def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
+    server, retries = config.server, config.retries
+    shared_host = server.host == server.admin_host or {server.host, server.admin_host} & set(_EVERYWHERE)
+    if server.port and server.port == server.admin_port and shared_host:
+        yield "server.admin_port", f"must differ from server.port, which is {server.port} too"
+    if retries.base > retries.max:
+        yield "retries.base", f"must not be above retries.max, {write_duration(retries.max)}"
+    yield from _tier_contradictions(config)
+    for name, model in config.models.items():
+        yield from _model_contradictions(name, model)
+
+
+def _tier_contradictions(config: Config) -> Iterator[tuple[str, str]]:
+    levels = config.tiers.levels
+    ranks = Counter(level.rank for level in levels.values())
+    for name, level in levels.items():
+        if ranks[level.rank] > 1:
+            yield dotted(("tiers", "levels", name, "rank")), f"is {level.rank}, and so is another tier's"
+    named = [("tiers.default", config.tiers.default)]
+    named += [
+        (dotted(("tenants", name, "tier")), tenant.tier)
+        for name, tenant in config.tenants.items()
+        if tenant.tier
+    ]
+    for key, tier in named:
+        if tier not in levels:
+            tiers = ", ".join(levels) or "none"
+            yield key, f"is '{tier}', which is not a tier ({tiers}){did_you_mean(tier, levels)}"
+
+
+def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
+    if not _MODEL_NAME.fullmatch(name):
+        yield dotted(("models", name)), "needs a name of letters, digits, '.', '_' and '-', at most 128"
+    if model.reserve >= model.workers:
+        key = dotted(("models", name, "reserve"))
+        yield (
+            key,
+            f"must be below the number of workers, {model.workers}, or nothing but full batches would run",
+        )
+    if model.input == "text" and not all(isinstance(item, str) for item in model.warmup):
+        yield dotted(("models", name, "warmup")), 'must be a list of texts, unless input = "json"'
+
+
+def doubts(config: Config) -> Iterator[str]:
+    """One line for each setting that is allowed and probably not meant."""
+    if not config.models:
+        yield "no model: add a [models.NAME] section, or give `penstock serve` a TARGET"
+    if config.server.admin_host not in _LOOPBACK:
+        host = toml(config.server.admin_host)
+        yield f"server.admin_host is {host}: whoever can reach it can administer the server"
+    if config.timeouts.request > config.timeouts.max_client:
+        yield "timeouts.request is above timeouts.max_client: a client may only ask for less than the default"
+    for name, model in config.models.items():
+        yield from _model_doubts(config, name, model)
+
+
+def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
+    prefix = dotted(("models", name))
+    timeouts = config.timeouts_of(name)
+    patience = min(timeouts.queue, timeouts.request)
+    if model.max_wait >= patience:
+        yield (
+            f"{prefix}.max_wait is {write_duration(model.max_wait)} and a request waits at most"
+            f" {write_duration(patience)}: requests may expire before their batch goes"
+        )
+    if model.max_batch > config.limits.max_queue:
+        yield f"{prefix}.max_batch is above limits.max_queue, {config.limits.max_queue}: no batch can be full"
+    if len(model.gpus) > model.workers:
+        yield f"{prefix}.gpus lists {len(model.gpus)} GPUs for {model.workers} workers: some stay idle"
+    if not model.remote and model.http != HttpEndpoint():
+        yield f"{prefix}.http is set, but the target is not a URL: it has no effect"

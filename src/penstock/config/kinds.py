@@ -1,0 +1,276 @@
+"""What a value may be: how it is read from a file or from text, refused, and written again.
+
+A section's field carries its kind in its annotation, so a key is described once:
+`port: Annotated[int, Whole(0, 65535)] = 8000`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any, Protocol
+
+from penstock.config.toml import toml
+from penstock.config.units import (
+    DURATION_HINT,
+    SIZE_HINT,
+    parse_duration,
+    parse_size,
+    write_duration,
+    write_size,
+)
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+class Kind(Protocol):
+    """`take` and `read` raise ValueError; `wanted` completes the sentence "must be …"."""
+
+    @property
+    def wanted(self) -> str: ...
+
+    def take(self, value: object) -> Any:
+        """From a value that already has a type: a file's, or the command line's."""
+        ...
+
+    def read(self, text: str) -> Any:
+        """From words: the environment's, or the command line's."""
+        ...
+
+    def write(self, value: Any) -> str:
+        """As TOML."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    low: float = 0
+    high: float = inf
+    above: bool = False  # `low` itself is not allowed
+
+    @property
+    def wanted(self) -> str:
+        if self.high != inf:
+            return f"a number from {self.low:g} to {self.high:g}"
+        return f"a number {'above' if self.above else 'of at least'} {self.low:g}"
+
+    def take(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise ValueError(value)
+        if not self.low <= value <= self.high or (self.above and value == self.low):
+            raise ValueError(value)
+        return float(value)
+
+    def read(self, text: str) -> float:
+        return self.take(float(text))
+
+    def write(self, value: float) -> str:
+        return repr(value).removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    low: int = 0
+    high: int | None = None
+
+    @property
+    def wanted(self) -> str:
+        reach = f"of at least {self.low}" if self.high is None else f"from {self.low} to {self.high}"
+        return f"a whole number {reach}"
+
+    def take(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(value)
+        if value < self.low or (self.high is not None and value > self.high):
+            raise ValueError(value)
+        return value
+
+    def read(self, text: str) -> int:
+        return self.take(int(text))
+
+    def write(self, value: int) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds inside, with a unit outside."""
+
+    zero: bool = False  # whether none at all makes sense
+
+    @property
+    def wanted(self) -> str:
+        return DURATION_HINT + ("" if self.zero else ", above 0")
+
+    def take(self, value: object) -> float:
+        seconds = parse_duration(value)
+        if seconds == 0 and not self.zero:
+            raise ValueError(value)
+        return seconds
+
+    def read(self, text: str) -> float:
+        return self.take(text)
+
+    def write(self, value: float) -> str:
+        return f'"{write_duration(value)}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes inside, with a unit outside."""
+
+    @property
+    def wanted(self) -> str:
+        return SIZE_HINT + ", above 0"
+
+    def take(self, value: object) -> int:
+        size = parse_size(value)
+        if size == 0:
+            raise ValueError(value)
+        return size
+
+    def read(self, text: str) -> int:
+        return self.take(text)
+
+    def write(self, value: int) -> str:
+        return f'"{write_size(value)}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    wanted: str = "true or false"
+
+    def take(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError(value)
+        return value
+
+    def read(self, text: str) -> bool:
+        word = text.strip().lower()
+        if word not in TRUE_WORDS + FALSE_WORDS:
+            raise ValueError(text)
+        return word in TRUE_WORDS
+
+    def write(self, value: bool) -> str:
+        return toml(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    empty: bool = False
+
+    @property
+    def wanted(self) -> str:
+        return "a text" if self.empty else "a text that is not empty"
+
+    def take(self, value: object) -> str:
+        if not isinstance(value, str) or not (value.strip() or self.empty):
+            raise ValueError(value)
+        return value
+
+    def read(self, text: str) -> str:
+        return self.take(text)
+
+    def write(self, value: str) -> str:
+        return toml(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    words: tuple[str, ...]
+    or_function: bool = False  # or "module:function", "file.py:function"
+
+    @property
+    def wanted(self) -> str:
+        wanted = "one of " + ", ".join(toml(word) for word in self.words)
+        return wanted + (', or "module:function", or "file.py:function"' if self.or_function else "")
+
+    def take(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError(value)
+        where, colon, function = value.rpartition(":")
+        if value not in self.words and not (self.or_function and where and colon and function):
+            raise ValueError(value)
+        return value
+
+    def read(self, text: str) -> str:
+        return self.take(text)
+
+    def write(self, value: str) -> str:
+        return toml(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """A list of names; whole numbers are names too, since that is how GPUs are counted."""
+
+    wanted: str = 'a list of ids such as [0, 1] or ["GPU-5d3f…"]'
+
+    def take(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError(value)
+        if any(isinstance(item, bool) or not isinstance(item, int | str) for item in value):
+            raise ValueError(value)
+        ids = tuple(str(item).strip() for item in value)
+        if "" in ids:
+            raise ValueError(value)
+        return ids
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """`0,1` or `["0", "1"]`."""
+        if text.strip().startswith("["):
+            return self.take(json.loads(text))
+        return self.take(text.split(",") if text.strip() else [])
+
+    def write(self, value: tuple[str, ...]) -> str:
+        return toml(list(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A list of JSON values; no null, which TOML cannot say."""
+
+    wanted: str = "a list of inputs"
+
+    def take(self, value: object) -> tuple[object, ...]:
+        if not isinstance(value, list | tuple) or not all(is_plain(item) for item in value):
+            raise ValueError(value)
+        return tuple(value)
+
+    def read(self, text: str) -> tuple[object, ...]:
+        return self.take(json.loads(text))
+
+    def write(self, value: tuple[object, ...]) -> str:
+        return toml(list(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Names and values, of which only the names are ever shown: a value may be a secret."""
+
+    wanted: str = 'header names and texts, such as { Authorization = "Bearer …" }'
+
+    def take(self, value: object) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise ValueError("not a table")
+        for name, text in value.items():
+            if not _HEADER_NAME.fullmatch(name) or not isinstance(text, str) or not text.isprintable():
+                raise ValueError(name)
+        return dict(value)
+
+    def read(self, text: str) -> dict[str, str]:
+        return self.take(json.loads(text))
+
+    def write(self, value: Mapping[str, str]) -> str:
+        return toml(dict.fromkeys(value, "***"))
+
+
+def is_plain(value: object) -> bool:
+    """Whether JSON and TOML can both say it."""
+    if isinstance(value, dict):
+        return all(is_plain(item) for item in value.values())
+    if isinstance(value, list):
+        return all(is_plain(item) for item in value)
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))

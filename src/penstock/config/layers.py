@@ -1,0 +1,148 @@
+"""The three places values come from, each laid over the one before: file, environment, command line.
+
+All three write into one tree of tables whose leaves are `Given`: the value as it stood, and where.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.config.schema import Key, NamedTables, Table, did_you_mean, places
+from penstock.config.toml import KeyPath, dotted, key_lines, toml
+from penstock.errors import UserMistake
+
+PREFIX = "PENSTOCK_"
+READ_ELSEWHERE = ("PENSTOCK_CONFIG", "PENSTOCK_DEBUG")  # by the command line itself
+
+# Kubernetes tells every pod of every service: a service called penstock-server makes PENSTOCK_SERVER_PORT
+# "tcp://10.0.0.7:8000", which is not meant for us.
+_SERVICE_LINK = re.compile(
+    r"PENSTOCK_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=.*"
+    r"|PENSTOCK_(\w+_)?PORT=(tcp|udp|sctp)://.*"
+)
+
+Tree = dict[str, Any]  # of Given, and of trees
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as somebody gave it."""
+
+    value: object
+    source: str
+    words: bool = False  # it came as text, whatever its type should be
+
+
+def read_file(file: Path, section: type[Any]) -> Tree:
+    """A file's values, its tables and keys known to exist."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        content = tomllib.loads(text)
+    except FileNotFoundError:
+        raise UserMistake(f"{file}: there is no such file") from None
+    except OSError as error:
+        raise UserMistake(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserMistake(f"{file}: is not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserMistake(f"{file}: is not valid TOML: {error}") from error
+    lines = key_lines(text)
+
+    def place_of(path: KeyPath) -> str:
+        return f"{file}:{lines[path]}" if path in lines else str(file)
+
+    return _plant(content, section, (), place_of)
+
+
+def _plant(
+    content: Mapping[str, object], section: type[Any], above: KeyPath, place_of: Callable[[KeyPath], str]
+) -> Tree:
+    known, tree = places(section), Tree()
+    for name, value in content.items():
+        here = (*above, name)
+        match known.get(name):
+            case Key():
+                tree[name] = Given(value, place_of(here))
+            case Table(inner):
+                tree[name] = _plant(_table(value, here, place_of), inner, here, place_of)
+            case NamedTables(inner):
+                entries = _table(value, here, place_of)
+                tree[name] = {
+                    entry: _plant(_table(inside, (*here, entry), place_of), inner, (*here, entry), place_of)
+                    for entry, inside in entries.items()
+                }
+            case None:
+                table = f" in [{dotted(above)}]" if above else ""
+                raise UserMistake(f"{place_of(here)}: unknown key '{name}'{table}{did_you_mean(name, known)}")
+    return tree
+
+
+def _table(value: object, here: KeyPath, place_of: Callable[[KeyPath], str]) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise UserMistake(
+            f"{place_of(here)}: {dotted(here)} must be a table, [{dotted(here)}], not {toml(value)}"
+        )
+    return value
+
+
+def variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the environment holds for us."""
+    return {
+        name: value
+        for name, value in sorted(environ.items())
+        if name.startswith(PREFIX)
+        and name not in READ_ELSEWHERE
+        and not _SERVICE_LINK.fullmatch(f"{name}={value}")
+    }
+
+
+def variable(path: KeyPath) -> str:
+    """The environment's name for a key: models.my-model.max_batch is PENSTOCK_MODELS_MY_MODEL_MAX_BATCH."""
+    return PREFIX + re.sub(r"[^A-Z0-9]", "_", "_".join(path).upper())
+
+
+def lay_environment(tree: Tree, environ: Mapping[str, str], known: Mapping[KeyPath, KeyPath]) -> None:
+    """Lay variables over the tree; `known` maps a path as it may be named to the key that it means."""
+    meanings: dict[str, list[KeyPath]] = {}
+    for named in known:
+        meanings.setdefault(variable(named), []).append(named)
+    laid: dict[KeyPath, str] = {}
+    for name, value in environ.items():
+        match meanings.get(name):
+            case [named]:
+                if (other := laid.setdefault(known[named], name)) != name:
+                    raise UserMistake(f"{other} and {name} both set {dotted(known[named])}: keep one")
+                _lay(tree, known[named], Given(value, name, words=True))
+            case None:
+                raise UserMistake(f"unknown environment variable '{name}'{did_you_mean(name, meanings)}")
+            case several:
+                keys = " and ".join(dotted(path) for path in several)
+                raise UserMistake(f"environment variable '{name}' could mean {keys}: set that in the file")
+
+
+def lay_command_line(tree: Tree, overrides: Mapping[str, object], known: Mapping[KeyPath, KeyPath]) -> None:
+    """Lay options over the tree, by their dotted keys."""
+    by_key = {dotted(named): path for named, path in known.items()}
+    for key, value in overrides.items():
+        if key not in by_key:
+            raise UserMistake(f"unknown setting '{key}'{did_you_mean(key, by_key)}")
+        _lay(tree, by_key[key], Given(value, option(key), words=isinstance(value, str)))
+
+
+def option(key: str) -> str:
+    """How the command line calls a key: --port, --max-batch, --retries-attempts."""
+    section, _, name = key.rpartition(".")
+    if key in ("model.target", "model.name"):
+        return "TARGET" if name == "target" else "--model"
+    called = name if section in ("server", "limits", "model") else key.replace(".", "-")
+    return "--" + called.replace("_", "-")
+
+
+def _lay(tree: Tree, path: KeyPath, given: Given) -> None:
+    *tables, name = path
+    for table in tables:
+        tree = tree.setdefault(table, {})
+    tree[name] = given

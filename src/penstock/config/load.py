@@ -1,0 +1,164 @@
+"""From a file, the environment and the command line to one `Config`, or one line that says what is wrong.
+
+Precedence: command line > environment (PENSTOCK_…) > file > default. `load` lays them in that order, and
+nothing else in Penstock decides it again.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.config.config import DEFAULT, Config
+from penstock.config.consistency import refuse_contradictions
+from penstock.config.kinds import Headers, Kind
+from penstock.config.layers import (
+    Given,
+    Tree,
+    lay_command_line,
+    lay_environment,
+    option,
+    read_file,
+    variable,
+    variables,
+)
+from penstock.config.schema import Key, NamedTables, Table, did_you_mean, key_paths, places
+from penstock.config.sections import Tiers
+from penstock.config.toml import KeyPath, dotted, toml
+from penstock.errors import UserMistake
+
+USUAL_FILE = Path("penstock.toml")
+ONE_MODEL = "model"  # model.* means the one model there is, or the one that is chosen
+
+
+def find_file(chosen: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The file to load: the one chosen, else PENSTOCK_CONFIG, else penstock.toml if it is here."""
+    if chosen is not None:
+        return chosen
+    if named := environ.get("PENSTOCK_CONFIG"):
+        return Path(named)
+    return USUAL_FILE if USUAL_FILE.is_file() else None
+
+
+def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Config:
+    """Build the configuration; an override of None was not given. Raises UserMistake."""
+    settings = variables(environ)
+    options = {key: value for key, value in overrides.items() if value is not None}
+
+    tree = _with_usual_levels(read_file(file, Config) if file else {})
+    model = _one_model(list(tree.get("models", {})), settings, options)
+    for selector in (variable((ONE_MODEL, "name")), f"{ONE_MODEL}.name"):
+        settings.pop(selector, None)
+        options.pop(selector, None)
+    if model is not None:
+        tree.setdefault("models", {}).setdefault(model, {})
+    known = _names_of_keys(tree, model)
+    lay_environment(tree, settings, known)
+    lay_command_line(tree, options, known)
+
+    sources: dict[str, str] = {}
+    values = _values(Config, tree, (), sources)
+    config = Config(**values, sources=sources)
+    refuse_contradictions(config)
+    return config
+
+
+def _with_usual_levels(tree: Tree) -> Tree:
+    """A file that names tiers names them all; otherwise the usual ones can still be adjusted."""
+    usual = {
+        name: {key: Given(value, DEFAULT) for key, value in asdict(level).items()}
+        for name, level in Tiers().levels.items()
+    }
+    tree.setdefault("tiers", {}).setdefault("levels", usual)
+    return tree
+
+
+def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[str, object]) -> str | None:
+    """The model that model.* and PENSTOCK_MODEL_* are about; None where nobody speaks of one."""
+    spoken = [option(key) for key in options if key.startswith(f"{ONE_MODEL}.")]
+    spoken += [name for name in settings if name.startswith(variable((ONE_MODEL, "")))]
+    if not spoken:
+        return None
+    name, target = (
+        options.get(f"{ONE_MODEL}.{key}") or settings.get(variable((ONE_MODEL, key)))
+        for key in ("name", "target")
+    )
+    if name is not None:
+        if name in models or target:
+            return str(name)
+        raise UserMistake(f"there is no model '{name}'{did_you_mean(str(name), models)}")
+    if len(models) > 1:
+        raise UserMistake(
+            f"{spoken[0]} is for one model and there are {len(models)} ({', '.join(models)}):"
+            " choose one with --model NAME"
+        )
+    if models:
+        return models[0]
+    if not target:
+        raise UserMistake(
+            f"{spoken[0]}: there is no model yet; give a TARGET, or a [models.NAME] in the file"
+        )
+    return name_after(str(target))
+
+
+def name_after(target: str) -> str:
+    """What to call a model nobody has named: its function, its host, or `sim`."""
+    if target.startswith(("http://", "https://")):
+        name = _host(target)
+    elif target.startswith("sim:"):
+        name = "sim"
+    else:
+        name = target.rpartition(":")[2]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or ONE_MODEL
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # whoever connects to it will say what is wrong with it
+        return ""
+
+
+def _names_of_keys(tree: Tree, model: str | None) -> dict[KeyPath, KeyPath]:
+    """Every key by its own path, and those of the one model by model.* too."""
+    paths = list(key_paths(Config, tree))
+    short = {(ONE_MODEL, *path[2:]): path for path in paths if path[:2] == ("models", model)}
+    return short | {path: path for path in paths}
+
+
+def _values(section: type[Any], tree: Tree, above: KeyPath, sources: dict[str, str]) -> dict[str, Any]:
+    """The arguments of a section; what is missing is left to its default."""
+    values: dict[str, Any] = {}
+    for name, place in places(section).items():
+        here = (*above, name)
+        if name not in tree:
+            if isinstance(place, Key) and place.required:
+                raise UserMistake(f"[{dotted(above)}] needs '{name}', {place.kind.wanted}")
+            continue
+        match place:
+            case Key(kind=kind):
+                values[name] = _taken(kind, tree[name], here)
+                if tree[name].source != DEFAULT:
+                    sources[dotted(here)] = tree[name].source
+            case Table(inner):
+                values[name] = inner(**_values(inner, tree[name], here, sources))
+            case NamedTables(inner):
+                values[name] = {
+                    entry: inner(**_values(inner, inside, (*here, entry), sources))
+                    for entry, inside in tree[name].items()
+                }
+    return values
+
+
+def _taken(kind: Kind, given: Given, here: KeyPath) -> object:
+    try:
+        return kind.read(str(given.value)) if given.words else kind.take(given.value)
+    except ValueError:
+        shown = toml(given.value)
+        refused = f", not {shown if len(shown) <= 80 else shown[:79] + '…'}"
+        secret = isinstance(kind, Headers)
+        raise UserMistake(
+            f"{given.source}: {dotted(here)} must be {kind.wanted}{'' if secret else refused}"
+        ) from None

@@ -1,0 +1,154 @@
+"""The sections of penstock.toml: every key, its default and what it may be, stated here and nowhere else.
+
+Times are seconds and sizes are bytes once inside; docs/configuration.md says the same for readers, and a
+test keeps the two together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from penstock.config.kinds import Choice, Duration, Flag, Headers, Ids, Inputs, Number, Size, Text, Whole
+
+Name = Annotated[str, Text()]
+FreeText = Annotated[str, Text(empty=True)]
+Port = Annotated[int, Whole(0, 65535)]  # 0: any that is free
+Positive = Annotated[int, Whole(1)]
+Span = Annotated[float, Duration()]
+SpanOrNone = Annotated[float, Duration(zero=True)]
+Bytes = Annotated[int, Size()]
+Switch = Annotated[bool, Flag()]
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where it listens and what it says of itself."""
+
+    host: Name = "127.0.0.1"
+    port: Port = 8000
+    admin_host: Name = "127.0.0.1"
+    admin_port: Port = 9000
+    drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
+    max_connections: Positive = 65536
+    log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
+    log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
+    debug: Switch = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bound of everything that could grow."""
+
+    max_body: Bytes = 1 * MIB
+    body_timeout: Span = 5.0
+    header_timeout: Span = 5.0
+    max_depth: Annotated[int, Whole(1, 512)] = 64  # of JSON; beyond 512 the decoder's own stack is at stake
+    control_characters: Annotated[str, Choice(("refuse", "strip", "allow"))] = "refuse"
+    max_queue: Positive = 20_000  # waiting, of one model
+    max_queue_bytes: Bytes = 512 * MIB
+    max_tasks: Positive = 100_000  # asynchronous results, pending and kept
+    max_task_bytes: Bytes = 512 * MIB
+    result_ttl: Span = 600.0
+    max_long_poll: SpanOrNone = 30.0
+    max_lanes: Positive = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long a request may take, in the queue, on the worker, and in all."""
+
+    queue: Span = 2.0
+    processing: Span = 3.0
+    request: Span = 4.0
+    max_client: Span = 60.0  # the longest a client may ask for
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a failed batch is tried again, and when that stops."""
+
+    attempts: Annotated[int, Whole(1, 100)] = 3  # in all, the first included
+    base: SpanOrNone = 0.05
+    max: SpanOrNone = 1.0
+    budget_ratio: Annotated[float, Number(0, 1)] = 0.2  # retries for each request that is not one
+    budget_per_second: Annotated[float, Number()] = (
+        10.0  # and these besides, so that a quiet server may retry
+    )
+    breaker_failures: Positive = 5
+    breaker_cooldown: Span = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One tier: the lowest rank is served first, shares go by weight."""
+
+    rank: Annotated[int, Whole(0)]
+    weight: Annotated[float, Number(above=True)] = 1.0
+
+
+def _usual_levels() -> dict[str, Level]:
+    return {"enterprise": Level(0, 8.0), "paid": Level(1, 4.0), "free": Level(2, 1.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """Who is served before whom."""
+
+    order: Annotated[str, Choice(("weighted", "strict"))] = "weighted"
+    default: Name = "paid"  # of a tenant without a section of its own
+    ageing: Span = 1.0
+    levels: Mapping[str, Level] = field(default_factory=_usual_levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    tier: Annotated[str | None, Text()] = None  # none: the default tier
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEndpoint:
+    """The JSON a fixed HTTP endpoint takes and gives."""
+
+    method: Annotated[str, Choice(("POST", "PUT", "PATCH"))] = "POST"
+    request: Name = '{"inputs": $inputs}'
+    outputs: FreeText = "outputs"  # dotted path to the list; empty: the answer is the list
+    item: FreeText = ""  # dotted path inside each output; empty: the output itself
+    version: FreeText = ""  # of the model: a path in the answer, or header:NAME
+    health: FreeText = ""  # a path to GET; empty: that it connects must do
+    headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
+    max_response: Bytes = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model: what runs it, and how its batches are formed."""
+
+    target: Name
+    workers: Annotated[int, Whole(1, 1024)] = 1
+    max_batch: Annotated[int, Whole(1, 65536)] = 64
+    max_wait: SpanOrNone = 0.05
+    policy: Annotated[str, Choice(("paced", "window", "ewma", "table", "greedy"))] = "paced"
+    input: Annotated[str, Choice(("text", "json"))] = "text"
+    output: Annotated[str, Choice(("text", "json"))] = "text"
+    cost: Annotated[str, Choice(("requests", "characters", "bytes", "tokens"), or_function=True)] = "requests"
+    max_cost: Annotated[float | None, Number(above=True)] = None
+    group_lengths: Switch = False
+    reserve: Annotated[int, Whole(0)] = 0  # workers kept for full batches
+    version: FreeText = ""
+    parameters: Annotated[str, Choice(("shared", "per_item"))] = "shared"
+    warmup: Annotated[tuple[object, ...], Inputs()] = ()
+    memory_limit: Annotated[int | None, Size()] = None
+    start_timeout: Span = 120.0
+    health_interval: Span = 5.0
+    gpus: Annotated[tuple[str, ...], Ids()] = ()  # given to the workers in turn
+    queue_timeout: Annotated[float | None, Duration()] = None  # none: as [timeouts] says
+    processing_timeout: Annotated[float | None, Duration()] = None
+    request_timeout: Annotated[float | None, Duration()] = None
+    http: HttpEndpoint = HttpEndpoint()
+
+    @property
+    def remote(self) -> bool:
+        """Whether a URL runs it, and `http` says how to talk to it."""
+        return self.target.startswith(("http://", "https://"))

@@ -1,0 +1,95 @@
+"""Durations and sizes as people write them: "50ms", "10min", "1MiB".
+
+Decimal does the sums, so that what is read, written and read again is the same number.
+"""
+
+import re
+from decimal import Decimal
+
+SECONDS_PER = {
+    "us": Decimal("0.000001"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "min": Decimal(60),
+    "h": Decimal(3600),
+}
+BYTES_PER = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+LONGEST = 365 * 24 * 3600.0  # beyond a year it is a slip of the pen, and timers would overflow
+
+DURATION_HINT = 'a duration such as "50ms", "2s", "10min", or a number of seconds'
+SIZE_HINT = 'a size such as "64KiB", "1MiB", "2GB", or a number of bytes'
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_BYTES_PER_FOLDED = {unit.lower(): factor for unit, factor in BYTES_PER.items()}
+
+
+def _quantity(text: str) -> tuple[Decimal, str]:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return Decimal(match[1]), match[2]
+
+
+def parse_duration(value: object) -> float:
+    """Seconds; raises ValueError for anything that is not a duration."""
+    if isinstance(value, str):
+        number, unit = _quantity(value)
+        if (unit or "s") not in SECONDS_PER:
+            raise ValueError(value)
+        seconds = float(number * SECONDS_PER[unit or "s"])
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        raise ValueError(value)
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(value)
+    return seconds
+
+
+def parse_size(value: object) -> int:
+    """Bytes; raises ValueError for anything that is not a whole number of them."""
+    if isinstance(value, str):
+        number, unit = _quantity(value)
+        size = number * _BYTES_PER_FOLDED.get((unit or "B").lower(), Decimal("NaN"))
+        if size.is_nan() or size != size.to_integral_value():
+            raise ValueError(value)
+        return int(size)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(value)
+
+
+def write_duration(seconds: float) -> str:
+    """In the unit a person would choose; `parse_duration` reads back the same number.
+
+    Minutes and hours only where they come out even: 90s reads better than 1.5min.
+    """
+    exact = Decimal(repr(seconds))
+    for unit in ("h", "min"):
+        if exact and exact % SECONDS_PER[unit] == 0:
+            return _plain(exact / SECONDS_PER[unit]) + unit
+    unit = next((unit for unit in ("s", "ms") if exact >= SECONDS_PER[unit]), "us") if exact else "s"
+    return _plain(exact / SECONDS_PER[unit]) + unit
+
+
+def _plain(number: Decimal) -> str:
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def write_size(size: int) -> str:
+    """In the largest unit that divides it, those of 1024 before those of 1000."""
+    for unit in ("TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "KB"):
+        if size and size % BYTES_PER[unit] == 0:
+            return f"{size // BYTES_PER[unit]}{unit}"
+    return f"{size}B"

@@ -1,0 +1,80 @@
+"""Clean input (SPEC D6): what is refused or stripped before anything is queued.
+
+The decoder has seen to it that the JSON is well formed; here the payload's bytes are looked at without decoding
+them, since nearly all are plain, and only the suspicious are looked at closely.
+"""
+
+import re
+
+import msgspec
+
+from penstock.errors import Unacceptable
+
+# In JSON text a control character can only stand escaped; DEL and the C1 set may stand as they are.
+_ESCAPED = re.compile(rb"\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\\[bf]")
+_HARMLESS = re.compile(rb"\\u00(?:09|0[aAdD])")
+_RAW = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.S)
+
+
+def check_unicode(body: bytes) -> None:
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError as exc:
+            raise Unacceptable(f"the body is not UTF-8: byte {exc.start} is invalid") from None
+
+
+def check_text(payload: bytes, field: str) -> None:
+    if not payload.startswith(b'"'):
+        raise Unacceptable(f"{field!r} must be a string: this model takes text")
+
+
+def check_depth(payload: bytes, limit: int) -> None:
+    if payload.startswith(b'"') or payload.count(b"[") + payload.count(b"{") <= limit:
+        return
+    depth = 0
+    for match in _BRACKETS.finditer(payload):
+        if match[1]:
+            depth += 1
+            if depth > limit:
+                raise Unacceptable(f"'input' is nested deeper than {limit} levels")
+        elif match[2]:
+            depth -= 1
+
+
+def clean_controls(payload: bytes, rule: str) -> bytes:
+    """The payload without control characters; tab, newline and carriage return are text."""
+    if rule == "allow" or not _suspicious(payload):
+        return payload
+    value = msgspec.json.decode(payload)
+    found: list[str] = []
+    cleaned = _strip(value, found)
+    if not found:
+        return payload
+    if rule == "refuse":
+        raise Unacceptable(f"'input' holds the control character U+{ord(found[0]):04X}; remove it")
+    return msgspec.json.encode(cleaned)
+
+
+def _suspicious(payload: bytes) -> bool:
+    if b"\\" in payload:
+        for match in _ESCAPED.finditer(payload):
+            if not _HARMLESS.fullmatch(match[0]):
+                return True
+    if payload.isascii():
+        return b"\x7f" in payload
+    return _RAW.search(payload) is not None
+
+
+def _strip(value: object, found: list[str]) -> object:
+    match value:
+        case str():
+            found += _CONTROL.findall(value)
+            return _CONTROL.sub("", value)
+        case list():
+            return [_strip(item, found) for item in value]
+        case dict():
+            return {_strip(key, found): _strip(item, found) for key, item in value.items()}
+    return value

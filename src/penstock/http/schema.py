@@ -1,0 +1,114 @@
+"""What a client may say, and how it becomes an ask. Fields nobody knows are refused by name."""
+
+import re
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from penstock.errors import Malformed, Unacceptable
+from penstock.http import clean
+from penstock.http.rsgi import RequestHeaders
+from penstock.ports import Gateway
+from penstock.types import Ask
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
+MOST_PARAMETERS = 16 * 1024  # bytes
+
+
+class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
+    input: msgspec.Raw
+    model: str | None = None
+    parameters: msgspec.Raw | None = None
+    client_id: str | None = None
+    timeout_ms: int | None = None
+
+
+class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
+    input: msgspec.Raw
+
+
+Body = TypeVar("Body", InferenceBody, ShortBody)
+
+_FULL = msgspec.json.Decoder(InferenceBody)
+_SHORT = msgspec.json.Decoder(ShortBody)
+
+
+class Reader:
+    """Turns bodies into asks, by the limits of this server."""
+
+    def __init__(self, gateway: Gateway, *, max_depth: int, control_characters: str) -> None:
+        self._gateway = gateway
+        self._max_depth = max_depth
+        self._controls = control_characters
+
+    def full(self, body: bytes, headers: RequestHeaders) -> Ask:
+        said = _decode(_FULL, body)
+        if said.client_id is not None and not 0 < len(said.client_id) <= 128:
+            raise Unacceptable("'client_id' must be 1 to 128 characters long")
+        timeout = said.timeout_ms
+        if timeout is not None and timeout <= 0:
+            raise Unacceptable("'timeout_ms' must be greater than 0")
+        return Ask(
+            self._payload(said.input, said.model),
+            said.model,
+            b"" if said.parameters is None else _canonical(bytes(said.parameters)),
+            said.client_id,
+            None if timeout is None else timeout / 1000.0,
+            request_id(headers),
+            traceparent(headers),
+        )
+
+    def short(self, body: bytes, headers: RequestHeaders) -> Ask:
+        said = _decode(_SHORT, body)
+        return Ask(
+            self._payload(said.input, None), request_id=request_id(headers), traceparent=traceparent(headers)
+        )
+
+    def _payload(self, raw: msgspec.Raw, model: str | None) -> bytes:
+        payload = bytes(raw)
+        if self._gateway.kind_of(model) == "text":
+            clean.check_text(payload, "input")
+        else:
+            clean.check_depth(payload, self._max_depth)
+        return clean.clean_controls(payload, self._controls)
+
+
+def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes) -> Body:
+    clean.check_unicode(body)
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as exc:
+        raise Unacceptable(_plain(str(exc))) from None
+    except msgspec.DecodeError as exc:
+        raise Malformed(f"the body is not JSON: {_plain(str(exc))}") from None
+    except RecursionError:
+        raise Unacceptable("the body is nested too deeply") from None
+
+
+def _plain(message: str) -> str:
+    """msgspec's words, in the quotes the other messages have, and without its path syntax."""
+    return message.replace("`", "'").replace("$.", "")
+
+
+def request_id(headers: RequestHeaders) -> str | None:
+    """The client's own, if it is one that can stand in headers, logs and JSON as it is."""
+    given = headers.get("x-request-id")
+    return given if given is not None and REQUEST_ID.fullmatch(given) else None
+
+
+def traceparent(headers: RequestHeaders) -> str | None:
+    given = headers.get("traceparent")
+    return given if given is not None and TRACEPARENT.fullmatch(given) else None
+
+
+@lru_cache(maxsize=1024)
+def _canonical(parameters: bytes) -> bytes:
+    """The same parameters in the same bytes, so that they can share a lane."""
+    if len(parameters) > MOST_PARAMETERS:
+        raise Unacceptable(f"'parameters' are longer than {MOST_PARAMETERS} bytes")
+    value = msgspec.json.decode(parameters)
+    if not isinstance(value, dict):
+        raise Unacceptable("'parameters' must be an object")
+    return msgspec.json.encode(value, order="sorted") if value else b""

@@ -1,0 +1,56 @@
+"""From a model's target to the backends that run it."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Literal
+
+import msgspec
+
+from penstock.adapters.backends.http import HttpBackend, HttpShape
+from penstock.adapters.backends.process import ProcessBackend
+from penstock.adapters.backends.simulated import SimulatedBackend
+from penstock.config import Model
+from penstock.ports import Backend
+from penstock.service_model import parse_service
+from penstock.target import parse_target
+
+MakeBackend = Callable[[int], Backend]  # by the slot's number
+
+
+def backend_maker(name: str, model: Model) -> MakeBackend:
+    """Checks the target now, so that a mistake is answered before anything is started."""
+    target = parse_target(model.target)
+    warm_up = [msgspec.json.encode(item) for item in model.warmup]
+    match target.kind:
+        case "sim":
+            service = parse_service(target.text)
+            return lambda slot: SimulatedBackend(service, slot)
+        case "http":
+            shape = HttpShape(**asdict(model.http))
+            return lambda slot: HttpBackend(
+                target.url,
+                shape,
+                output_kind=_kind(model.output),
+                warm_up=warm_up,
+                start_timeout=model.start_timeout,
+            )
+        case "function":
+            return lambda slot: ProcessBackend(
+                target.text,
+                input_kind=_kind(model.input),
+                output_kind=_kind(model.output),
+                environment=_gpu(model, slot),
+                warm_up=warm_up,
+                start_timeout=model.start_timeout,
+                memory_limit=model.memory_limit,
+                name=f"{name}/{slot}",
+            )
+
+
+def _kind(kind: str) -> Literal["text", "json"]:
+    return "json" if kind == "json" else "text"
+
+
+def _gpu(model: Model, slot: int) -> dict[str, str]:
+    """Each slot sees one GPU, in turn, where GPUs are named."""
+    return {"CUDA_VISIBLE_DEVICES": model.gpus[slot % len(model.gpus)]} if model.gpus else {}

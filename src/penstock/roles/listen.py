@@ -1,0 +1,86 @@
+"""Listening: Granian's embedded server inside our own loop, for the data plane and for the admin plane."""
+
+import asyncio
+import resource
+import socket
+from typing import Any
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
+
+from penstock.errors import UserMistake
+
+
+class Listener:
+    """One application on one port."""
+
+    def __init__(
+        self,
+        app: Any,
+        interface: Interfaces,
+        host: str,
+        port: int,
+        *,
+        connections: int,
+        header_timeout: float,
+    ) -> None:
+        self.host = host
+        self.port = port
+        # Granian leaves connections beyond `backpressure` hanging unanswered: it is set far above our own
+        # limits, so that overload is answered by us, with a 503.
+        self._server = Server(
+            app,
+            address=host,
+            port=port,
+            interface=interface,
+            backlog=min(connections, 65535),
+            backpressure=connections,
+            http=HTTPModes.auto,
+            http1_settings=HTTP1Settings(header_read_timeout=round(header_timeout * 1000)),
+            websockets=False,
+            log_enabled=False,
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._server.serve(), name=f"listener {self.url}")
+
+    @property
+    def dead(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    async def stop(self, seconds: float = 5.0) -> None:
+        if self._task is not None and not self._task.done():
+            self._server.stop()  # type: ignore[no-untyped-call]
+            await asyncio.wait([self._task], timeout=seconds)
+
+
+def claim_port(host: str, port: int, flag: str) -> int:
+    """Check that nobody listens there; port 0 finds a free one.
+
+    Granian binds with SO_REUSEPORT, so a second server on the port would go unnoticed and take half of the
+    connections; a plain bind first is refused as it should be.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            return int(probe.getsockname()[1])
+        except OSError as exc:
+            raise UserMistake(
+                f"cannot listen on {host}:{port}: {exc.strerror}; choose another address with {flag}"
+            ) from None
+
+
+def raise_file_limit() -> None:
+    """A waiting client is a file descriptor: take as many as we may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

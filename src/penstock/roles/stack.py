@@ -1,0 +1,232 @@
+"""One model, put together: its batcher, the loop that drives it, its worker slots, and the desk in front."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.adapters.memory import MemoryBroker
+from penstock.adapters.observe.exposition import ModelGauges
+from penstock.config import Config, Model
+from penstock.core.admission import AdmissionRules, forecast, refusal
+from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.buffer import TierRules
+from penstock.core.delivery import RetryRules
+from penstock.core.fleet import Worker
+from penstock.errors import BackendError, Refused
+from penstock.ports import Broker, Clock, Observer, ResultBus
+from penstock.roles.backends import MakeBackend, backend_maker
+from penstock.roles.costs import cost_of
+from penstock.runtime.gateway import Desk
+from penstock.runtime.pump import Pump
+from penstock.runtime.sizing import SizingBroker
+from penstock.runtime.slot import Slot
+from penstock.types import Request, WorkerId
+
+Started = Callable[[WorkerId, BackendError | None], None]
+
+SIZING_BATCH = 256
+
+
+class ModelStack:
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        bus: ResultBus,
+        observer: Observer,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        on_started: Started,
+        make_backend: MakeBackend | None = None,
+        timer_grain: float = 0.001,
+    ) -> None:
+        self.name = name
+        self.model = model = config.models[name]
+        self._timeouts = config.timeouts_of(name)
+        self._clock = clock
+        self._on_started = on_started
+        self.batcher = Batcher(batching_rules(name, config))
+        self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
+        self.pumps = [self.pump]
+        self._admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
+        self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
+        make = make_backend or backend_maker(name, model)
+        self.slots = [
+            self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
+        ]
+        broker: Broker = MemoryBroker()
+        broker.subscribe(self.pump.offer, self.pump.withdraw)
+        cost = cost_of(model.cost)
+        if cost is None and model.cost != "requests":
+            broker = self._sizing(config, broker, bus, loop)
+        self.desk = Desk(
+            model=name,
+            kind=model.input,
+            broker=broker,
+            admit=self._admit,
+            backlog_seconds=self.backlog_seconds,
+            cost=cost,
+            takes_parameters=self._takes_parameters,
+            queue_limit=self._timeouts.queue,
+            request_limit=self._timeouts.request,
+            longest_limit=self._timeouts.max_client,
+        )
+
+    def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:
+        return Slot(
+            WorkerId(worker),
+            make(number),
+            pump,
+            self._clock,
+            processing_limit=self._timeouts.processing,
+            start_limit=self.model.start_timeout,
+            health_interval=self.model.health_interval,
+            on_started=self._on_started,
+        )
+
+    def _sizing(
+        self,
+        config: Config,
+        broker: Broker,
+        bus: ResultBus,
+        loop: asyncio.AbstractEventLoop,
+    ) -> Broker:
+        """The user's cost function is user code: it gets a process, a batcher and a loop of its own (SPEC B6)."""
+        name = f"{self.name}/cost"
+        model = Model(target=self.model.cost, input=self.model.input, output="json")
+        rules = replace(
+            batching_rules(self.name, config),
+            model=name, max_batch=SIZING_BATCH, policy="greedy", max_cost=float("inf"),
+            reserve=0, group_lengths=False,
+        )  # fmt: skip
+        sizing = SizingBroker(broker, bus.deliver, self.batcher.rules.max_cost)
+        pump = Pump(Batcher(rules), sizing.sized, _Unobserved(), loop, self._clock)
+        sizing.subscribe(pump.offer, pump.withdraw)
+        self.pumps.append(pump)
+        self.slots.append(self._slot(pump, f"{name}/0", backend_maker(name, model), 0))
+        return sizing
+
+    def _admit(self, request: Request, now: float) -> Refused | None:
+        return refusal(self.batcher, request, self._admission, now)
+
+    def _takes_parameters(self) -> bool:
+        return any(getattr(slot.backend, "takes_parameters", True) for slot in self.slots)
+
+    def backlog_seconds(self) -> float:
+        now = self._clock()
+        expected = forecast(self.batcher, len(self.batcher.depth.by_tier) - 1, now)
+        return 1.0 if expected is None else expected.start + expected.seconds - now
+
+    # ---- how it stands ------------------------------------------------------------------------------------
+
+    def capacity(self) -> float:
+        """Requests a second at full batches, by what the healthy workers have shown (SPEC B4)."""
+        curve, fleet = self.batcher.curve, self.batcher.fleet
+        seconds = curve(curve.best_size)
+        if not seconds:
+            return 0.0
+        share = sum(
+            1.0 / worker.speed for worker in fleet.workers.values() if worker.ready and worker.speed > 0
+        )
+        return curve.best_size / seconds * share
+
+    def utilization(self, now: float) -> float:
+        capacity = self.capacity()
+        return self.batcher.rate(now) / capacity if capacity else 0.0
+
+    def health(self, now: float) -> dict[str, Any]:
+        fleet, curve = self.batcher.fleet, self.batcher.curve
+        return {
+            "gpu_utilization": round(self.utilization(now), 4),
+            "queue_depth": self.batcher.waiting,
+            "requests_per_second": round(self.batcher.rate(now), 3),
+            "capacity_rps": round(self.capacity(), 3),
+            "workers_healthy": fleet.healthy,
+            "workers": len(fleet.workers),
+            "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
+            "service_spread": round(curve.spread, 4),
+            "best_batch": curve.best_size,
+        }
+
+    def workers(self, now: float) -> list[dict[str, Any]]:
+        return [self._worker(slot, now) for slot in self.slots if slot.worker in self.batcher.fleet.workers]
+
+    def _worker(self, slot: Slot, now: float) -> dict[str, Any]:
+        worker = self.batcher.fleet.workers[slot.worker]
+        return {
+            "worker": worker.id,
+            "model": self.name,
+            "state": state_of(worker, now),
+            "in_flight": worker.batch.size if worker.batch is not None else 0,
+            "batches": worker.batches,
+            "busy_seconds": round(worker.busy_seconds, 3),
+            "relative_service_time": round(worker.speed, 3),
+            "restarts": slot.restarts,
+            "last_error": slot.last_error,
+        }
+
+    def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
+        states = Counter(state_of(worker, now) for worker in self.batcher.fleet.workers.values())
+        busy = sum(worker.busy_for(now) for worker in self.batcher.fleet.workers.values())
+        return ModelGauges(
+            queue_depth=dict(zip(tiers, self.batcher.depth.by_tier, strict=True)),
+            workers={state: states[state] for state in STATES},
+            busy_seconds=busy,
+            utilization=self.utilization(now),
+            capacity=self.capacity(),
+            restarts=sum(slot.restarts for slot in self.slots),
+        )
+
+
+STATES = ("idle", "busy", "resting", "offline")
+
+
+def state_of(worker: Worker, now: float) -> str:
+    """`resting`: its breaker is open."""
+    if not worker.ready:
+        return "offline"
+    if worker.batch is not None:
+        return "busy"
+    return "resting" if worker.on_probation and worker.open_until > now else "idle"
+
+
+class _Unobserved:
+    """The null observer: sizing is not inference, and is not counted as such."""
+
+    def dispatched(self, batch: object) -> None: ...
+
+    def replied(self, replies: object, now: float) -> None: ...
+
+    def refused_at_door(self, model: str, code: str) -> None: ...
+
+
+def batching_rules(name: str, config: Config) -> BatchingRules:
+    model, retries = config.models[name], config.retries
+    levels = sorted(config.tiers.levels.values(), key=lambda level: level.rank)
+    return BatchingRules(
+        model=name,
+        max_batch=model.max_batch,
+        max_wait=model.max_wait,
+        max_cost=float("inf") if model.max_cost is None else model.max_cost,
+        policy=model.policy,
+        reserve=model.reserve,
+        group_lengths=model.group_lengths,
+        per_item_parameters=model.parameters == "per_item",
+        tiers=TierRules(
+            weights=tuple(level.weight for level in levels),
+            strict=config.tiers.order == "strict",
+            ageing=config.tiers.ageing,
+        ),
+        retries=RetryRules(
+            attempts=retries.attempts,
+            base=retries.base,
+            longest=retries.max,
+            budget_ratio=retries.budget_ratio,
+            budget_per_second=retries.budget_per_second,
+        ),
+        breaker_failures=retries.breaker_failures,
+        breaker_cooldown=retries.breaker_cooldown,
+        max_lanes=config.limits.max_lanes,
+    )

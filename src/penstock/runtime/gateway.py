@@ -1,0 +1,166 @@
+"""The gateway: turns an ask into an accepted request with a waiter, or refuses it (SPEC A1–A4, C3, D4).
+
+Nothing here awaits: accepting is one call, and the answer is a future.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from penstock.errors import Draining, NotFound, Refused, Unacceptable
+from penstock.ports import Broker, Clock, Expiring, Observer
+from penstock.runtime.tasks import StoredTask, TaskStore
+from penstock.runtime.waiters import Waiter, Waiters
+from penstock.runtime.wheel import Wheel
+from penstock.types import Ask, Reply, Request
+
+Admit = Callable[[Request, float], Refused | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where requests for one model are taken in."""
+
+    model: str
+    kind: str  # of input: text or json
+    broker: Broker
+    admit: Admit
+    backlog_seconds: Callable[[], float]  # how long what waits now will take
+    cost: Callable[[bytes], float] | None  # of an input; None: each counts one
+    takes_parameters: Callable[[], bool]
+    queue_limit: float
+    request_limit: float
+    longest_limit: float
+    version: str = ""
+
+
+class Gateway:
+    def __init__(
+        self,
+        desks: Mapping[str, Desk],
+        tenants: Callable[[str | None], tuple[str, int]],
+        tasks: TaskStore,
+        wheel: Wheel,
+        observer: Observer,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        id_prefix: str,
+    ) -> None:
+        self._desks = desks
+        self._only = next(iter(desks.values())) if len(desks) == 1 else None
+        self._tenant = tenants
+        self._tasks = tasks
+        self._wheel = wheel
+        self._observer = observer
+        self._prefix = id_prefix
+        self._numbers = count(1)
+        self.clock = clock
+        self.draining = False
+        self.waiters = Waiters(loop, wheel, self._withdraw)
+        self.waiters.on_settled = self._settled
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        return {name: desk.kind for name, desk in self._desks.items()}
+
+    def kind_of(self, model: str | None) -> str:
+        return self._desk(model).kind
+
+    def _desk(self, model: str | None) -> Desk:
+        if model is None:
+            if self._only is not None:
+                return self._only
+            raise Unacceptable(f"say which model: this server has {', '.join(sorted(self._desks))}")
+        desk = self._desks.get(model)
+        if desk is None:
+            raise NotFound(f"no model {model!r}; this server has {', '.join(sorted(self._desks))}")
+        return desk
+
+    def submit(self, ask: Ask) -> Waiter:
+        desk = self._desk(ask.model)
+        if self.draining:
+            raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
+        if ask.parameters and not desk.takes_parameters():
+            raise Unacceptable(f"the model {desk.model!r} takes no parameters")
+        now = self.clock()
+        queue_limit, request_limit = desk.queue_limit, desk.request_limit
+        if ask.timeout is not None:
+            queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
+        key = f"{self._prefix}{next(self._numbers):x}"
+        tenant, tier = self._tenant(ask.client_id)
+        request = Request(
+            key,
+            desk.model,
+            ask.input,
+            now,
+            now + queue_limit,
+            now + request_limit,
+            ask.request_id or key,
+            ask.parameters,
+            tenant,
+            tier,
+            1.0 if desk.cost is None else desk.cost(ask.input),
+            len(ask.input),
+            ask.traceparent,
+        )
+        refused = desk.admit(request, now)
+        if refused is not None:
+            raise refused
+        waiter = self.waiters.add(request)
+        desk.broker.publish(request)
+        return waiter
+
+    def submit_task(self, ask: Ask) -> StoredTask:
+        desk = self._desk(ask.model)
+        self._tasks.check_room(ask.request_id, desk.backlog_seconds())
+        return self._tasks.open(self.submit(ask))
+
+    def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
+        return self._tasks.find(task_id, self._tenant(client_id)[0])
+
+    def expire_after(self, seconds: float, entry: Expiring) -> None:
+        self._wheel.add(self.clock() + seconds, entry)
+
+    def count(self, model: str, code: str) -> None:
+        self._observer.refused_at_door(model if model in self._desks else "", code)
+
+    def describe(self, request_id: str) -> dict[str, object] | None:
+        """How an accepted request stands, by its asker's id. For people: it searches."""
+        request, status = self.waiters.find(request_id), None
+        if request is None:
+            task = self._tasks.peek(request_id)
+            if task is None:
+                return None
+            request, status = task.request, task.status
+        now = self.clock()
+        return {
+            "request_id": request.request_id,
+            "model": request.model,
+            "tenant": request.tenant,
+            "tier": request.tier,
+            "status": status or ("PENDING" if request.waiting else "PROCESSING"),
+            "age_ms": round((now - request.arrival) * 1e3, 3),
+            "deadline_in_ms": round((request.deadline - now) * 1e3, 3),
+            "failed_executions": request.executions,
+        }
+
+    def _withdraw(self, request: Request) -> None:
+        self._desks[request.model].broker.withdraw(request)
+
+    def _settled(self, replies: Sequence[Reply]) -> None:
+        self._observer.replied(replies, self.clock())
+
+    async def drained(self, seconds: float) -> bool:
+        """Accept nothing more; wait until everyone is answered, or this long. True if everyone was."""
+        self.draining = True
+        if not self.waiters:
+            return True
+        empty = asyncio.Event()
+        self.waiters.on_empty = empty.set
+        try:
+            async with asyncio.timeout(seconds):
+                await empty.wait()
+        except TimeoutError:
+            return False
+        return True

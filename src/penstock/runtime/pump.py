@@ -1,0 +1,127 @@
+"""The loop of one model's batcher: events in as they happen, one decision per turn of the event loop.
+
+However many requests arrive in one turn, `step` runs once. One timer, set to when the batcher asked to be woken.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from math import ceil
+
+from penstock.core.batcher import Batcher
+from penstock.ports import Clock, Observer
+from penstock.types import Batch, Failure, Reply, Request, Result, WorkerId
+
+Deliver = Callable[[Sequence[Reply]], None]
+Take = Callable[[Batch], None]  # how a worker is handed a batch
+
+STUCK = 5.0  # seconds a wake-up may be overdue before the loop counts as stuck
+
+
+class Pump:
+    def __init__(
+        self,
+        batcher: Batcher,
+        deliver: Deliver,
+        observer: Observer,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        timer_grain: float = 0.001,
+    ) -> None:
+        self.batcher = batcher
+        self._deliver = deliver
+        self._observer = observer
+        self._loop = loop
+        self._clock = clock
+        self._grain = (
+            timer_grain  # uvloop's timers have whole milliseconds; rounding up spares a second wake-up
+        )
+        self._workers: dict[WorkerId, Take] = {}
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake: float | None = None
+        self.error: BaseException | None = None
+
+    # ---- events ------------------------------------------------------------------------------------------
+
+    def offer(self, request: Request) -> None:
+        self.batcher.offer(request, request.arrival)
+        self._kick()
+
+    def withdraw(self, request: Request) -> None:
+        if self.batcher.withdraw(request):
+            self._kick()
+
+    def attach(self, worker: WorkerId, take: Take) -> None:
+        self._workers[worker] = take
+
+    def ready(self, worker: WorkerId) -> None:
+        self.batcher.worker_ready(worker)
+        self._kick()
+
+    def gone(self, worker: WorkerId, back_in: float | None) -> None:
+        now = self._clock()
+        self.batcher.worker_gone(worker, now, None if back_in is None else now + back_in)
+        self._kick()
+
+    def finished(self, worker: WorkerId, outcome: Result | Failure) -> None:
+        self.batcher.finished(worker, outcome, self._clock())
+        self._kick()
+
+    def drain(self) -> None:
+        self.batcher.drain()
+        self._kick()
+
+    # ---- the loop ----------------------------------------------------------------------------------------
+
+    def _kick(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        try:
+            self._step()
+        except BaseException as exc:
+            self.error = exc  # /livez tells: a batcher that cannot decide is dead
+            raise
+
+    def _step(self) -> None:
+        now = self._clock()
+        effects = self.batcher.step(now)
+        for worker, batch in effects.dispatches:
+            self._workers[worker](batch)
+            self._observer.dispatched(batch)
+        if effects.replies:
+            self._deliver(effects.replies)
+        self._set_timer(effects.wake, now)
+
+    def _set_timer(self, wake: float | None, now: float) -> None:
+        """Keep the timer that is set if it is early enough: an early wake-up only asks again."""
+        timer = self._timer
+        if timer is not None:
+            if wake is not None and self._wake is not None and self._wake <= wake:
+                return
+            timer.cancel()
+            self._timer = None
+        self._wake = wake
+        if wake is not None:
+            delay = max(0.0, wake - now)
+            if self._grain:
+                delay = ceil(delay / self._grain) * self._grain
+            self._timer = self._loop.call_later(delay, self._alarm)
+
+    def _alarm(self) -> None:
+        self._timer = None
+        self._wake = None
+        if not self._scheduled:
+            self._turn()
+
+    def overdue(self) -> bool:
+        """Whether a wake-up was missed by so much that this loop must be stuck."""
+        return self._wake is not None and self._clock() > self._wake + STUCK
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,73 @@
+"""Costs by a user's function: requests pass through a batcher of their own before they reach the real one.
+
+So the function runs in its own process and is given lists; one that fails, hangs or crashes on an input costs
+that input's request alone, by the same splitting and retrying as any backend.
+"""
+
+from collections.abc import Callable, Sequence
+
+from penstock.errors import Unacceptable
+from penstock.ports import Broker
+from penstock.types import Failure, Outcome, Reply, Request
+
+Deliver = Callable[[Sequence[Reply]], None]
+
+
+class SizingBroker:
+    """A Broker that sends requests to the sizing batcher first; `sized` takes what comes back from it."""
+
+    def __init__(self, onward: Broker, deliver: Deliver, max_cost: float) -> None:
+        self._onward = onward
+        self._deliver = deliver
+        self._max_cost = max_cost
+        self._being_sized: set[str] = set()  # keys
+        self._size: Callable[[Request], None] | None = None
+        self._unsize: Callable[[Request], None] | None = None
+
+    def subscribe(
+        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
+    ) -> None:
+        self._size, self._unsize = on_request, on_withdraw
+
+    def publish(self, request: Request) -> None:
+        assert self._size is not None, "subscribe first"
+        self._being_sized.add(request.key)
+        self._size(request)
+
+    def withdraw(self, request: Request) -> None:
+        assert self._unsize is not None, "subscribe first"
+        if request.key in self._being_sized:
+            self._being_sized.discard(request.key)
+            self._unsize(request)
+        else:
+            self._onward.withdraw(request)
+
+    def sized(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            request = reply.request
+            if request.key not in self._being_sized:
+                continue  # its asker left meanwhile
+            self._being_sized.discard(request.key)
+            failure = self._cost(reply)
+            if failure is None:
+                request.executions = 0  # attempts at sizing are not attempts at the model
+                self._onward.publish(request)
+            else:
+                outcome = reply.outcome if reply.failure else Outcome.FAILED
+                self._deliver([Reply(request, outcome, failure=failure)])
+
+    def _cost(self, reply: Reply) -> Failure | None:
+        """Set the request's cost, or say why it has none that will do."""
+        if reply.failure is not None:
+            return reply.failure
+        try:
+            cost = float(reply.output)
+        except ValueError:
+            cost = float("nan")
+        if not 0.0 <= cost <= self._max_cost:
+            return Failure(
+                Unacceptable.code,
+                f"this input costs {cost:g}, and a batch may cost 0 to {self._max_cost:g}: make it shorter",
+            )
+        reply.request.cost = cost
+        return None

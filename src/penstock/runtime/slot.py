@@ -1,0 +1,160 @@
+"""One worker slot: a backend kept alive, and handed one batch at a time (SPEC F1, F7, E6).
+
+start ──ready──► wait for a batch ──► run it ──► wait …
+  ▲  back-off        │ idle: probe       │ fatal: close
+  └──────────────────┴───────────────────┘
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.core.backoff import backoff
+from penstock.errors import BackendError, BackendTimeout, BackendUnavailable
+from penstock.ports import Backend, Clock
+from penstock.runtime.pump import Pump
+from penstock.types import Batch, Failure, Result, WorkerId
+
+log = logging.getLogger("penstock.worker")
+
+FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
+PROBE_LIMIT = 2.0
+STABLE = 10.0  # a backend that has served this long is forgiven its past restarts
+
+
+class Slot:
+    def __init__(
+        self,
+        worker: WorkerId,
+        backend: Backend,
+        pump: Pump,
+        clock: Clock,
+        *,
+        processing_limit: float,
+        start_limit: float,
+        health_interval: float,
+        on_started: Callable[[WorkerId, BackendError | None], None],
+    ) -> None:
+        self.worker = worker
+        self.backend = backend
+        self._pump = pump
+        self._clock = clock
+        self._processing_limit = processing_limit
+        self._start_limit = start_limit
+        self._health_interval = health_interval
+        self._on_started = on_started  # told of each start, and how it failed if it did
+        self._batch: Batch | None = None
+        self._arrived = asyncio.Event()
+        self._start_seconds: float | None = None  # how long starting took last time
+        self.last_error = ""
+        self.restarts = 0
+        pump.attach(worker, self.take)
+        pump.gone(worker, None)
+
+    def take(self, batch: Batch) -> None:
+        self._batch = batch
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        failures = 0
+        try:
+            while True:
+                if await self._start():
+                    since = self._clock()
+                    await self._serve()
+                    failures = 0 if self._clock() - since > STABLE else failures
+                await self.backend.close()
+                failures += 1
+                self.restarts += 1
+                await self._pause(failures)
+        finally:
+            await self.backend.close()
+
+    async def _start(self) -> bool:
+        began = self._clock()
+        self._pump.gone(self.worker, self._start_seconds)
+        try:
+            async with asyncio.timeout(self._start_limit):
+                await self.backend.start()
+        except (BackendError, TimeoutError) as exc:
+            error = exc if isinstance(exc, BackendError) else self._too_slow()
+            self.last_error = error.message
+            log.error("worker did not start", extra={"worker": self.worker, "error": error.message})
+            self._on_started(self.worker, error)
+            return False
+        self._start_seconds = self._clock() - began
+        log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
+        self._pump.ready(self.worker)
+        self._on_started(self.worker, None)
+        return True
+
+    def _too_slow(self) -> BackendError:
+        return BackendTimeout(
+            f"it did not start within {self._start_limit:g} s; raise start_timeout if it needs more"
+        )
+
+    async def _pause(self, failures: int) -> None:
+        wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, hash(self.worker))
+        known = self._start_seconds
+        self._pump.gone(self.worker, None if known is None else wait + known)
+        await asyncio.sleep(wait)
+
+    async def _serve(self) -> None:
+        """Batch after batch, until the backend must be started anew."""
+        while True:
+            batch = await self._next_batch()
+            if batch is None:
+                if not await self._healthy():
+                    return
+                continue
+            outcome, fatal = await self._execute(batch)
+            self._pump.finished(self.worker, outcome)
+            if fatal:
+                self._pump.gone(self.worker, None)
+                return
+
+    async def _next_batch(self) -> Batch | None:
+        """None when it was idle long enough to ask how the backend is."""
+        if self._batch is None:
+            try:
+                async with asyncio.timeout(self._health_interval):
+                    await self._arrived.wait()
+            except TimeoutError:
+                if self._batch is None:
+                    return None
+        self._arrived.clear()
+        batch, self._batch = self._batch, None
+        return batch
+
+    async def _execute(self, batch: Batch) -> tuple[Result | Failure, bool]:
+        try:
+            async with asyncio.timeout(self._processing_limit):
+                return await self.backend.run(batch), False
+        except TimeoutError:
+            error: BackendError = BackendTimeout(
+                f"the backend did not answer within {self._processing_limit:g} s"
+            )
+        except BackendError as exc:
+            error = exc
+        self.last_error = error.message
+        log.warning(
+            "batch failed",
+            extra={"worker": self.worker, "batch": batch.id, "size": batch.size, "error": error.message},
+        )
+        return Failure(error.code, error.message, error.details, splittable=error.splittable), error.fatal
+
+    async def _healthy(self) -> bool:
+        try:
+            async with asyncio.timeout(PROBE_LIMIT):
+                await self.backend.probe()
+        except (BackendError, TimeoutError) as exc:
+            error = exc if isinstance(exc, BackendError) else BackendUnavailable("the health probe timed out")
+            self.last_error = error.message
+            log.warning("worker unhealthy", extra={"worker": self.worker, "error": error.message})
+            self._pump.gone(self.worker, None)
+            if self._batch is not None:  # it was handed a batch while being probed
+                self._batch = None
+                self._arrived.clear()
+            return False
+        return True

@@ -1,0 +1,152 @@
+"""How long a simulated GPU takes for a batch, and how often it misbehaves.
+
+    sim:100ms                                  100 ms, whatever the batch
+    sim:a=50ms,b=0.5ms,jitter=5%,fail=1%       50 ms + 0.5 ms for each request, and so on
+
+The simulator lives it in virtual time and the simulated backend in real time, so neither a clock nor
+a random number is taken here: draws are handed in.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from penstock.errors import UserMistake
+from penstock.types import Seconds
+
+
+class Fault(StrEnum):
+    """What may go wrong with one batch."""
+
+    FAIL = "fail"  # it is refused
+    HANG = "hang"  # no answer ever comes
+    CRASH = "crash"  # the worker dies with the batch in hand
+    GARBAGE = "garbage"  # more outputs than inputs, none of them anybody's
+    SHORT = "short"  # one output is missing
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceModel:
+    """Seconds for a batch of n: flat up to `knee`, then `b` more for each request past it.
+
+    Without a knee that is a + b·n; with b = a/knee it is max(a, b·n), the curve of a real GPU.
+    """
+
+    a: Seconds = 0.0
+    b: Seconds = 0.0
+    knee: int | None = None
+    jitter: float = 0.0  # standard deviation, as a share of the time
+    slow_factor: float = 1.0
+    fail: float = 0.0  # shares of batches, for each fault
+    hang: float = 0.0
+    crash: float = 0.0
+    garbage: float = 0.0
+    short: float = 0.0
+    poison: str = ""  # a batch with this text in an input fails
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, fault) for fault in Fault) > 1 + 1e-9:
+            raise UserMistake("the faults of a simulated GPU add up to more than 100 %: lower some of them")
+
+    def seconds(self, n: int, z: float = 0.0) -> Seconds:
+        """For a batch of n; `z` is a draw from the standard normal distribution."""
+        steady = self.a + self.b * max(0, n - (self.knee or 0))
+        return steady * self.slow_factor * max(0.0, 1.0 + self.jitter * z)
+
+    def fault(self, u: float) -> Fault | None:
+        """The fault that befalls a batch; `u` is a draw from [0, 1)."""
+        for fault in Fault:
+            u -= getattr(self, fault)
+            if u < 0:
+                return fault
+        return None
+
+
+def parse_service(text: str) -> ServiceModel:
+    """Read `sim:…`, with or without the `sim:`; a value without a name is `a`.
+
+    A knee without a `b` gets the one at which the time per request stays what it is at the knee.
+    """
+    given: dict[str, Any] = {}
+    for part in text.removeprefix("sim:").split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals:
+            name, value = "a", name
+        if name not in _READERS:
+            raise UserMistake(
+                f"{text!r}: unknown setting {name!r}; a simulated GPU has {', '.join(_READERS)}"
+            )
+        if name in given:
+            raise UserMistake(f"{text!r}: {name} is given twice")
+        try:
+            given[name] = _READERS[name](value.strip())
+        except ValueError as mistake:
+            raise UserMistake(f"{text!r}: {name}={value.strip()} is not {mistake}") from None
+    if "knee" in given:
+        given.setdefault("b", given.get("a", 0.0) / given["knee"])
+    return ServiceModel(**given)
+
+
+_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def _duration(text: str) -> Seconds:
+    for unit, seconds in _UNITS.items():
+        if text.endswith(unit):
+            return _number(text.removesuffix(unit), "a time such as 100ms, 0.1s or 250us") * seconds
+    raise ValueError("a time such as 100ms, 0.1s or 250us")
+
+
+def _share(text: str) -> float:
+    expected = "a share such as 5% or 0.05"
+    share = _number(text.removesuffix("%"), expected) / (100 if text.endswith("%") else 1)
+    if share > 1:
+        raise ValueError(expected)
+    return share
+
+
+def _factor(text: str) -> float:
+    return _number(text, "a factor such as 10")
+
+
+def _knee(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a batch size such as 64")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def _word(text: str) -> str:
+    if not text:
+        raise ValueError("a word")
+    return text
+
+
+def _number(text: str, expected: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(expected)
+    return number
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "a": _duration,
+    "b": _duration,
+    "knee": _knee,
+    "jitter": _share,
+    "slow_factor": _factor,
+    **dict.fromkeys(Fault, _share),
+    "poison": _word,
+    "seed": _seed,
+}

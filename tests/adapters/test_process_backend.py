@@ -1,0 +1,261 @@
+"""What a function in its own process gives, takes, and says when it cannot be loaded."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from process_kit import (
+    FUNCTIONS,
+    Runner,
+    Started,
+    each_loop,
+    failure,
+    outputs,
+)
+
+from penstock.adapters.backends.process import ProcessBackend, StartFailed
+from penstock.errors import BatchRejected
+
+
+@each_loop
+@pytest.mark.parametrize(
+    ("function", "given", "expected"),
+    [
+        ("echo", ["a", 'ü \\ " \n', ""], ["a", 'ü \\ " \n', ""]),
+        ("as_tuple", ["a", "b"], ["a", "b"]),
+        ("async_upper", ["a", "b"], ["A", "B"]),
+        ("subclasses", ["a"], ["a"]),
+    ],
+)
+def test_text_goes_in_and_out_in_order(
+    run_loop: Runner, function: str, given: list[str], expected: list[str]
+) -> None:
+    async def body() -> None:
+        async with Started(function) as backend:
+            assert backend.function == function
+            for _ in range(3):
+                assert await outputs(backend, *given) == expected
+
+    run_loop(body())
+
+
+def test_json_goes_in_and_out_in_order() -> None:
+    async def body() -> None:
+        async with Started("echo", input_kind="json", output_kind="json") as backend:
+            given = [{"a": [1, None]}, 2.5, "text", None]
+            assert await outputs(backend, *given) == given
+        async with Started("doubler", input_kind="json", output_kind="json") as backend:
+            assert await outputs(backend, 1, 2) == [2, 4]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    "function", ["with_parameters", "with_positional_parameters", "with_keyword_parameters"]
+)
+def test_a_function_that_asks_for_parameters_gets_those_of_its_batch(function: str) -> None:
+    async def body() -> None:
+        async with Started(function) as backend:
+            assert backend.takes_parameters
+            assert await outputs(backend, "a", "b", parameters=b'{"suffix":"!"}') == ["a!", "b!"]
+            assert await outputs(backend, "a") == ["a-"]
+
+    asyncio.run(body())
+
+
+def test_a_function_that_does_not_ask_for_parameters_is_not_given_any() -> None:
+    async def body() -> None:
+        async with Started("echo") as backend:
+            assert not backend.takes_parameters
+            assert await outputs(backend, "a", parameters=b'{"suffix":"!"}') == ["a"]
+
+    asyncio.run(body())
+
+
+def test_what_the_function_prints_goes_to_standard_error_and_harms_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def body() -> None:
+        async with Started("printing") as backend:
+            assert await outputs(backend, "loudly") == ["loudly"]
+
+    asyncio.run(body())
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "printed loudly\n" in err
+    assert "written\n" in err
+
+
+def test_the_function_has_its_environment_an_empty_input_and_the_main_thread() -> None:
+    async def body() -> None:
+        async with Started("surroundings", environment={"CUDA_VISIBLE_DEVICES": "3"}) as backend:
+            assert await outputs(backend, *"abcd") == ["3", "", "True", str(FUNCTIONS)]
+
+    asyncio.run(body())
+
+
+def test_the_warm_up_runs_before_the_first_batch() -> None:
+    async def body() -> None:
+        async with Started("count_calls", warm_up=[b'"x"', b'"y"']) as backend:
+            assert await outputs(backend, "a") == ["2"]
+
+    asyncio.run(body())
+
+
+@each_loop
+def test_a_megabyte_for_each_of_64_requests_passes_whole(run_loop: Runner) -> None:
+    async def body() -> None:
+        values = [chr(65 + n % 26) * (1 << 20) + str(n) for n in range(64)]
+        async with Started("echo") as backend:
+            assert await outputs(backend, *values) == values
+            assert await outputs(backend, "small") == ["small"]
+
+    run_loop(body())
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("one_too_few", "one_too_few returned 2 outputs for 3 inputs"),
+        ("not_a_list", "not_a_list returned str, not a list"),
+        ("numbers", "numbers returned int for input 2, not str"),
+        ("raising", "ValueError: no a"),
+        ("async_raising", "ValueError: no a"),
+    ],
+)
+def test_an_answer_that_breaks_the_contract_rejects_the_batch_and_says_why(
+    function: str, message: str
+) -> None:
+    async def body() -> None:
+        async with Started(function) as backend:
+            assert await failure(backend, BatchRejected, "a", "b", "c") == message
+            assert await failure(backend, BatchRejected, "a", "b", "c") == message
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("function", ["not_json", "half_a_character"])
+def test_an_output_that_is_not_json_rejects_the_batch(function: str) -> None:
+    async def body() -> None:
+        async with Started(function, output_kind="json") as backend:
+            message = await failure(backend, BatchRejected, "a")
+            assert message.startswith(f"{function} returned something that JSON cannot hold: ")
+
+    asyncio.run(body())
+
+
+def test_an_input_of_the_wrong_type_rejects_the_batch_before_the_function_sees_it() -> None:
+    async def body() -> None:
+        async with Started("count_calls") as backend:
+            message = await failure(backend, BatchRejected, "a", 5)
+            assert message == "count_calls was not called, an input does not fit: Expected `str`, got `int`"
+            assert await outputs(backend, "a") == ["1"]
+
+    asyncio.run(body())
+
+
+def test_after_an_exception_of_any_kind_the_function_serves_on() -> None:
+    async def body() -> None:
+        async with Started("raising") as backend:
+            pid = backend.pid
+            assert await failure(backend, BatchRejected, "interrupt") == "KeyboardInterrupt"
+            message = await failure(backend, BatchRejected, "long")
+            assert message.startswith("ValueError: é? é? ")
+            assert len(message) == 500
+            assert await outputs(backend, "fine") == ["fine"]
+            assert backend.pid == pid
+
+    asyncio.run(body())
+
+
+def test_the_traceback_of_an_exception_is_logged_once_for_each_place(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def body() -> None:
+        async with Started("raising") as backend:
+            for _ in range(3):
+                await failure(backend, BatchRejected, "a")
+
+    asyncio.run(body())
+    assert capfd.readouterr().err.count("Traceback") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "function", "message"),
+    [
+        (
+            "import os\n\nimport torhc\n",
+            "f",
+            "cannot import app.py: ModuleNotFoundError: No module named 'torhc' (line 3)",
+        ),
+        ("x = 1\ndef f(:\n", "f", "cannot import app.py: SyntaxError: invalid syntax (line 2)"),
+        ("def g(): raise OSError('full')\n\ng()\n", "f", "cannot import app.py: OSError: full (line 1)"),
+        ("import sys\nsys.exit(3)\n", "f", "cannot import app.py: SystemExit: 3 (line 2)"),
+        (
+            "def batchstring(x): return x\n",
+            "batchstrng",
+            "app.py has no function 'batchstrng'; did you mean 'batchstring'?",
+        ),
+        ("", "f", "app.py has no function 'f'"),
+        ("f = 'text'\n", "f", "'f' in app.py is not a function but str"),
+        (
+            "def f(a, b): return a\n",
+            "f",
+            "'f' in app.py must take one list of inputs, and may take `parameters`; it is declared (a, b)",
+        ),
+        ("import os\nos._exit(9)\n", "f", "app.py:f did not start: app.py:f exited with code 9"),
+        ("def f(x): return [1]\n", "f", "app.py:f failed its warm-up: f returned int for input 0, not str"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_is_explained_in_one_line(
+    source: str, function: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(source)
+
+    async def body() -> None:
+        backend = ProcessBackend(f"app.py:{function}", warm_up=[b'"x"'])
+        with pytest.raises(StartFailed) as caught:
+            await backend.start()
+        assert caught.value.message == message
+        assert backend.pid is None
+        if "cannot import" in message:
+            assert "Traceback" in caught.value.details
+
+    asyncio.run(body())
+
+
+def test_a_module_is_found_from_the_working_directory_and_a_file_may_be_named_like_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop").mkdir()
+    Path("shop/models.py").write_text("from . import helper\ndef f(x): return [helper.mark + i for i in x]\n")
+    Path("shop/helper.py").write_text("mark = '>'\n")
+    Path("queue.py").write_text(
+        "import mark\nimport asyncio.queues\ndef f(x): return [mark.mark + i for i in x]\n"
+    )
+    Path("mark.py").write_text("mark = '#'\n")
+
+    async def body() -> None:
+        for target, expected in (("shop.models:f", ">a"), ("queue.py:f", "#a")):
+            backend = ProcessBackend(target)
+            await backend.start()
+            try:
+                assert await outputs(backend, "a") == [expected]
+            finally:
+                await backend.close()
+
+    asyncio.run(body())
+
+
+def test_a_module_that_never_finishes_loading_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import signal\nsignal.pause()\n")
+
+    async def body() -> None:
+        backend = ProcessBackend(f"{tmp_path}/slow.py:f", start_timeout=0.3)
+        with pytest.raises(StartFailed, match=r"slow.py:f was not ready within 0.3 s"):
+            await backend.start()
+        assert backend.pid is None
+
+    asyncio.run(body())

@@ -1,0 +1,167 @@
+"""What users may hand us, good and bad. Only ever run in a process of its own."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+MAIN_THREAD = threading.main_thread()
+calls = 0
+_loops: set[int] = set()
+
+
+def echo(inputs: list[Any]) -> list[Any]:
+    return inputs
+
+
+def as_tuple(inputs: list[str]) -> tuple[str, ...]:
+    return tuple(inputs)
+
+
+async def async_upper(inputs: list[str]) -> list[str]:
+    await asyncio.sleep(0)
+    _loops.add(id(asyncio.get_running_loop()))
+    assert len(_loops) == 1
+    return [text.upper() for text in inputs]
+
+
+class Doubler:
+    async def __call__(self, inputs: list[int]) -> list[int]:
+        return [2 * number for number in inputs]
+
+
+doubler = Doubler()
+
+
+def with_parameters(inputs: list[str], parameters: dict[str, Any]) -> list[str]:
+    return [text + parameters.get("suffix", "-") for text in inputs]
+
+
+def with_positional_parameters(inputs: list[str], parameters: dict[str, Any], /) -> list[str]:
+    return with_parameters(inputs, parameters)
+
+
+async def with_keyword_parameters(inputs: list[str], *, parameters: dict[str, Any]) -> list[str]:
+    return with_parameters(inputs, parameters)
+
+
+def printing(inputs: list[str]) -> list[str]:
+    print("printed", inputs[0])
+    os.write(1, b"written\n")
+    return inputs
+
+
+def surroundings(inputs: list[str]) -> list[str]:
+    main = threading.current_thread() is MAIN_THREAD
+    return [os.environ.get("CUDA_VISIBLE_DEVICES", ""), sys.stdin.read(), str(main), " ".join(sys.argv)]
+
+
+def count_calls(inputs: list[str]) -> list[str]:
+    global calls
+    calls += 1
+    return [str(calls)] * len(inputs)
+
+
+def one_too_few(inputs: list[str]) -> list[str]:
+    return inputs[1:]
+
+
+def not_a_list(inputs: list[str]) -> str:
+    return inputs[0]
+
+
+def numbers(inputs: list[str]) -> list[Any]:
+    return [*inputs[1:], 7]
+
+
+class Label(str):
+    __slots__ = ()
+
+
+def subclasses(inputs: list[str]) -> list[str]:
+    return [Label(text) for text in inputs]
+
+
+def not_json(inputs: list[str]) -> list[Any]:
+    return [object() for _ in inputs]
+
+
+def half_a_character(inputs: list[str]) -> list[str]:
+    return ["\ud83d" for _ in inputs]
+
+
+def raising(inputs: list[str]) -> list[str]:
+    if inputs[0] == "long":
+        raise ValueError("é\ud83d\n" * 1000)
+    if inputs[0] == "interrupt":
+        raise KeyboardInterrupt
+    if inputs[0] == "fine":
+        return inputs
+    raise ValueError("no " + inputs[0])
+
+
+async def async_raising(inputs: list[str]) -> list[str]:
+    return raising(inputs)
+
+
+def leaving(inputs: list[str]) -> list[str]:
+    threading.Thread(target=time.sleep, args=(3600,)).start()  # would keep Python from ending
+    sys.exit(int(inputs[0]))
+
+
+async def async_leaving(inputs: list[str]) -> list[str]:
+    sys.exit(int(inputs[0]))
+
+
+def exiting(inputs: list[str]) -> list[str]:
+    os._exit(int(inputs[0]))
+
+
+def segfault(inputs: list[str]) -> list[str]:
+    ctypes.string_at(0)
+    return inputs
+
+
+def balloon(inputs: list[str]) -> list[str]:
+    return [str(len(bytearray(int(text)))) for text in inputs]
+
+
+def hang(inputs: list[str]) -> list[str]:
+    """Says through the pipe named by its input that it has begun, and never comes back."""
+    Path(inputs[0]).write_text(str(os.getpid()))
+    while True:
+        signal.pause()
+
+
+def leave_one_behind(inputs: list[str]) -> list[str]:
+    return [str(subprocess.Popen(["sleep", "3600"]).pid) for _ in inputs]
+
+
+def _sockets() -> list[int]:
+    return [
+        fd
+        for fd in range(3, 64)
+        if Path(f"/proc/self/fd/{fd}").exists() and stat.S_ISSOCK(os.fstat(fd).st_mode)
+    ]
+
+
+def write_garbage(inputs: list[str]) -> list[str]:
+    for fd in _sockets():
+        os.write(fd, b"\x00\x00\x00\x03abc")
+    while True:
+        signal.pause()
+
+
+def hang_up(inputs: list[str]) -> list[str]:
+    for fd in _sockets():
+        socket.socket(fileno=fd).shutdown(socket.SHUT_WR)
+    while True:
+        signal.pause()

@@ -1,0 +1,88 @@
+"""Axes, series and the alarm: the small parts under the generator and its report."""
+
+import asyncio
+import time
+from array import array
+
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.bench.alarm import Alarm
+from penstock.bench.chart import linear, logarithmic
+from penstock.bench.load import Run
+from penstock.bench.outcomes import Outcomes
+from penstock.bench.plan import Plan
+from penstock.bench.series import at_share, histogram, percentiles, timeline
+from penstock.sim.arrivals import uniform
+
+positive = st.floats(1e-3, 1e6)
+
+
+@given(positive)
+def test_a_linear_axis_holds_its_values_and_few_ticks(high: float) -> None:
+    axis = linear(high, "x")
+    assert axis.high >= high * 0.999
+    assert 3 <= len(axis.ticks) <= 12
+
+
+@given(positive, st.floats(1, 1e4))
+def test_a_log_axis_holds_its_values_and_few_ticks(low: float, ratio: float) -> None:
+    axis = logarithmic(low, low * ratio, "x")
+    assert 0 <= axis.share(low) < axis.share(low * ratio * 1.001) <= 1
+    assert 1 <= len(axis.ticks) <= 8
+
+
+@given(st.lists(positive, min_size=1))
+def test_a_histogram_counts_every_value_once(values: list[float]) -> None:
+    edges, counts = histogram(sorted(values))
+    assert sum(counts) == len(values)
+    assert len(edges) == len(counts) + 1
+    assert edges == sorted(edges)
+
+
+@given(st.lists(positive, min_size=1))
+def test_the_percentile_curve_rises_to_the_largest_value(values: list[float]) -> None:
+    heights = [value for _, value in percentiles(sorted(values))]
+    assert heights == sorted(heights)
+    assert heights[0] == min(values)
+
+
+def test_the_share_of_nothing_is_unknown() -> None:
+    assert at_share([], 0.5) is None
+    assert at_share([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
+
+
+def test_the_timeline_counts_each_request_once_at_its_own_time() -> None:
+    outcomes = Outcomes(uniform(100, 3.07))
+    for index, due in enumerate(outcomes.times):
+        outcomes.went(index, due)
+        outcomes.answered(index, due + 0.001, 503 if index % 10 == 0 else 200, b"")
+    summary = outcomes.summary(1.0, 3.07, timeout=None, window=None, source="")
+    plan = Plan(outcomes.times, array("L"), (), 1.0, 3.07)
+    line = timeline(Run(plan, outcomes, 1.0, 3.07, summary))
+    assert len(line.at) == 21
+    assert line.offered == pytest.approx([100] * 21, rel=0.15)
+    assert line.rejected == pytest.approx([10] * 21, abs=5)
+    assert line.p50 == pytest.approx([1.0] * 21)
+
+
+@pytest.mark.parametrize("delay", [0.0015, -1.0])
+def test_the_alarm_rings_once_its_moment_has_come(delay: float) -> None:
+    async def body() -> float:
+        rang: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+        def ring() -> None:
+            alarm.close()  # unheard, it would ring on
+            rang.set_result(time.monotonic())
+
+        alarm = Alarm(asyncio.get_running_loop(), ring)
+        moment = time.monotonic() + delay
+        alarm.set(moment)
+        late = await rang - moment
+        alarm.close()
+        alarm.close()
+        return late
+
+    assert uvloop.run(body()) >= -1e-6  # seconds as floats keep no single nanosecond

@@ -1,0 +1,59 @@
+"""What the server's own counters say about the measured window."""
+
+import pytest
+from tiny_server import Answer, TinyServer
+
+from penstock.bench.scrape import Scrape, compare, scrape
+
+
+def metrics(full: int, due: int, members: int, busy: float, model: str = "m") -> str:
+    return (
+        "# TYPE penstock_batches counter\n"
+        f'penstock_batches_total{{model="{model}",reason="full"}} {full}\n'
+        f'penstock_batches_total{{model="{model}",reason="due"}} {due}.0\n'
+        f'penstock_batched_requests_total{{model="{model}"}} {members}\n'
+        f'penstock_worker_busy_seconds_total{{model="{model}"}} {busy}\n'
+        f'penstock_workers{{model="{model}",state="busy"}} 3\n'
+        f'penstock_workers{{model="{model}",state="idle"}} 1\n'
+        "penstock_queue_depth 7\n"
+    )
+
+
+def test_the_window_is_the_difference_of_two_scrapes() -> None:
+    window = compare(Scrape(100.0, metrics(1, 1, 10, 5.0)), Scrape(110.0, metrics(1, 5, 50, 25.0)), None)
+    assert window is not None
+    assert (window.batch.count, window.batch.mean_size, window.batch.reasons) == (4, 10, {"due": 4})
+    assert window.busy == pytest.approx(20 / (4 * 10))
+
+
+def test_only_the_model_that_was_asked_counts() -> None:
+    before = Scrape(0.0, metrics(0, 0, 0, 0.0) + metrics(0, 0, 0, 0.0, "other"))
+    after = Scrape(1.0, metrics(1, 0, 8, 0.0) + metrics(9, 9, 99, 9.0, "other"))
+    window = compare(before, after, "m")
+    assert window is not None
+    assert (window.batch.count, window.batch.mean_size) == (1, 8)
+
+
+def test_a_counter_that_first_appears_during_the_run_counts_from_zero() -> None:
+    window = compare(Scrape(0.0, ""), Scrape(1.0, metrics(2, 0, 8, 0.5)), None)
+    assert window is not None
+    assert window.batch.count == 2
+
+
+def test_without_both_scrapes_or_without_counters_there_is_no_window() -> None:
+    assert compare(None, Scrape(1.0, metrics(1, 1, 2, 1.0)), None) is None
+    assert compare(Scrape(0.0, metrics(1, 1, 2, 1.0)), None, None) is None
+    assert compare(Scrape(0.0, "up 1\n"), Scrape(1.0, "up 1\n"), None) is None
+
+
+def test_a_scrape_reads_the_metrics_page() -> None:
+    with TinyServer(lambda ask: Answer(body=b"up 1\n")) as server:
+        found = scrape(server.url + "/")
+    assert found is not None
+    assert (found.text, server.asks[0].path) == ("up 1\n", "/metrics")
+
+
+def test_an_admin_plane_that_is_not_there_gives_nothing() -> None:
+    assert scrape("http://127.0.0.1:1") is None
+    with TinyServer(lambda ask: Answer(404)) as server:
+        assert scrape(server.url) is None

@@ -1,0 +1,213 @@
+"""What is in force, and where it came from."""
+
+import pickle
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.config import Config, Level, Model, Server, Tenant, Tiers, find_file, load, name_after
+from penstock.config.toml import key_lines, toml
+
+FILE = """\
+[server]
+port = 8100  # not the usual one
+
+[models.embed]
+target = "app.py:embed"
+max_wait = "20ms"
+warmup = [
+  "one",
+  '''two
+lines''',
+]
+memory_limit = "2GiB"
+gpus = [0, 1]
+
+[models.embed.http]
+headers = { Authorization = "Bearer hush" }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A penstock.toml in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("penstock.toml").write_text(FILE, encoding="utf-8")
+    return Path("penstock.toml")
+
+
+def test_nothing_given_is_every_default() -> None:
+    assert load(None, {}, {}) == Config()
+
+
+def test_a_file_gives_seconds_bytes_and_tuples(file: Path) -> None:
+    model = load(file, {}, {}).models["embed"]
+    assert (model.max_wait, model.memory_limit) == (0.02, 2 * 2**30)
+    assert model.warmup == ("one", "two\nlines")
+    assert model.gpus == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("environ", "overrides", "port", "source"),
+    [
+        ({}, {}, 8100, "penstock.toml:2"),
+        ({"PENSTOCK_SERVER_PORT": "8200"}, {}, 8200, "PENSTOCK_SERVER_PORT"),
+        ({"PENSTOCK_SERVER_PORT": "8200"}, {"server.port": 8300}, 8300, "--port"),
+        ({"PENSTOCK_SERVER_PORT": "8200"}, {"server.port": None}, 8200, "PENSTOCK_SERVER_PORT"),
+    ],
+)
+def test_command_line_beats_environment_beats_file(
+    file: Path, environ: dict[str, str], overrides: dict[str, object], port: int, source: str
+) -> None:
+    config = load(file, environ, overrides)
+    assert (config.server.port, config.source("server.port")) == (port, source)
+
+
+def test_every_value_can_be_explained(file: Path) -> None:
+    config = load(file, {"PENSTOCK_MODEL_MAX_BATCH": "8"}, {"model.target": "b.py:f", "timeouts.queue": "1s"})
+    rows = {row.key: (row.value, row.source) for row in config.explain()}
+    assert rows["server.host"] == ('"127.0.0.1"', "default")
+    assert rows["models.embed.target"] == ('"b.py:f"', "TARGET")
+    assert rows["models.embed.max_batch"] == ("8", "PENSTOCK_MODEL_MAX_BATCH")
+    assert rows["models.embed.warmup"] == ('["one", "two\\nlines"]', "penstock.toml:7")
+    assert rows["models.embed.max_cost"] == ("", "default")
+    assert rows["timeouts.queue"] == ('"1s"', "--timeouts-queue")
+    assert rows["tiers.levels.free.weight"] == ("1", "default")
+
+
+def test_what_is_explained_is_toml_that_loads_to_the_same(file: Path, tmp_path: Path) -> None:
+    Path("penstock.toml").write_text(FILE.partition("\n[models.embed.http]")[0], encoding="utf-8")
+    config = load(file, {}, {"model.version": 'say "when"\t\x7f', "model.request_timeout": 0.1})
+    again = tmp_path / "again.toml"
+    again.write_text("".join(f"{row.key} = {row.value}\n" for row in config.explain() if row.value), "utf-8")
+    assert load(again, {}, {}) == config
+
+
+def test_the_value_of_a_header_is_never_shown(file: Path) -> None:
+    config = load(file, {}, {})
+    assert config.models["embed"].http.headers == {"Authorization": "Bearer hush"}
+    assert "hush" not in "".join(map(str, config.explain())) + repr(config)
+
+
+def test_the_shape_of_an_endpoint_is_explained_only_where_there_is_one() -> None:
+    for target, explained in (("sim:0ms", False), ("http://gpu-1:9000", True)):
+        rows = load(None, {}, {"model.target": target}).explain()
+        assert any(".http." in row.key for row in rows) is explained
+
+
+def test_words_in_the_environment_become_what_the_key_wants(file: Path) -> None:
+    words = {
+        "GROUP_LENGTHS": "yes",
+        "GPUS": "3, 4",
+        "WARMUP": '["a"]',
+        "MAX_COST": "1.5",
+        "MEMORY_LIMIT": "1KB",
+    }
+    environ = {f"PENSTOCK_MODELS_EMBED_{key}": value for key, value in words.items()}
+    environ["PENSTOCK_MODELS_EMBED_HTTP_HEADERS"] = '{"X-Key": "k"}'
+    model = load(file, environ, {}).models["embed"]
+    assert (model.group_lengths, model.gpus, model.warmup) == (True, ("3", "4"), ("a",))
+    assert (model.max_cost, model.memory_limit, model.http.headers) == (1.5, 1000, {"X-Key": "k"})
+
+
+def test_inputs_to_warm_up_with_may_be_any_json(file: Path) -> None:
+    environ = {"PENSTOCK_MODEL_WARMUP": '[{"a": [1, 0.5]}]', "PENSTOCK_MODEL_GPUS": '["GPU-1"]'}
+    model = load(file, environ, {"model.input": "json"}).models["embed"]
+    assert (model.warmup, model.gpus) == (({"a": [1, 0.5]},), ("GPU-1",))
+
+
+def test_variables_of_kubernetes_services_are_passed_over() -> None:
+    environ = {
+        "PENSTOCK_SERVICE_HOST": "10.0.0.7",
+        "PENSTOCK_SERVICE_PORT_HTTP": "8000",
+        "PENSTOCK_PORT": "tcp://10.0.0.7:8000",
+        "PENSTOCK_PORT_8000_TCP_ADDR": "10.0.0.7",
+        "PENSTOCK_SERVER_PORT": "tcp://10.0.0.7:8000",
+        "PENSTOCK_CONFIG": "x.toml",
+        "HOME": "/root",
+    }
+    assert load(None, environ, {}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("app.py:batchstring", "batchstring"),
+        ("package.module:Class.method", "Class.method"),
+        ("http://gpu-1:9000/batch", "gpu-1"),
+        ("https://[::1]:9000", "1"),
+        ("http://[nonsense", "model"),
+        ("sim:100ms", "sim"),
+    ],
+)
+def test_a_target_alone_makes_a_model_named_after_it(target: str, name: str) -> None:
+    assert name_after(target) == name
+    assert load(None, {}, {"model.target": target}).models == {name: Model(target)}
+    assert load(None, {"PENSTOCK_MODEL_TARGET": target}, {}).models == {name: Model(target)}
+
+
+def test_a_model_can_be_chosen_among_several_or_added_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[models]\na.target = "sim:1ms"\nb-c.target = "sim:1ms"\n', encoding="utf-8")
+    chosen = load(file, {"PENSTOCK_MODELS_B_C_WORKERS": "3"}, {"model.name": "a", "model.workers": 2})
+    assert {name: model.workers for name, model in chosen.models.items()} == {"a": 2, "b-c": 3}
+    added = load(file, {"PENSTOCK_MODEL_NAME": "d"}, {"model.target": "sim:2ms"})
+    assert list(added.models) == ["a", "b-c", "d"]
+
+
+def test_a_model_falls_back_on_the_common_time_limits(file: Path) -> None:
+    config = load(file, {"PENSTOCK_TIMEOUTS_REQUEST": "9s"}, {"model.queue_timeout": "1s"})
+    own = config.timeouts_of("embed")
+    assert (own.queue, own.processing, own.request) == (1.0, 3.0, 9.0)
+
+
+def test_tiers_in_a_file_replace_the_usual_ones_and_tenants_have_theirs(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(
+        '[tiers]\ndefault = "silver"\nlevels = { gold = { rank = 0, weight = 3 }, silver = { rank = 1 } }\n'
+        '[tenants."acme.org"]\ntier = "gold"\n[tenants.other]\n',
+        encoding="utf-8",
+    )
+    config = load(file, {"PENSTOCK_TENANTS_ACME_ORG_TIER": "gold"}, {})
+    assert config.tiers.levels == {"gold": Level(0, 3.0), "silver": Level(1, 1.0)}
+    assert [config.level_of(who).rank for who in ("acme.org", "other", "stranger")] == [0, 1, 1]
+
+
+def test_a_usual_tier_can_be_adjusted_from_the_environment() -> None:
+    levels = load(None, {"PENSTOCK_TIERS_LEVELS_FREE_WEIGHT": "2"}, {}).tiers.levels
+    assert levels == {**Tiers().levels, "free": Level(2, 2.0)}
+
+
+def test_a_configuration_is_cheap_to_vary_and_can_be_sent_to_a_process() -> None:
+    config = replace(Config(), server=Server(port=0), tenants={"acme": Tenant("free")})
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert config.level_of("acme") == Level(2, 1.0)
+
+
+def test_the_file_is_the_chosen_one_or_the_environments_or_the_one_at_hand(file: Path) -> None:
+    environ = {"PENSTOCK_CONFIG": "other.toml"}
+    assert find_file(Path("mine.toml"), environ) == Path("mine.toml")
+    assert find_file(None, environ) == Path("other.toml")
+    assert find_file(None, {}) == file
+    file.unlink()
+    assert find_file(None, {}) is None
+
+
+def test_a_key_stands_on_the_line_where_its_statement_begins() -> None:
+    text = 'a.b = 1\n\n# [x]\n[t."u.v"]\nw = """\n[no]\nz = 1\n"""\nin = { k = [\n1 ] }\n[last]'
+    lines = key_lines(text)
+    assert lines[("a", "b")] == 1
+    assert lines[("t", "u.v")] == 4
+    assert lines[("t", "u.v", "w")] == 5
+    assert lines[("t", "u.v", "in", "k")] == 9
+    assert lines[("last",)] == 11
+    assert ("t", "u.v", "z") not in lines
+
+
+@pytest.mark.parametrize(
+    "value", ["plain", 'a "b"', 'it\'s "x"', "\x7f\n\\", {"a b": [1, True, {"c": 0.5}]}, {}]
+)
+def test_a_value_written_as_toml_reads_back_the_same(value: object) -> None:
+    assert tomllib.loads(f"x = {toml(value)}") == {"x": value}
