@@ -35,8 +35,8 @@ def play(peers: Sequence[Peer], rounds: int, load: wrk.Load, say: Callable[[str]
     standings = [Standing(peer) for peer in peers]
     programs = {s.peer.name: _programs(s) for s in standings}
     for number in range(rounds):
-        # Each round begins with another peer: none is always measured just after the same neighbour's start.
-        for standing in standings[number % len(standings) :] + standings[: number % len(standings)]:
+        # There and back: nobody is always first, and those compared with each other stay next to each other.
+        for standing in standings if number % 2 == 0 else reversed(standings):
             folder = programs[standing.peer.name]
             if folder is not None and not standing.not_run:
                 say(

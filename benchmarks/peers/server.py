@@ -22,7 +22,7 @@ from benchmarks.peers.roster import TEXT, Peer
 START_SECONDS = 90
 ANSWER_SECONDS = 30
 STOP_SECONDS = 10
-TIDY_SECONDS = 3
+TIDY_SECONDS = 10
 PR_SET_CHILD_SUBREAPER = 36
 
 # The servers are on this machine: a proxy that the environment names is not for them.

@@ -72,20 +72,34 @@ class Observer(Protocol):
 
 
 class Expiring(Protocol):
-    def expire(self) -> None:
-        """Its time is over; does nothing if it no longer matters."""
+    """Something with a time limit."""
+
+    @property
+    def when(self) -> float: ...
+
+    @property
+    def settled(self) -> bool:
+        """It no longer matters."""
         ...
+
+    def expire(self) -> None:
+        """Its time is over; called once, and only if it is not settled."""
+        ...
+
+
+class Watch(Protocol):
+    """Done when the client has gone."""
+
+    def add_done_callback(self, callback: Callable[[object], None]) -> None: ...
+
+    def cancel(self) -> bool: ...
 
 
 class Waiting(Protocol):
     """An accepted request, as its asker holds it."""
 
-    request: Request
     future: "Future[Reply]"
-
-    def client_left(self) -> None:
-        """Nobody waits any more: what has not gone to a worker never goes."""
-        ...
+    watch: Callable[[], Watch] | None  # how to learn that the client has gone, if it can go
 
 
 class Task(Protocol):
@@ -135,6 +149,6 @@ class Gateway(Protocol):
 
     def clock(self) -> float: ...
 
-    def expire_after(self, seconds: float, entry: "Expiring") -> None:
-        """Call `entry.expire()` once this long has passed; cheap enough for every request."""
+    def limit(self, entry: Expiring) -> None:
+        """Have `entry` expire when its time comes; cheap enough for every request."""
         ...

@@ -105,6 +105,7 @@ class Execution:
     started: Seconds
     seconds: Seconds  # on the worker
     version: str = ""
+    rendered: tuple[str, str] | None = None  # room for the edge: the part of an answer that all members share
 
 
 @dataclass(slots=True, eq=False)

@@ -1,21 +1,39 @@
 """The command line: one thin file a command, and one place where mistakes become one line and exit code 2."""
 
+import os
 import sys
 import traceback
 
 
 def main() -> int:
+    import typer
+
     from penstock.cli.app import app
     from penstock.errors import UserMistake
 
-    debug = "--debug" in sys.argv
+    misused: type[Exception] = typer.BadParameter.__bases__[0]  # its UsageError, which has no public name
     try:
         result = app(standalone_mode=False)
     except UserMistake as mistake:
-        print(f"penstock: {mistake.message}", file=sys.stderr)
-        if debug:
-            print(mistake.details or traceback.format_exc(), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
+        return _told(mistake.message, mistake.details)
+    except misused as misuse:
+        return _told(_plain(misuse))
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     return result if isinstance(result, int) else 0
+
+
+def _told(message: str, details: str = "") -> int:
+    if message:
+        print(f"penstock: {message}", file=sys.stderr)
+    if "--debug" in sys.argv or os.environ.get("PENSTOCK_DEBUG", "").lower() in ("1", "true", "yes", "on"):
+        print(details or traceback.format_exc(), file=sys.stderr)
+    return 2
+
+
+def _plain(misuse: Exception) -> str:
+    """A wrong option or a missing argument, and where to look; nothing when the help was shown instead."""
+    message = " ".join(str(getattr(misuse, "format_message", misuse.__str__)()).split()).rstrip(".")
+    context = getattr(misuse, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    return message and message + hint

@@ -30,7 +30,7 @@ def bench(
         Path | None, typer.Option(help="CSV with TIMESTAMP and ContextTokens, replayed at --rate.")
     ] = None,
     payload_size: Annotated[
-        int | None, typer.Option(min=0, help="Characters of input. [default: 2048, or as the trace says]")
+        int | None, typer.Option(min=0, help="Characters of input; 2048 unless a trace says otherwise.")
     ] = None,
     payload: Annotated[
         str | None, typer.Option(help="The input instead: a file, or JSON; each request sends the same.")
@@ -48,7 +48,8 @@ def bench(
     json: Annotated[str | None, typer.Option(help="Write the figures to this file; - is stdout.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
     admin: Annotated[
-        str | None, typer.Option(help="The admin plane, for batch figures. [default: same host, port 9000]")
+        str | None,
+        typer.Option(help="The admin plane, for batch figures; by default port 9000 of the same host."),
     ] = None,
 ) -> None:
     """Send requests on a schedule fixed beforehand, and report latency from the scheduled times."""

@@ -1,5 +1,193 @@
-"""`penstock sim` (being written)."""
+"""`penstock sim`: the server's own decisions in virtual time."""
+
+import json as json_format
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from penstock.bench.options import parse_clients, parse_duration
+from penstock.config import load
+from penstock.errors import UserMistake
+from penstock.roles.simulation import scenario_of, tier_names
+from penstock.sim.floor import floor
+from penstock.sim.study import Finding, shown, study
+from penstock.sim.traffic import Traffic, make_schedule
+
+STEADY = ("poisson", "uniform")  # arrivals a floor can be given for
 
 
-def sim() -> None:
-    """Simulate."""
+def sim(
+    service: Annotated[
+        str | None,
+        typer.Option(
+            show_default=False, help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,jitter=5%,fail=1%."
+        ),
+    ] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", show_default="1", help="GPUs.")] = None,
+    max_batch: Annotated[
+        int | None,
+        typer.Option("--max-batch", "-b", show_default="64", help="Requests in one batch at most."),
+    ] = None,
+    max_wait: Annotated[
+        str | None, typer.Option(show_default="50ms", help="Longest wait for company while a worker is free.")
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(show_default="paced", help="paced, window, ewma, table, greedy; several are compared."),
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Requests a second, on average.")] = 1000.0,
+    duration: Annotated[str, typer.Option(help="How long to measure, in virtual time: 60s, 10m.")] = "60s",
+    warmup: Annotated[str, typer.Option(help="Simulated before that, and left out.")] = "2s",
+    arrivals: Annotated[str, typer.Option(help="poisson, uniform, bursty or trace.")] = "poisson",
+    trace: Annotated[
+        Path | None,
+        typer.Option(show_default=False, help="CSV with TIMESTAMP and ContextTokens, replayed at --rate."),
+    ] = None,
+    timeout_ms: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="The deadline of every request.")
+    ] = None,
+    tiers: Annotated[
+        str | None,
+        typer.Option(show_default=False, help="Shares of the traffic: enterprise=0.2,paid=0.3,free=0.5."),
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(show_default="weighted", help="Of the tiers: weighted or strict.")
+    ] = None,
+    tenants: Annotated[int, typer.Option(min=1, help="Askers who share the traffic evenly.")] = 1,
+    reserve: Annotated[
+        int | None, typer.Option(show_default="0", help="Workers kept for full batches.")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(show_default=False, help="Cost of one batch at most; in a trace, tokens are the cost."),
+    ] = None,
+    processing_timeout: Annotated[
+        str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
+    ] = None,
+    admission: Annotated[
+        bool, typer.Option("--admission/--no-admission", help="Refuse at the door what would be too late.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", show_default=False, help="A server's settings; options here win."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(show_default=False, help="Which one of the config's.")] = None,
+    json: Annotated[
+        str | None, typer.Option(show_default=False, help="Write the figures to this file; - is stdout.")
+    ] = None,
+) -> None:
+    """Simulate a server: its own policies on a schedule of arrivals, with nothing but the GPU taking time.
+
+    Examples:
+
+      penstock sim --service 100ms --workers 6 --max-batch 32 --rate 1000 --policy paced,window,greedy
+
+      penstock sim --service a=50ms,b=0.5ms,jitter=5% --workers 6 --timeout-ms 200 --rate 4000 --json -
+
+    JSON of one policy is an object with the fields of `penstock bench`; of several, one such object for each.
+    """
+    if service is None and config is None:
+        raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
+    traffic = Traffic(
+        rate,
+        parse_duration(duration, "--duration"),
+        parse_duration(warmup, "--warmup"),
+        arrivals,
+        trace,
+        seed,
+    )
+    shares = None if tiers is None else dict(parse_clients(tiers))
+    if json is not None and not Path(json).absolute().parent.is_dir():  # told now, not after the run
+        raise UserMistake(f"cannot write {json}: there is no folder {Path(json).absolute().parent}")
+    scenarios, names = {}, []
+    for chosen in [None] if policy is None else [part.strip() for part in policy.split(",")]:
+        settings = load(
+            config,
+            os.environ if config is not None else {},
+            {
+                "model.name": model,
+                "model.target": None if service is None else f"sim:{service.removeprefix('sim:')}",
+                "model.workers": workers,
+                "model.max_batch": max_batch,
+                "model.max_wait": max_wait,
+                "model.policy": chosen,
+                "model.reserve": reserve,
+                "model.max_cost": max_cost,
+                "model.processing_timeout": processing_timeout,
+                "tiers.order": order,
+            },
+        )
+        name = _only(list(settings.models), model)
+        names = tier_names(settings)
+        scenarios[settings.models[name].policy] = scenario_of(
+            settings, name, shares=shares, timeout=None if timeout_ms is None else timeout_ms / 1000,
+            tenants=tenants, admission=admission, seed=seed,
+        )  # fmt: skip
+    schedule = make_schedule(traffic)
+    errors = Console(stderr=True)
+    findings: dict[str, Finding] = {}
+    with _Progress(errors, len(schedule.times)) if errors.is_terminal else nullcontext() as progress:
+        for chosen, scenario in scenarios.items():
+            best = None
+            if trace is None and arrivals in STEADY:
+                best = floor(scenario.service, scenario.workers, scenario.rules.max_batch, rate)
+            watch = None if progress is None else progress.of(chosen)
+            findings[chosen] = study(scenario, schedule, traffic.warmup, names, best, watch)
+    _write(findings, json)
+    (errors if json == "-" else Console()).print(shown(findings))
+
+
+def _only(models: list[str], chosen: str | None) -> str:
+    if chosen is not None:
+        return chosen
+    if len(models) != 1:
+        raise UserMistake(f"choose one of the models with --model: {', '.join(models)}")
+    return models[0]
+
+
+def _write(findings: dict[str, Finding], place: str | None) -> None:
+    if place is None:
+        return
+    fields = {policy: finding.as_dict() for policy, finding in findings.items()}
+    text = json_format.dumps(fields if len(fields) > 1 else next(iter(fields.values())), indent=2)
+    if place == "-":
+        typer.echo(text)
+        return
+    try:
+        Path(place).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserMistake(f"cannot write {place}: {error.strerror}") from None
+
+
+class _Progress:
+    """The line that shows a long run while it runs."""
+
+    def __init__(self, console: Console, arrivals: int) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._arrivals = arrivals
+
+    def __enter__(self) -> "_Progress":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def of(self, policy: str) -> Callable[[int], None]:
+        began = time.perf_counter()
+
+        def line(played: int) -> None:
+            speed = played / max(time.perf_counter() - began, 1e-9)
+            parts = f"{policy}  {played:,} of {self._arrivals:,} requests  {speed:,.0f}/s"
+            self._live.update(Text(parts, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+        return line

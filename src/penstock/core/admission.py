@@ -6,6 +6,7 @@ better ones; under weighted tiers its own, stretched by its share of the service
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.core.batcher import GUARD, Batcher
 from penstock.errors import Overloaded, Refused, Unacceptable
@@ -18,8 +19,7 @@ class AdmissionRules:
     max_queue_bytes: int = 512 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(NamedTuple):
     start: Seconds  # when a request arriving now can expect to be sent
     seconds: Seconds  # how long its batch should take, with guard
     drain_rate: float  # requests a second that leave at full batches
@@ -62,7 +62,8 @@ def refusal(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seco
     expected = forecast(batcher, request.tier, now)
     if expected is None:
         return Overloaded("no worker is ready yet", retry_after=1.0)
-    late = expected.start - min(request.expires, request.deadline - expected.seconds)
+    seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
+    late = expected.start - min(request.expires, request.deadline - seconds)
     if late > 0:
         return Overloaded("the queue is too long for its deadline", retry_after=late)
     depth = batcher.depth

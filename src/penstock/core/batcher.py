@@ -1,17 +1,20 @@
 """The batcher of one model: requests and workers in, batches and outcomes out.
 
-Events (each O(log n)):   offer  withdraw  worker_ready  worker_gone  finished  drain
+Events (each O(log n)):   offer  withdraw  worker_ready  worker_gone  worker_removed  finished  drain
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
 Rules
 - A batch is sealed only for an idle worker: until then the queue is the batch (SPEC B2).
 - Retries go before fresh batches, on another worker than the one that failed where there is one.
 - What can no longer make its deadline is answered and never sent (SPEC C3).
+- What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
+  One slow batch would else make every deadline look hopeless, and nothing sent would ever show otherwise.
 - If a worker is idle and something waits, `wake` is set: no wake-up is ever lost.
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 
 from dataclasses import dataclass, field
+from math import inf
 
 from penstock.core.buffer import Depth, TierRules
 from penstock.core.delivery import Delivery, RetryRules, give_up
@@ -36,6 +39,8 @@ from penstock.types import (
 EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
+DOUBT = 1.0  # seconds without a batch after which what was learned is put to the test
+LEAST_SHARE = 0.01  # of a worker: what a lane that has gone quiet may count on
 TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed, or could no longer be met, before it was sent")
 
 
@@ -46,7 +51,7 @@ class BatchingRules:
     model: str = "model"
     max_batch: int = 64
     max_wait: Seconds = 0.05
-    max_cost: float = float("inf")
+    max_cost: float = inf
     policy: str = "paced"
     reserve: int = 0
     group_lengths: bool = False
@@ -78,6 +83,7 @@ class Batcher:
         self.draining = False
         self._policy: Policy = POLICIES[rules.policy]
         self._batch_id = 0
+        self._last_finish: Seconds = -inf
         self._answered: list[Reply] = []  # decided between two steps, handed out by the next
 
     # ---- what is known -----------------------------------------------------------------------------------
@@ -98,10 +104,15 @@ class Batcher:
             or any(lane.buffer.waiting == 0 for lane in self.lanes.values())
         )
 
+    def in_doubt(self, now: Seconds) -> bool:
+        """All workers are idle, and have been for so long that the learned time may no longer be true."""
+        return now - self._last_finish > DOUBT and 0 < self.fleet.idle == self.fleet.healthy
+
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Request, now: Seconds) -> None:
-        lane = self._lane(self._key(request))
+        key = self._key(request)
+        lane = self.lanes.get(key) or self._open(key)
         lane.meter.add(now)
         lane.buffer.push(request)
 
@@ -120,18 +131,23 @@ class Batcher:
         self.fleet.gone(worker_id, back_at)
         self.finished(worker_id, WORKER_LOST, now)
 
+    def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
+        """It is never coming back."""
+        self.worker_gone(worker_id, now)
+        self.fleet.remove(worker_id)
+
     def drain(self) -> None:
         """Nothing new will come: send what there is without waiting for more."""
         self.draining = True
 
     def finished(self, worker_id: WorkerId, outcome: Result | Failure, now: Seconds) -> None:
         """The worker's batch is over. Outputs go by position; a wrong count is a failure (SPEC B8)."""
-        worker = self.fleet.workers[worker_id]
-        batch, started = worker.batch, worker.started
-        if batch is None:
+        worker = self.fleet.workers.get(worker_id)
+        if worker is None or worker.batch is None:
             return  # a worker that was given up on: its batch has long been decided
+        batch, seconds = worker.batch, now - worker.started
         self.fleet.release(worker_id, now)
-        seconds = now - started
+        self._last_finish = now
         if isinstance(outcome, Result):
             if len(outcome.outputs) == batch.size:
                 self._succeeded(worker, batch, outcome, seconds)
@@ -165,68 +181,74 @@ class Batcher:
     # ---- the decision ------------------------------------------------------------------------------------
 
     def step(self, now: Seconds) -> Effects:
-        effects = Effects(replies=self._answered)
+        effects = Effects([], self._answered)
         self._answered = []
         wakes = [self.fleet.wake(now)]
         lanes = [lane for lane in self.lanes.values() if lane.buffer.waiting]
-        expiries = [self._expire(lane, now, effects) for lane in lanes]
+        for lane in lanes:
+            self._expire(lane, now, effects)
         if self.delivery.waiting:
             wakes += self._retry(now, effects)
         if self.fleet.idle:
             wakes += self._seal(lanes, now, effects)
-            if effects.dispatches:
-                expiries = [self._expire(lane, now, effects) for lane in lanes]
-        effects.wake = min((wake for wake in wakes + expiries if wake is not None), default=None)
+        wakes += [lane.give_up + EXPIRY_SLACK for lane in lanes]
+        wake = min(wakes)
+        effects.wake = wake if wake < inf else None
         return effects
 
-    def _expire(self, lane: Lane, now: Seconds, effects: Effects) -> Seconds | None:
-        """Answer what can no longer make it; say when the next one could no longer."""
-        buffer, horizon = lane.buffer, self._horizon(lane)
-        while (urgent := buffer.most_urgent()) is not None:
-            last_moment = give_up(urgent, horizon)
-            if now <= last_moment:
-                return last_moment + EXPIRY_SLACK
+    def _expire(self, lane: Lane, now: Seconds, effects: Effects) -> None:
+        """Answer what can no longer make it, and note when the next one could no longer."""
+        buffer, horizon = lane.buffer, self._horizon(lane, now)
+        while (urgent := buffer.most_urgent(horizon)) is not None:
+            lane.give_up = give_up(urgent, horizon)
+            if now <= lane.give_up:
+                return
             buffer.discard(urgent)
             effects.replies.append(Reply(urgent, Outcome.EXPIRED, failure=TOO_LATE))
-        return None
+        lane.give_up = inf
 
-    def _horizon(self, lane: Lane) -> Seconds:
+    def _horizon(self, lane: Lane, now: Seconds) -> Seconds:
         """How long a batch sealed now would take, with its guard."""
-        curve, size = lane.curve, min(lane.buffer.waiting, self.rules.max_batch)
+        if self.in_doubt(now):
+            return 0.0
+        curve, size = lane.curve, lane.buffer.waiting
+        if size > curve.limit:
+            size = curve.limit
         return curve(size) * (1.0 + GUARD * curve.spread)
 
-    def _retry(self, now: Seconds, effects: Effects) -> list[Seconds | None]:
-        effects.replies += self.delivery.expire(self.curve, now)
-        while (batch := self.delivery.next_ready(now)) is not None:
-            worker = self.fleet.pick(batch.avoid if self.fleet.healthy > 1 else None)
+    def _retry(self, now: Seconds, effects: Effects) -> list[Seconds]:
+        delivery, fleet = self.delivery, self.fleet
+        effects.replies += delivery.expire(self.curve, now)
+        for batch in delivery.ready(now):
+            worker = fleet.pick(batch.avoid if fleet.healthy > 1 else None)
             if worker is None:
-                break  # the one that frees next is the event that brings us back
-            self.delivery.take(batch)
-            self._send(worker, batch, now, effects)
-        start, expiry = self.delivery.next_start(), self.delivery.next_expiry(self.curve)
-        return [
-            start if start is not None and start > now else None,
-            expiry + EXPIRY_SLACK if expiry is not None else None,
-        ]
+                continue  # the one that frees next is the event that brings us back
+            if worker.on_probation and batch.size > 1:
+                self._batch_id += 1
+                self._send(worker, delivery.take_one(batch, self._batch_id), now, effects)
+            else:
+                self._send(worker, delivery.take(batch), now, effects)
+        return [delivery.next_start(now), delivery.next_expiry(self.curve) + EXPIRY_SLACK]
 
-    def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds | None]:
+    def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds]:
         if len(lanes) > 1:
             lanes = sorted(lanes, key=self._urgency)
         load = sum(lane.meter.rate(now) for lane in lanes)
-        wakes: list[Seconds | None] = []
+        wakes: list[Seconds] = []
         for lane in lanes:
+            if effects.dispatches:  # a batch on its way ends any doubt: look again
+                self._expire(lane, now, effects)
             while lane.buffer.waiting and (worker := self.fleet.pick()) is not None:
                 decision = self._decide(lane, load, now)
                 if not isinstance(decision, Send):
                     wakes.append(decision.until)
                     break
                 self._seal_one(lane, decision, worker, now, effects)
+                self._expire(lane, now, effects)
         return wakes
 
     def _urgency(self, lane: Lane) -> tuple[int, Seconds]:
-        urgent = lane.buffer.most_urgent()
-        tier = lane.buffer.best_tier() if self.rules.tiers.strict else 0
-        return tier, urgent.deadline if urgent is not None else float("inf")
+        return lane.buffer.best_tier() if self.rules.tiers.strict else 0, lane.give_up
 
     def _decide(self, lane: Lane, load: float, now: Seconds) -> Decision:
         rules, buffer, fleet = self.rules, lane.buffer, self.fleet
@@ -234,19 +256,18 @@ class Batcher:
             return Send(rules.max_batch, Reason.DRAIN)
         if buffer.cost >= rules.max_cost:
             return Send(rules.max_batch, Reason.COST)
-        oldest, urgent = buffer.oldest(), buffer.most_urgent()
+        oldest = buffer.oldest()
         assert oldest is not None  # the caller saw that something waits
-        assert urgent is not None
         rate, healthy = lane.meter.rate(now), fleet.healthy
         return self._policy.decide(
             View(
                 now=now,
                 waiting=buffer.waiting,
                 oldest=oldest.arrival,
-                give_up=give_up(urgent, self._horizon(lane)),
+                give_up=lane.give_up,
                 rate=rate,
                 load=load,
-                workers=healthy * rate / load if load > rate else healthy,
+                workers=max(LEAST_SHARE, healthy * rate / load) if load > rate else healthy,
                 all_workers=healthy,
                 idle=fleet.idle,
                 last_dispatch=lane.last_dispatch,
@@ -258,22 +279,21 @@ class Batcher:
         )
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
-        """Seal for this worker the best of what waits; those it would make too late are answered."""
+        """Seal for this worker the best of what waits."""
         size = 1 if worker.on_probation else decision.size
-        requests, late = lane.buffer.take(size, self.rules.max_cost, self._horizon(lane), now)
-        effects.replies += [Reply(request, Outcome.EXPIRED, failure=TOO_LATE) for request in late]
-        if not requests:
-            return
+        requests = lane.buffer.take(size, self.rules.max_cost, now)
         self._batch_id += 1
-        parameters = lane.key[0]
-        if self.rules.per_item_parameters:
-            parameters = b"[" + b",".join(request.parameters or b"{}" for request in requests) + b"]"
         self.delivery.budget.earn()
         lane.last_dispatch = now
-        batch = Batch(self._batch_id, self.rules.model, parameters, requests, decision.reason, now)
+        batch = Batch(self._batch_id, self.rules.model, lane.key[0], requests, decision.reason, now)
         self._send(worker, batch, now, effects)
 
     def _send(self, worker: Worker, batch: Batch, now: Seconds, effects: Effects) -> None:
+        if (
+            self.rules.per_item_parameters
+        ):  # of those in it now: a retry may hold fewer than it was sealed with
+            parameters = (request.parameters or b"{}" for request in batch.requests)
+            batch.parameters = b"[" + b",".join(parameters) + b"]"
         self.fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))
 
@@ -283,12 +303,10 @@ class Batcher:
         rules = self.rules
         return lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)
 
-    def _lane(self, key: LaneKey) -> Lane:
-        lane = self.lanes.get(key)
-        if lane is None:
-            if len(self.lanes) >= self.rules.max_lanes:
-                self._forget_one_empty_lane()
-            lane = self.lanes[key] = Lane(key, self.rules.tiers, self.depth, self.curve)
+    def _open(self, key: LaneKey) -> Lane:
+        if len(self.lanes) >= self.rules.max_lanes:
+            self._forget_one_empty_lane()
+        lane = self.lanes[key] = Lane(key, self.rules.tiers, self.depth, self.curve)
         return lane
 
     def _forget_one_empty_lane(self) -> None:

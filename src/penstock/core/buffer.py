@@ -7,7 +7,7 @@ Order: tier, then tenant, then earliest deadline.
 - A tenant's own requests go earliest deadline first.
 
 Removal is lazy: a request that was taken, cancelled or expired has `waiting` cleared and is skipped wherever
-it still stands; when the dead outnumber the living, everything is compacted. So every operation is O(log n)
+it still stands; where the dead outnumber the living, everything is compacted. So every operation is O(log n)
 amortised and memory is bounded by twice what waits.
 """
 
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
 from penstock.types import Request, Seconds
+
+SLACK = 64  # dead entries not worth compacting for
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Buffer:
         "_clock",
         "_deadlines",
         "_depth",
+        "_expiries",
+        "_queued",
         "_rules",
         "_sequence",
         "_tiers",
@@ -79,7 +83,10 @@ class Buffer:
         self._clock = 0.0  # virtual time of the tier served last
         self._sequence = 0
         self._arrivals: deque[Request] = deque()
+        # Two, because which of a request's limits binds depends on how long a batch takes at the moment.
+        self._expiries: list[tuple[float, int, Request]] = []
         self._deadlines: list[tuple[float, int, Request]] = []
+        self._queued = 0  # entries in the heaps of all tenants, the dead among them
         self.waiting = 0
         self.cost = 0.0
 
@@ -95,11 +102,13 @@ class Buffer:
             tenant = tier.tenants[request.tenant] = _Tenant(request.tenant)
             # One cost behind the clock: a tenant that comes back again and again with one request
             # takes its turn like the others instead of going first each time.
-            tenant.virtual = tier.clock + request.cost
+            tenant.virtual = tier.clock + _share(request)
             heappush(tier.queue, (tenant.virtual, sequence, tenant))
         heappush(tenant.heap, (request.deadline, sequence, request))
-        heappush(self._deadlines, (min(request.expires, request.deadline), sequence, request))
+        heappush(self._deadlines, (request.deadline, sequence, request))
+        heappush(self._expiries, (request.expires, sequence, request))
         self._arrivals.append(request)
+        self._queued += 1
         self.waiting += 1
         self.cost += request.cost
         depth = self._depth
@@ -110,8 +119,7 @@ class Buffer:
     def discard(self, request: Request) -> None:
         """Out of the queue: it left, was cancelled, or can no longer make it."""
         self._remove(request)
-        if len(self._deadlines) > 2 * self.waiting + 64:
-            self._compact()
+        self._tidy()
 
     def _remove(self, request: Request) -> None:
         request.waiting = False
@@ -129,12 +137,17 @@ class Buffer:
             arrivals.popleft()
         return arrivals[0] if arrivals else None
 
-    def most_urgent(self) -> Request | None:
-        """The one whose time runs out first."""
-        deadlines = self._deadlines
+    def most_urgent(self, horizon: Seconds) -> Request | None:
+        """The one whose time runs out first, if a batch takes `horizon`."""
+        deadlines, expiries = self._deadlines, self._expiries
         while deadlines and not deadlines[0][2].waiting:
             heappop(deadlines)
-        return deadlines[0][2] if deadlines else None
+        while expiries and not expiries[0][2].waiting:
+            heappop(expiries)
+        if not deadlines:
+            return None
+        first = expiries if expiries[0][0] < deadlines[0][0] - horizon else deadlines
+        return first[0][2]
 
     def best_tier(self) -> int:
         for rank, tier in enumerate(self._tiers):
@@ -142,33 +155,30 @@ class Buffer:
                 return rank
         return len(self._tiers)
 
-    def take(
-        self, count: int, max_cost: float, horizon: Seconds, now: Seconds
-    ) -> tuple[list[Request], list[Request]]:
-        """The best `count` that fit in `max_cost`, and those met on the way that `horizon` makes too late."""
+    def take(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
+        """The best `count` that fit in `max_cost`; one that alone does not fit goes alone."""
         taken: list[Request] = []
-        late: list[Request] = []
         spent = 0.0
         while len(taken) < count and self.waiting:
             tier = self._next_tier()
             request = self._head(tier)
-            if taken and spent + request.cost > max_cost:
+            spent += request.cost
+            if taken and spent > max_cost:
                 break
             self._pop(tier, now)
-            if now > request.expires or now > request.deadline - horizon:
-                late.append(request)
-                continue
             taken.append(request)
-            spent += request.cost
-        if len(self._deadlines) > 2 * self.waiting + 64:
-            self._compact()
-        return taken, late
+        self._tidy()
+        return taken
 
     def _next_tier(self) -> _Tier:
-        ready = [tier for tier in self._tiers if tier.waiting]
-        if self._rules.strict or len(ready) == 1:
-            return ready[0]
-        return min(ready, key=lambda tier: tier.virtual)
+        best: _Tier | None = None
+        for tier in self._tiers:
+            if tier.waiting and (best is None or tier.virtual < best.virtual):
+                best = tier
+                if self._rules.strict:
+                    break
+        assert best is not None  # the caller saw that something waits
+        return best
 
     def _head(self, tier: _Tier) -> Request:
         """The tier's next request. Tenants with nothing left are dropped on the way."""
@@ -178,6 +188,7 @@ class Buffer:
             heap = tenant.heap
             while heap and not heap[0][2].waiting:
                 heappop(heap)
+                self._queued -= 1
             if heap:
                 return heap[0][2]
             heappop(queue)
@@ -186,8 +197,10 @@ class Buffer:
     def _pop(self, tier: _Tier, now: Seconds) -> None:
         virtual, sequence, tenant = tier.queue[0]
         request = heappop(tenant.heap)[2]
+        self._queued -= 1
+        share = _share(request)
         tier.clock = virtual
-        tenant.virtual = virtual + request.cost
+        tenant.virtual = virtual + share
         if tenant.heap:
             heapreplace(tier.queue, (tenant.virtual, sequence, tenant))
         else:
@@ -195,13 +208,27 @@ class Buffer:
             del tier.tenants[tenant.name]
         self._clock = tier.virtual
         age = max(0.0, now - request.arrival)
-        tier.virtual += request.cost / (tier.weight * (1.0 + age / self._rules.ageing))
+        tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing))
         self._remove(request)
+
+    def _tidy(self) -> None:
+        """Each of them counts: the dead may stand behind a living head in one and long be gone from another."""
+        most = 2 * self.waiting + SLACK
+        if (
+            len(self._deadlines) > most
+            or len(self._expiries) > most
+            or len(self._arrivals) > most
+            or self._queued > most
+        ):
+            self._compact()
 
     def _compact(self) -> None:
         self._deadlines = [entry for entry in self._deadlines if entry[2].waiting]
         heapify(self._deadlines)
+        self._expiries = [entry for entry in self._expiries if entry[2].waiting]
+        heapify(self._expiries)
         self._arrivals = deque(request for request in self._arrivals if request.waiting)
+        self._queued = self.waiting
         for tier in self._tiers:
             for tenant in list(tier.tenants.values()):
                 tenant.heap = [entry for entry in tenant.heap if entry[2].waiting]
@@ -210,3 +237,8 @@ class Buffer:
                     del tier.tenants[tenant.name]
             tier.queue = [entry for entry in tier.queue if entry[2].heap]
             heapify(tier.queue)
+
+
+def _share(request: Request) -> float:
+    """What it uses up of its tier's and its tenant's turn. One that costs nothing still takes a place."""
+    return request.cost or 1.0

@@ -10,7 +10,7 @@ A request found by splitting has been executed log2(n) + 1 times by then, which 
 """
 
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
+from math import inf
 
 from penstock.core.backoff import RetryBudget, backoff
 from penstock.core.estimator import ServiceCurve
@@ -32,13 +32,13 @@ def give_up(request: Request, seconds: Seconds) -> Seconds:
 
 
 class Delivery:
-    """The retries of one model: a heap of batches by the time they may go."""
+    """The retries of one model: batches, each with the time it may go. The budget keeps them few."""
 
-    __slots__ = ("_heap", "_last_failure", "_rules", "budget", "waiting")
+    __slots__ = ("_last_failure", "_retries", "_rules", "budget", "waiting")
 
     def __init__(self, rules: RetryRules) -> None:
         self._rules = rules
-        self._heap: list[tuple[Seconds, int, Batch]] = []
+        self._retries: list[tuple[Seconds, int, Batch]] = []
         self._last_failure: dict[int, Failure] = {}  # by batch id, for those that still wait
         self.budget = RetryBudget(rules.budget_ratio, rules.budget_per_second)
         self.waiting = 0
@@ -82,12 +82,12 @@ class Delivery:
             )
             self._last_failure[retry.id] = told
             self.waiting += len(alive)
-            heappush(self._heap, (start, retry.id, retry))
+            self._retries.append((start, retry.id, retry))
         return replies
 
     def withdraw(self, request: Request) -> bool:
         """Out of the retries, if it is there. Rare, so a search is good enough."""
-        for _, _, batch in self._heap:
+        for _, _, batch in self._retries:
             if request in batch.requests:
                 batch.requests.remove(request)
                 self.waiting -= 1
@@ -97,7 +97,7 @@ class Delivery:
     def expire(self, curve: ServiceCurve, now: Seconds) -> list[Reply]:
         """Answer those that can no longer make it, each with the failure it was retried for."""
         replies: list[Reply] = []
-        for _, _, batch in self._heap:
+        for _, _, batch in self._retries:
             seconds = curve(batch.size)
             late = [r for r in batch.requests if now > give_up(r, seconds)]
             for request in late:
@@ -106,27 +106,31 @@ class Delivery:
         self.waiting -= len(replies)
         return replies
 
-    def next_ready(self, now: Seconds) -> Batch | None:
-        """The first batch that may go now; the caller takes it, or leaves it."""
-        while self._heap and not self._heap[0][2].requests:
-            self._drop(self._heap[0][2])
-        if self._heap and self._heap[0][0] <= now:
-            return self._heap[0][2]
-        return None
+    def ready(self, now: Seconds) -> list[Batch]:
+        """Those that may go now, in the order they may; the caller takes each, or leaves it."""
+        for _, _, batch in [entry for entry in self._retries if not entry[2].requests]:
+            self._drop(batch)
+        return [batch for start, _, batch in sorted(self._retries) if start <= now]
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: Batch) -> Batch:
         self.waiting -= batch.size
         self._drop(batch)
+        return batch
+
+    def take_one(self, batch: Batch, batch_id: int) -> Batch:
+        """One member of it, as a batch of its own; the others go on waiting."""
+        self.waiting -= 1
+        return replace(batch, id=batch_id, requests=[batch.requests.pop(0)])
 
     def _drop(self, batch: Batch) -> None:
-        heappop(self._heap)
+        self._retries = [entry for entry in self._retries if entry[2] is not batch]
         del self._last_failure[batch.id]
 
-    def next_start(self) -> Seconds | None:
-        """When the first retry may go."""
-        return self._heap[0][0] if self._heap else None
+    def next_start(self, now: Seconds) -> Seconds:
+        """When the next retry may go, of those that may not yet."""
+        return min((start for start, _, _ in self._retries if start > now), default=inf)
 
-    def next_expiry(self, curve: ServiceCurve) -> Seconds | None:
+    def next_expiry(self, curve: ServiceCurve) -> Seconds:
         """When the first member of any retry runs out of time."""
-        times = [give_up(r, curve(batch.size)) for _, _, batch in self._heap for r in batch.requests]
-        return min(times, default=None)
+        times = [give_up(r, curve(batch.size)) for _, _, batch in self._retries for r in batch.requests]
+        return min(times, default=inf)

@@ -11,6 +11,7 @@ from math import exp, log2, sqrt
 
 NEWEST = 0.1  # weight of the newest sample once a bucket is warm: about ten batches of memory
 STALE = 400  # batches after which an unused bucket is no longer evidence
+SHORTEST = 1e-6  # a batch between two ticks of the clock took some time all the same
 SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 3.0  # one hiccup must not widen the guard: samples count up to three spreads away
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
@@ -79,8 +80,9 @@ class ServiceCurve:
         self._times: list[float] = []
 
     def observe(self, size: int, seconds: float) -> None:
+        seconds = max(seconds, SHORTEST)
         if self.samples:
-            self._observe_spread(seconds / max(self(size), 1e-9) - 1.0)
+            self._observe_spread(seconds / self(size) - 1.0)
         self.samples += 1
         bucket = self._buckets.setdefault(_bucket_of(size), _Bucket())
         bucket.count += 1

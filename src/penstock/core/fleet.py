@@ -10,6 +10,7 @@ A time-out opens the breaker at once: at 3 s each, five in a row would be too lo
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from penstock.types import Batch, Seconds, WorkerId
 
@@ -41,7 +42,7 @@ class Worker:
 
 
 class Fleet:
-    __slots__ = ("_cooldown", "_failures", "_idle", "_ready", "_resting", "workers")
+    __slots__ = ("_busy", "_cooldown", "_failures", "_idle", "_ready", "_resting", "workers")
 
     def __init__(self, breaker_failures: int, breaker_cooldown: Seconds) -> None:
         self.workers: dict[WorkerId, Worker] = {}
@@ -49,14 +50,16 @@ class Fleet:
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
         self._idle: dict[WorkerId, Worker] = {}  # in the order they became idle
+        self._busy: dict[WorkerId, Worker] = {}  # in the order they started
         self._resting: dict[WorkerId, Worker] = {}  # ready, but the breaker is open
 
     def ready(self, worker_id: WorkerId) -> None:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
-        self._ready += not worker.ready
-        worker.ready = True
-        worker.back_at = None
-        self._rest_or_idle(worker)
+        if not worker.ready:
+            self._ready += 1
+            worker.ready = True
+            worker.back_at = None
+            self._rest_or_idle(worker)
 
     def gone(self, worker_id: WorkerId, back_at: Seconds | None) -> None:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
@@ -70,14 +73,14 @@ class Fleet:
         self.gone(worker_id, None)
         del self.workers[worker_id]
 
-    def wake(self, now: Seconds) -> Seconds | None:
+    def wake(self, now: Seconds) -> Seconds:
         """Let those whose cool-down is over back in, on probation; say when the next one is due."""
         if not self._resting:
-            return None
+            return inf
         for worker in [w for w in self._resting.values() if w.open_until <= now]:
             del self._resting[worker.id]
             self._idle[worker.id] = worker
-        return min((w.open_until for w in self._resting.values()), default=None)
+        return min((w.open_until for w in self._resting.values()), default=inf)
 
     def pick(self, avoid: WorkerId | None = None) -> Worker | None:
         """The idle worker that has rested longest, trusted ones first, never `avoid`."""
@@ -103,10 +106,12 @@ class Fleet:
         del self._idle[worker.id]
         worker.batch = batch
         worker.started = now
+        self._busy[worker.id] = worker
 
     def release(self, worker_id: WorkerId, now: Seconds) -> Worker:
         worker = self.workers[worker_id]
         worker.batch = None
+        del self._busy[worker_id]
         worker.batches += 1
         worker.busy_seconds += now - worker.started
         return worker
@@ -121,7 +126,8 @@ class Fleet:
     def failed(self, worker: Worker, now: Seconds, *, at_once: bool) -> None:
         worker.failures += 1
         if at_once or worker.on_probation or worker.failures >= self._failures:
-            worker.cooldown = min(LONGEST_COOLDOWN, max(self._cooldown, 2.0 * worker.cooldown))
+            longest = max(LONGEST_COOLDOWN, self._cooldown)
+            worker.cooldown = min(longest, max(self._cooldown, 2.0 * worker.cooldown))
             worker.open_until = now + worker.cooldown
         self._rest_or_idle(worker)
 
@@ -136,7 +142,9 @@ class Fleet:
         """
         if self._idle:
             return now
-        times = [w.started + expected for w in self.workers.values() if w.ready and w.batch is not None]
-        times += [w.open_until for w in self._resting.values()]
+        for worker in self._busy.values():  # the first is the one that started first
+            if worker.ready:
+                return max(now, worker.started + expected)
+        times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]
         return max(now, min(times)) if times else None

@@ -1,5 +1,7 @@
 """A lane: one model and one set of parameters. Only what shares a lane may share a batch (SPEC B5)."""
 
+from math import inf
+
 from penstock.core.buffer import Buffer, Depth, TierRules
 from penstock.core.estimator import RateMeter, ServiceCurve
 from penstock.types import Request, Seconds
@@ -7,26 +9,42 @@ from penstock.types import Request, Seconds
 LaneKey = tuple[bytes, int]  # parameters, and the length class where like lengths are grouped
 
 TRUSTED = 4  # batches a lane must have seen before its own curve is believed over the model's
+FORGOTTEN = 100  # batches of the model, none of them the lane's, after which it no longer is
 MEMORY = 0.25  # seconds of arrivals the rate is taken over, or three service times if that is longer
 
 
 class Lane:
-    __slots__ = ("_model_curve", "_own_curve", "buffer", "key", "last_dispatch", "meter")
+    __slots__ = (
+        "_learned",
+        "_model_curve",
+        "_own_curve",
+        "buffer",
+        "give_up",
+        "key",
+        "last_dispatch",
+        "meter",
+    )
 
     def __init__(self, key: LaneKey, rules: TierRules, depth: Depth, model_curve: ServiceCurve) -> None:
         self.key = key
         self.buffer = Buffer(rules, depth)
         self.meter = RateMeter(MEMORY)
-        self.last_dispatch: Seconds = float("-inf")
+        self.last_dispatch: Seconds = -inf
+        self.give_up: Seconds = inf  # when the most urgent that waits must be on a worker
         self._model_curve = model_curve
         self._own_curve = ServiceCurve(model_curve.limit)
+        self._learned = 0  # batches the model had seen when this lane last learned something
 
     @property
     def curve(self) -> ServiceCurve:
-        return self._own_curve if self._own_curve.samples >= TRUSTED else self._model_curve
+        own, model = self._own_curve, self._model_curve
+        trusted = own.samples >= TRUSTED and model.samples - self._learned <= FORGOTTEN
+        return own if trusted else model
 
     def learn(self, size: int, seconds: Seconds) -> None:
+        """After the model's curve has."""
         self._own_curve.observe(size, seconds)
+        self._learned = self._model_curve.samples
         window = max(MEMORY, 3.0 * self.curve.single)
         if abs(window - self.meter.window) > 0.05 * self.meter.window:
             self.meter.widen(window)

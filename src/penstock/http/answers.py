@@ -8,41 +8,46 @@ import msgspec
 from penstock.errors import STATUS_BY_CODE
 from penstock.http.rsgi import Headers
 from penstock.ports import Task
-from penstock.types import Execution, Failure, Reply
+from penstock.types import Execution, Failure, Reply, Request
 
 JSON = ("content-type", "application/json")
 
-_FULL = (
-    b'{"request_id":"%b","task_id":"%b","output":%b,"model":"%b","latency_ms":%.3f,"metadata":'
-    b'{"queue_ms":%.3f,"inference_ms":%.3f,"batch_size":%d,"model_version":%b,"cached":false}}'
-)
-_SHORT = b'{"output":%b,"request_id":"%b","latency_ms":%.3f}'
 
-
-def full_answer(reply: Reply, execution: Execution, now: float) -> bytes:
+def full_answer(reply: Reply, execution: Execution, now: float) -> tuple[Headers, bytes]:
+    """The output goes last, as it is; what the members of a batch share is rendered once."""
     request = reply.request
-    name = request.request_id.encode()
-    return _FULL % (
-        name,
-        name,
-        reply.output,
-        request.model.encode(),
-        (now - request.arrival) * 1e3,
-        (execution.started - request.arrival) * 1e3,
-        execution.seconds * 1e3,
-        execution.batch_size,
-        msgspec.json.encode(execution.version) if execution.version else b'""',
+    request_id = request.request_id
+    timing, metadata = execution.rendered or _render(execution, request.model)
+    queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
+    start = (
+        f'{{"request_id":"{request_id}","task_id":"{request_id}",'
+        f'"latency_ms":{(now - request.arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
     )
+    return _headers(request, f"queue;dur={queue}{timing}"), b"%b%b}" % (start.encode(), reply.output)
 
 
-def short_answer(reply: Reply, execution: Execution, now: float) -> bytes:
+def short_answer(reply: Reply, execution: Execution, now: float) -> tuple[Headers, bytes]:
     request = reply.request
-    return _SHORT % (reply.output, request.request_id.encode(), (now - request.arrival) * 1e3)
+    timing, _ = execution.rendered or _render(execution, request.model)
+    queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
+    start = (
+        f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
+    )
+    return _headers(request, f"queue;dur={queue}{timing}"), b"%b%b}" % (start.encode(), reply.output)
 
 
-def answer_headers(reply: Reply, execution: Execution) -> Headers:
-    request = reply.request
-    timing = f"queue;dur={(execution.started - request.arrival) * 1e3:.3f}, infer;dur={execution.seconds * 1e3:.3f}"
+def _render(execution: Execution, model: str) -> tuple[str, str]:
+    infer = f"{execution.seconds * 1e3:.3f}"
+    version = msgspec.json.encode(execution.version).decode()
+    execution.rendered = (
+        f", infer;dur={infer}",
+        f',"inference_ms":{infer},"batch_size":{execution.batch_size},"model_version":{version},"cached":false}},'
+        f'"model":"{model}","output":',
+    )
+    return execution.rendered
+
+
+def _headers(request: Request, timing: str) -> Headers:
     headers = [JSON, ("x-request-id", request.request_id), ("server-timing", timing)]
     if request.traceparent is not None:
         headers.append(("traceparent", request.traceparent))

@@ -1,6 +1,5 @@
 """The RSGI application: a table of routes, and the one place where errors become responses."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,17 +9,18 @@ import msgspec
 
 from penstock.errors import Malformed, MethodNotAllowed, NotFound, PenstockError, Unacceptable
 from penstock.http import answers
-from penstock.http.body import read_json_body
+from penstock.http.body import start_reading
 from penstock.http.openapi import DOCS_PAGE, openapi_document
-from penstock.http.rsgi import Exchange, Headers, Scope
+from penstock.http.rsgi import Exchange, Headers, RequestHeaders, Scope
 from penstock.http.schema import Reader, request_id
 from penstock.ports import Gateway, Task
-from penstock.types import Ask, Execution, Failure, Outcome, Reply
+from penstock.types import Ask, Execution, Failure, Reply
 
 log = logging.getLogger("penstock.http")
 
 Handler = Callable[[Scope, Exchange], Awaitable[None]]
-Answer = Callable[[Reply, Execution, float], bytes]
+Parse = Callable[[bytes, RequestHeaders], Ask]
+Answer = Callable[[Reply, Execution, float], tuple[Headers, bytes]]
 
 RESULT = "/v1/result/"
 
@@ -42,7 +42,8 @@ class DataPlane:
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
-        self._openapi = msgspec.json.encode(openapi_document(gateway.models, limits.max_body))
+        document = openapi_document(gateway.models, limits.max_body, limits.control_characters)
+        self._openapi = msgspec.json.encode(document)
         self._routes: dict[str, dict[str, Handler]] = {
             "/v1/inference": {"POST": self._inference},
             "/api/inference": {"POST": self._short_inference},
@@ -56,18 +57,12 @@ class DataPlane:
             await self._handler(scope)(scope, exchange)
         except PenstockError as exc:
             self._refuse(scope, exchange, exc)
-        except asyncio.CancelledError:
-            raise
         except Exception:
             log.exception("a request failed inside the server", extra={"path": scope.path[:200]})
-            self._respond(
-                exchange,
-                *answers.error(Failure("INTERNAL", "the server failed; its log says how"), self._id(scope)),
-            )
+            failure = Failure("INTERNAL", "the server failed; its log says how")
+            exchange.response_bytes(*answers.error(failure, self._id(scope)))
 
     def _handler(self, scope: Scope) -> Handler:
-        if scope.proto != "http":
-            raise NotFound("no WebSocket is served here")
         path = scope.path
         routes = self._routes.get(path)
         if routes is None:
@@ -81,39 +76,34 @@ class DataPlane:
 
     # ---- inference ---------------------------------------------------------------------------------------
 
-    async def _inference(self, scope: Scope, exchange: Exchange) -> None:
-        headers = scope.headers
-        body = await self._read(scope, exchange)
-        ask = self._reader.full(body, headers)
+    def _inference(self, scope: Scope, exchange: Exchange) -> Awaitable[None]:
+        return self._run(scope, exchange, self._reader.full, answers.full_answer)
+
+    def _short_inference(self, scope: Scope, exchange: Exchange) -> Awaitable[None]:
+        return self._run(scope, exchange, self._reader.short, answers.short_answer)
+
+    async def _run(self, scope: Scope, exchange: Exchange, parse: Parse, answer: Answer) -> None:
+        """The hot path, in one coroutine: read, ask, wait, answer."""
+        gateway, headers = self._gateway, scope.headers
+        reading = start_reading(headers, exchange, gateway, self._limits)
+        try:
+            body = await reading.pending
+        except BaseException as exc:
+            raise reading.broken(exc) from None
+        ask = parse(body, headers)
         prefer = headers.get("prefer")
         if prefer is not None and "respond-async" in prefer.lower():
             self._accept_task(ask, exchange)
-        else:
-            await self._answer(ask, exchange, answers.full_answer)
-
-    async def _short_inference(self, scope: Scope, exchange: Exchange) -> None:
-        body = await self._read(scope, exchange)
-        await self._answer(self._reader.short(body, scope.headers), exchange, answers.short_answer)
-
-    async def _read(self, scope: Scope, exchange: Exchange) -> bytes:
-        limits = self._limits
-        return await read_json_body(
-            scope.headers, exchange, self._gateway, limit=limits.max_body, seconds=limits.body_seconds
-        )
-
-    async def _answer(self, ask: Ask, exchange: Exchange, answer: Answer) -> None:
-        waiting = self._gateway.submit(ask)
-        watch = exchange.client_disconnect()
-        watch.add_done_callback(lambda _: waiting.client_left())
+            return
+        waiting = gateway.submit(ask)
+        waiting.watch = exchange.client_disconnect
         reply = await waiting.future
-        watch.cancel()
         execution = reply.execution
-        if reply.outcome is Outcome.SUCCESS and execution is not None:
-            body = answer(reply, execution, self._gateway.clock())
-            self._respond(exchange, 200, answers.answer_headers(reply, execution), body)
-        else:
+        if execution is None:
             assert reply.failure is not None
-            self._respond(exchange, *answers.error(reply.failure, reply.request.request_id))
+            exchange.response_bytes(*answers.error(reply.failure, reply.request.request_id))
+        else:
+            exchange.response_bytes(200, *answer(reply, execution, gateway.clock()))
 
     # ---- tasks -------------------------------------------------------------------------------------------
 
@@ -126,7 +116,7 @@ class DataPlane:
             ("preference-applied", "respond-async"),
             ("x-request-id", task.id),
         ]
-        self._respond(exchange, 202, headers, body)
+        exchange.response_bytes(202, headers, body)
 
     async def _result(self, scope: Scope, exchange: Exchange) -> None:
         query = _query(scope.query_string, "wait_ms", "client_id")
@@ -148,15 +138,15 @@ class DataPlane:
         return self._gateway.find_task(scope.path[len(RESULT) :], query.get("client_id"))
 
     def _respond_task(self, task: Task, exchange: Exchange) -> None:
-        self._respond(exchange, 200, [answers.JSON, ("x-request-id", task.id)], answers.task(task))
+        exchange.response_bytes(200, [answers.JSON, ("x-request-id", task.id)], answers.task(task))
 
     # ---- documents ---------------------------------------------------------------------------------------
 
     async def _serve_openapi(self, scope: Scope, exchange: Exchange) -> None:
-        self._respond(exchange, 200, [answers.JSON], self._openapi)
+        exchange.response_bytes(200, [answers.JSON], self._openapi)
 
     async def _serve_docs(self, scope: Scope, exchange: Exchange) -> None:
-        self._respond(exchange, 200, [("content-type", "text/html; charset=utf-8")], DOCS_PAGE)
+        exchange.response_bytes(200, [("content-type", "text/html; charset=utf-8")], DOCS_PAGE)
 
     # ---- endings -----------------------------------------------------------------------------------------
 
@@ -167,14 +157,10 @@ class DataPlane:
         if isinstance(exc, MethodNotAllowed):
             routes = self._routes.get(scope.path, self._result_routes)
             headers.append(("allow", ", ".join(routes)))
-        self._respond(exchange, status, headers, body)
+        exchange.response_bytes(status, headers, body)
 
     def _id(self, scope: Scope) -> str:
         return request_id(scope.headers) or self._make_id()
-
-    @staticmethod
-    def _respond(exchange: Exchange, status: int, headers: Headers, body: bytes) -> None:
-        exchange.response_bytes(status, headers, body)
 
 
 def _query(text: str, *known: str) -> dict[str, str]:

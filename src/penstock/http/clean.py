@@ -31,7 +31,15 @@ def check_text(payload: bytes, field: str) -> None:
         raise Unacceptable(f"{field!r} must be a string: this model takes text")
 
 
-def check_depth(payload: bytes, limit: int) -> None:
+def decode(payload: bytes, field: str) -> object:
+    """The value of a part that has been skipped over once: what is left to go wrong is a number like 1e999."""
+    try:
+        return msgspec.json.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise Unacceptable(f"{field!r} cannot be read: {str(exc).partition(' - ')[0]}") from None
+
+
+def check_depth(payload: bytes, limit: int, field: str = "input") -> None:
     if payload.startswith(b'"') or payload.count(b"[") + payload.count(b"{") <= limit:
         return
     depth = 0
@@ -39,7 +47,7 @@ def check_depth(payload: bytes, limit: int) -> None:
         if match[1]:
             depth += 1
             if depth > limit:
-                raise Unacceptable(f"'input' is nested deeper than {limit} levels")
+                raise Unacceptable(f"{field!r} is nested deeper than {limit} levels")
         elif match[2]:
             depth -= 1
 
@@ -48,7 +56,7 @@ def clean_controls(payload: bytes, rule: str) -> bytes:
     """The payload without control characters; tab, newline and carriage return are text."""
     if rule == "allow" or not _suspicious(payload):
         return payload
-    value = msgspec.json.decode(payload)
+    value = decode(payload, "input")
     found: list[str] = []
     cleaned = _strip(value, found)
     if not found:

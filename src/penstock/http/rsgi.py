@@ -1,7 +1,10 @@
 """The part of Granian's RSGI that is used here, as types (Granian ships none for its scope)."""
 
-from collections.abc import AsyncIterator, Callable
+from asyncio import Future
+from collections.abc import AsyncIterator
 from typing import Protocol
+
+from penstock.ports import Watch
 
 Headers = list[tuple[str, str]]
 
@@ -22,18 +25,12 @@ class Scope(Protocol):
     def headers(self) -> RequestHeaders: ...
 
 
-class Watch(Protocol):
-    """Ends when the client has gone."""
-
-    def add_done_callback(self, callback: Callable[[object], None]) -> None: ...
-
-    def cancel(self) -> bool: ...
-
-
 class Exchange(Protocol):
     """One request and its response."""
 
-    async def __call__(self) -> bytes: ...
+    def __call__(self) -> "Future[bytes]":
+        """The whole body; an awaitable that looks like a future."""
+        ...
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 

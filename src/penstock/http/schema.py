@@ -12,17 +12,19 @@ from penstock.http.rsgi import RequestHeaders
 from penstock.ports import Gateway
 from penstock.types import Ask
 
-REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:+=@-]{1,128}")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
 MOST_PARAMETERS = 16 * 1024  # bytes
+DEEPEST_PARAMETERS = 64
+LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
 
 
 class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
     input: msgspec.Raw
     model: str | None = None
-    parameters: msgspec.Raw | None = None
+    parameters: msgspec.Raw = msgspec.Raw()
     client_id: str | None = None
-    timeout_ms: int | None = None
+    timeout_ms: int | float | None = None  # 2e3 is a whole number too
 
 
 class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,14 +50,14 @@ class Reader:
         if said.client_id is not None and not 0 < len(said.client_id) <= 128:
             raise Unacceptable("'client_id' must be 1 to 128 characters long")
         timeout = said.timeout_ms
-        if timeout is not None and timeout <= 0:
-            raise Unacceptable("'timeout_ms' must be greater than 0")
+        if timeout is not None and (timeout <= 0 or timeout % 1):
+            raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
         return Ask(
             self._payload(said.input, said.model),
             said.model,
-            b"" if said.parameters is None else _canonical(bytes(said.parameters)),
+            _canonical(bytes(said.parameters)) if said.parameters else b"",
             said.client_id,
-            None if timeout is None else timeout / 1000.0,
+            None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
             request_id(headers),
             traceparent(headers),
         )
@@ -108,7 +110,10 @@ def _canonical(parameters: bytes) -> bytes:
     """The same parameters in the same bytes, so that they can share a lane."""
     if len(parameters) > MOST_PARAMETERS:
         raise Unacceptable(f"'parameters' are longer than {MOST_PARAMETERS} bytes")
-    value = msgspec.json.decode(parameters)
+    clean.check_depth(parameters, DEEPEST_PARAMETERS, "parameters")
+    value = clean.decode(parameters, "parameters")
+    if value is None:
+        return b""
     if not isinstance(value, dict):
         raise Unacceptable("'parameters' must be an object")
     return msgspec.json.encode(value, order="sorted") if value else b""

@@ -11,7 +11,7 @@ from granian.constants import Interfaces
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.embedded import Embedded
-from penstock.roles.listen import Listener, claim_port, raise_file_limit
+from penstock.roles.listen import Listener, claim_port, tune_process
 
 log = logging.getLogger("penstock")
 
@@ -22,7 +22,7 @@ async def serve(config: Config, announce: Announce) -> int:
     """Serve until a signal says otherwise; the exit code."""
     if not config.models:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
-    raise_file_limit()
+    tune_process()
     server = config.server
     port = claim_port(server.host, server.port, "--port")
     admin_port = claim_port(server.admin_host, server.admin_port, "--admin-port")

@@ -119,8 +119,8 @@ class Gateway:
     def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
         return self._tasks.find(task_id, self._tenant(client_id)[0])
 
-    def expire_after(self, seconds: float, entry: Expiring) -> None:
-        self._wheel.add(self.clock() + seconds, entry)
+    def limit(self, entry: Expiring) -> None:
+        self._wheel.add(entry)
 
     def count(self, model: str, code: str) -> None:
         self._observer.refused_at_door(model if model in self._desks else "", code)

@@ -19,7 +19,8 @@ log = logging.getLogger("penstock.worker")
 
 FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
 PROBE_LIMIT = 2.0
-STABLE = 10.0  # a backend that has served this long is forgiven its past restarts
+STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven its past restarts
+SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
 
 
 class Slot:
@@ -62,8 +63,8 @@ class Slot:
             while True:
                 if await self._start():
                     since = self._clock()
-                    await self._serve()
-                    failures = 0 if self._clock() - since > STABLE else failures
+                    succeeded = await self._serve()
+                    failures = 0 if succeeded or self._clock() - since > STABLE else failures
                 await self.backend.close()
                 failures += 1
                 self.restarts += 1
@@ -100,19 +101,28 @@ class Slot:
         self._pump.gone(self.worker, None if known is None else wait + known)
         await asyncio.sleep(wait)
 
-    async def _serve(self) -> None:
-        """Batch after batch, until the backend must be started anew."""
+    async def _serve(self) -> bool:
+        """Batch after batch, until the backend must be started anew; whether any of them succeeded.
+
+        A backend that lives and fails everything (its GPU in an error state, its memory leaked away) is as
+        good as dead: only a new one can help.
+        """
+        succeeded, failed_in_a_row = False, 0
         while True:
             batch = await self._next_batch()
             if batch is None:
                 if not await self._healthy():
-                    return
+                    return succeeded
                 continue
             outcome, fatal = await self._execute(batch)
+            if isinstance(outcome, Result):
+                succeeded, failed_in_a_row = True, 0
+            else:
+                failed_in_a_row += 1
             self._pump.finished(self.worker, outcome)
-            if fatal:
-                self._pump.gone(self.worker, None)
-                return
+            if fatal or failed_in_a_row >= SICK:
+                self._pump.gone(self.worker, self._start_seconds)
+                return succeeded
 
     async def _next_batch(self) -> Batch | None:
         """None when it was idle long enough to ask how the backend is."""

@@ -10,33 +10,36 @@ from collections.abc import Callable
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.runtime.waiters import WITHDRAWN, Waiter
 from penstock.runtime.wheel import Wheel
-from penstock.types import Reply, Request, TaskStatus
+from penstock.types import Reply, TaskStatus
 
 
 class StoredTask:
-    __slots__ = ("_store", "_waiter", "changed_at", "id", "reply", "tenant")
+    __slots__ = ("_future", "_store", "_waiter", "changed_at", "id", "reply", "request", "when")
 
     def __init__(self, store: "TaskStore", task_id: str, waiter: Waiter, now: float) -> None:
         self._store = store
         self._waiter = waiter
+        self._future = waiter.future
+        self.request = waiter.request
         self.id = task_id
-        self.tenant = waiter.request.tenant
+        self.when = 0.0  # until which its result is kept, once there is one
         self.reply: Reply | None = None
         self.changed_at = now
 
     @property
-    def request(self) -> Request:
-        return self._waiter.request
+    def settled(self) -> bool:
+        """Evicted already."""
+        return not self._store.holds(self)
 
     @property
     def status(self) -> TaskStatus:
         if self.reply is not None:
             return TaskStatus(self.reply.outcome.value)
-        return TaskStatus.PENDING if self._waiter.request.waiting else TaskStatus.PROCESSING
+        return TaskStatus.PENDING if self.request.waiting else TaskStatus.PROCESSING
 
     async def wait(self, seconds: float) -> None:
         if self.reply is None:
-            await asyncio.wait([self._waiter.future], timeout=seconds)
+            await asyncio.wait([self._future], timeout=seconds)
 
     def cancel(self) -> None:
         self._waiter.give_up(WITHDRAWN)
@@ -87,9 +90,12 @@ class TaskStore:
     def find(self, task_id: str, tenant: str) -> StoredTask:
         """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
         task = self._tasks.get(task_id)
-        if task is None or task.tenant != tenant:
+        if task is None or task.request.tenant != tenant:
             raise NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
         return task
+
+    def holds(self, task: StoredTask) -> bool:
+        return self._tasks.get(task.id) is task
 
     def peek(self, task_id: str) -> StoredTask | None:
         """Whoever's it is: for the admin plane."""
@@ -101,7 +107,8 @@ class TaskStore:
         reply.request.input = b""  # nobody needs it any more
         self._finished[task.id] = task
         self.bytes += len(reply.output)
-        self._wheel.add(self._clock() + self._ttl, task)
+        task.when = self._clock() + self._ttl
+        self._wheel.add(task)
         while self.bytes > self._max_bytes and self._finished:
             self._evict()
 

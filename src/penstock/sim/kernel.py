@@ -7,7 +7,7 @@ worth; how close a server comes to it is measured by `penstock bench`.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
@@ -40,7 +40,7 @@ class Scenario:
 
 @dataclass(slots=True)
 class Run:
-    """Everything that happened."""
+    """Everything that happened to the requests that arrived after the warm-up, and meanwhile."""
 
     latencies: "array[float]" = field(default_factory=lambda: array("d"))  # of those served in time
     finished_at: "array[float]" = field(default_factory=lambda: array("d"))
@@ -56,60 +56,91 @@ class Run:
     in_time_by_tier: Counter[int] = field(default_factory=Counter)
 
 
+def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
+    """Who asks, arrival by arrival: tenant and tier. Drawn apart, so that every policy meets the same ones."""
+    rng = Random(f"{scenario.seed}/askers")
+    shares, tenants = list(scenario.tier_shares), scenario.tenants
+    ranks = range(len(shares))
+    while True:
+        tier = rng.choices(ranks, shares)[0] if len(shares) > 1 else 0
+        yield str(rng.randrange(tenants)) if tenants > 1 else "", tier
+
+
+def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
+    """A server's timer: one that is set early enough is kept, and asks again when it fires."""
+    return asked if wake is None or asked is None or asked < wake else wake
+
+
 class Kernel:
     def __init__(
-        self, scenario: Scenario, on_dispatch: Callable[[Seconds, WorkerId, Batch], None] | None = None
+        self,
+        scenario: Scenario,
+        on_dispatch: Callable[[Seconds, WorkerId, Batch], None] | None = None,
+        on_reply: Callable[[Seconds, Reply], None] | None = None,
     ) -> None:
         self.scenario = scenario
         self.batcher = Batcher(scenario.rules)
         self.run_so_far = Run()
         self._on_dispatch = on_dispatch
+        self._on_reply = on_reply
+        self._measured_from = 0.0
         self._rng = Random(scenario.seed)
         self._events: list[tuple[Seconds, int, Callable[[Seconds], None]]] = []
         self._sequence = 0
         self._poison = scenario.service.poison.encode()
         self._restarts: Counter[WorkerId] = Counter()
 
-    def run(self, schedule: Sequence[float], costs: Sequence[float] | None = None) -> Run:
-        """Play the whole schedule and drain. `costs` gives each arrival's cost (1 if absent)."""
+    def run(
+        self, schedule: Sequence[float], costs: Sequence[float] | None = None, warmup: Seconds = 0.0
+    ) -> Run:
+        """Play the whole schedule and drain. `costs` gives each arrival's cost (1 if absent).
+
+        What arrives before `warmup` is simulated and not counted.
+        """
         for index in range(self.scenario.workers):
             self.batcher.worker_ready(WorkerId(f"sim/{index}"))
-        run, events, step = self.run_so_far, self._events, self._step
+        events, step, arrive = self._events, self._step, self._arrive
         make = self._requests(costs)
         wake: Seconds | None = None
+        counting, before = warmup <= 0.0, 0
         for index, arrival in enumerate(schedule):
             while (events and events[0][0] <= arrival) or (wake is not None and wake <= arrival):
                 wake = self._next_event(wake)
-            self._arrive(make(index, arrival), arrival)
-            wake = step(arrival)
+            if not counting and arrival >= warmup:
+                counting, before = True, index
+                self._start_counting(arrival)
+            if arrive(make(index, arrival), arrival):
+                wake = _earlier(wake, step(arrival))
         while events or wake is not None:
             wake = self._next_event(wake)
-        run.sent = len(schedule)
-        run.busy_seconds = sum(worker.busy_seconds for worker in self.batcher.fleet.workers.values())
+        run = self.run_so_far
+        run.sent = len(schedule) - before
+        run.busy_seconds += sum(worker.busy_seconds for worker in self.batcher.fleet.workers.values())
         return run
+
+    def _start_counting(self, now: Seconds) -> None:
+        self._measured_from = now
+        busy = sum(worker.busy_for(now) for worker in self.batcher.fleet.workers.values())
+        self.run_so_far = Run(busy_seconds=-busy)
 
     def _next_event(self, wake: Seconds | None) -> Seconds | None:
         """Whichever is first: a completion, or the time the batcher asked to be woken at."""
         if self._events and (wake is None or self._events[0][0] <= wake):
             now, _, happen = heappop(self._events)
             happen(now)
-        else:
-            assert wake is not None
-            now = wake
-        return self._step(now)
+            return _earlier(wake, self._step(now))
+        assert wake is not None
+        return self._step(wake)
 
     def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Request]:
-        scenario, rng = self.scenario, self._rng
-        ranks, shares = range(len(scenario.tier_shares)), list(scenario.tier_shares)
-        many_tiers, tenants = len(shares) > 1, scenario.tenants
+        scenario = self.scenario
+        draw = askers(scenario) if len(scenario.tier_shares) > 1 or scenario.tenants > 1 else None
         queue_limit, request_limit, model = scenario.queue_limit, scenario.request_limit, scenario.rules.model
 
         def make(index: int, now: Seconds) -> Request:
             request = Request(str(index), model, b'""', now, now + queue_limit, now + request_limit)
-            if many_tiers:
-                request.tier = rng.choices(ranks, shares)[0]
-            if tenants > 1:
-                request.tenant = str(rng.randrange(tenants))
+            if draw is not None:
+                request.tenant, request.tier = next(draw)
             if costs is not None:
                 request.cost = costs[index]
                 request.length = int(costs[index])
@@ -117,37 +148,45 @@ class Kernel:
 
         return make
 
-    def _arrive(self, request: Request, now: Seconds) -> None:
+    def _arrive(self, request: Request, now: Seconds) -> bool:
+        """False if it was refused, which changes nothing: the batcher does not hear of it."""
         run, admission = self.run_so_far, self.scenario.admission
         run.sent_by_tier[request.tier] += 1
         if admission is not None:
             refused = refusal(self.batcher, request, admission, now)
             if refused is not None:
                 run.errors[refused.code] += 1
-                return
+                return False
         self.batcher.offer(request, now)
+        return True
 
     def _step(self, now: Seconds) -> Seconds | None:
         effects = self.batcher.step(now)
-        for reply in effects.replies:
-            self._reply(reply, now)
+        if effects.replies:
+            self._reply(effects.replies, now)
         for worker, batch in effects.dispatches:
             self._dispatch(worker, batch, now)
         self.run_so_far.ended = now
         return effects.wake
 
-    def _reply(self, reply: Reply, now: Seconds) -> None:
-        run, request = self.run_so_far, reply.request
-        if reply.outcome is not Outcome.SUCCESS:
-            assert reply.failure is not None
-            run.errors[reply.failure.code] += 1
-        elif now > request.deadline:
-            run.late += 1
-            run.errors["DEADLINE_EXCEEDED"] += 1
-        else:
-            run.latencies.append(now - request.arrival)
-            run.finished_at.append(now)
-            run.in_time_by_tier[request.tier] += 1
+    def _reply(self, replies: Sequence[Reply], now: Seconds) -> None:
+        run, measured_from, on_reply = self.run_so_far, self._measured_from, self._on_reply
+        for reply in replies:
+            request = reply.request
+            if on_reply is not None:
+                on_reply(now, reply)
+            if request.arrival < measured_from:
+                continue
+            if reply.outcome is not Outcome.SUCCESS:
+                assert reply.failure is not None
+                run.errors[reply.failure.code] += 1
+            elif now > request.deadline:
+                run.late += 1
+                run.errors["DEADLINE_EXCEEDED"] += 1
+            else:
+                run.latencies.append(now - request.arrival)
+                run.finished_at.append(now)
+                run.in_time_by_tier[request.tier] += 1
 
     def _dispatch(self, worker: WorkerId, batch: Batch, now: Seconds) -> None:
         run, rng, service = self.run_so_far, self._rng, self.scenario.service

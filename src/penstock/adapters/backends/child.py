@@ -11,6 +11,7 @@ import ctypes
 import faulthandler
 import inspect
 import io
+import math
 import os
 import resource
 import signal
@@ -20,6 +21,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -92,6 +94,7 @@ class Contract:
         self._decode: Callable[[bytes], Any] = _decode_text if setup.input_kind == "text" else _decode_json
         self._text_out = setup.output_kind == "text"
         self._seen: set[tuple[type, str, int]] = set()
+        self._memory_left = memory_left()  # now that it is loaded and nothing has run
 
     @property
     def is_async(self) -> bool:
@@ -128,7 +131,13 @@ class Contract:
             return pack(Rejected(work.id, str(error)))
         self._print_once(error)
         message = utf8(f"{self.name} raised {type(error).__name__}")
-        return pack(Rejected(work.id, message, describe(type(error), error)))
+        spent = isinstance(error, MemoryError) and self._memory_is_gone(error)
+        return pack(Rejected(work.id, message, describe(type(error), error), spent))
+
+    def _memory_is_gone(self, error: MemoryError) -> bool:
+        """One input may have asked for too much, and all is well again; or what leaked is never coming back."""
+        traceback.clear_frames(error.__traceback__)  # what the function held while it ran
+        return memory_left() < self._memory_left / 2
 
     def _plain_text(self, place: int, output: Any) -> str:
         if not isinstance(output, str):
@@ -178,6 +187,15 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
         del work
         channel.send(frame)
         del frame
+
+
+def memory_left() -> float:
+    """Bytes until the limit, if there is one."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    with Path("/proc/self/statm").open() as file:
+        return limit - int(file.read().split()[0]) * resource.getpagesize()
 
 
 def settle() -> None:

@@ -56,6 +56,7 @@ class Rejected(msgspec.Struct, tag=6, array_like=True):
     id: int
     message: str  # fit for anybody
     details: str = ""  # the exception's own words, which may quote an input
+    spent: bool = False  # its memory is used up: what leaked stays, and the next batch would fail as well
 
 
 class Beat(msgspec.Struct, tag=7, array_like=True):

@@ -100,7 +100,8 @@ class ProcessBackend:
         self._asked += 1
         answer = await child.ask(Work(self._asked, parameters, inputs))
         if isinstance(answer, Rejected):
-            raise BatchRejected(answer.message, details=answer.details)
+            kind = BackendCrashed if answer.spent else BatchRejected
+            raise kind(answer.message, details=answer.details)
         if not isinstance(answer, Done):
             raise BackendCrashed(f"{self.name} answered out of turn")
         if len(answer.outputs) != len(inputs):

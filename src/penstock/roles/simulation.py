@@ -1,0 +1,55 @@
+"""A server's configuration, as the simulator takes it: the same rules, limits and time-outs, the GPU made up."""
+
+from collections.abc import Mapping
+
+from penstock.config import Config
+from penstock.core.admission import AdmissionRules
+from penstock.errors import UserMistake
+from penstock.roles.stack import batching_rules
+from penstock.service_model import parse_service
+from penstock.sim.kernel import Scenario
+
+
+def scenario_of(
+    config: Config,
+    name: str,
+    *,
+    shares: Mapping[str, float] | None = None,  # of the arrivals, by tier; None: all are of one tier
+    timeout: float | None = None,  # seconds each client gives it
+    tenants: int = 1,
+    admission: bool = True,
+    seed: int = 0,
+) -> Scenario:
+    model, timeouts, limits = config.models[name], config.timeouts_of(name), config.limits
+    if not model.target.startswith("sim:"):
+        raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
+    service = parse_service(model.target)
+    queue_limit, request_limit = timeouts.queue, timeouts.request
+    if timeout is not None:
+        queue_limit = request_limit = min(timeout, timeouts.max_client)
+    return Scenario(
+        service=service,
+        workers=model.workers,
+        rules=batching_rules(name, config),
+        admission=AdmissionRules(limits.max_queue, limits.max_queue_bytes) if admission else None,
+        queue_limit=queue_limit,
+        request_limit=request_limit,
+        processing_limit=timeouts.processing,
+        tier_shares=_by_rank(config, shares) if shares else (1.0,),
+        tenants=tenants,
+        seed=seed + service.seed,
+    )
+
+
+def tier_names(config: Config) -> list[str]:
+    """The best first."""
+    levels = config.tiers.levels
+    return sorted(levels, key=lambda name: levels[name].rank)
+
+
+def _by_rank(config: Config, shares: Mapping[str, float]) -> tuple[float, ...]:
+    names = tier_names(config)
+    for tier in shares:
+        if tier not in names:
+            raise UserMistake(f"--tiers: there is no tier {tier!r}; there are {', '.join(names)}")
+    return tuple(shares.get(name, 0.0) for name in names)

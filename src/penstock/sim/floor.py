@@ -1,0 +1,39 @@
+"""What no policy can beat, however clever: the latency a simulated or a real run is held against.
+
+G workers can start a batch every τ at best, where τ is the time in which G workers do the work of one gap:
+G·τ = S(λ·τ). An arrival waits for the next start, τ/2 on average and q·τ at quantile q, and then for its batch,
+which takes G·τ. Where S is constant that is S·(1 + q/G). Where each request can have a worker of its own,
+nobody waits, and the floor is S(1).
+"""
+
+from penstock.service_model import ServiceModel
+from penstock.sim.report import Spread
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
+
+
+def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> Spread | None:
+    """For independent arrivals at a steady rate; None at or above capacity, where latency has no bound."""
+    if workers * max_batch <= rate * service.seconds(max_batch):
+        return None
+    gap = _gap(service, workers, rate)
+    if rate * gap <= 1.0:
+        alone = _ms(service.seconds(1))
+        return Spread(alone, alone, alone, alone, alone, alone, alone)
+    return Spread(
+        mean=_ms(gap * (workers + 0.5)),
+        **{name: _ms(gap * (workers + quantile)) for name, quantile in _QUANTILES.items()},
+    )
+
+
+def _gap(service: ServiceModel, workers: int, rate: float) -> float:
+    """Batches at or below the knee take `a`; past it the line through the knee decides."""
+    a, b, knee = service.a * service.slow_factor, service.b * service.slow_factor, service.knee or 0
+    gap = a / workers
+    if rate * gap > knee:
+        gap = (a - b * knee) / (workers - rate * b)
+    return gap
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 4)

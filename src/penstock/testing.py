@@ -1,0 +1,150 @@
+"""Doubles for tests, ours and yours: time that jumps, and a backend that follows a script.
+
+async def scene() -> None:
+    backend = MockBackend([Answer(seconds=30), Answer(error=BatchRejected("no"))])
+    ...                                     # thirty seconds pass at once, and exactly
+
+run_virtual(scene())
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from penstock.errors import BackendError
+from penstock.types import Batch, Result, Seconds
+
+T = TypeVar("T")
+
+
+class VirtualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now: Seconds = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> Seconds:
+        return self.now
+
+    def advance(self, seconds: Seconds) -> None:
+        self.now += seconds
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time: when nothing is ready, it is at once the time of the next timer.
+
+    Nothing ready and no timer set would be a wait for ever, so that is an error: a lost wake-up fails a test
+    instead of hanging it. For the same reason threads cannot wake this loop, and sockets have no place on it.
+    """
+
+    def __init__(self, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        super().__init__(_Jump(self.clock))
+
+    def time(self) -> Seconds:
+        return self.clock()
+
+
+class _Jump(selectors.SelectSelector):
+    """Where a loop would sleep: moves the clock instead."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready:
+            return ready
+        if timeout is None:
+            raise RuntimeError("everything waits and no timer is set: this would wait for ever")
+        self._clock.advance(timeout)
+        return []
+
+
+def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run`, in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a `MockBackend` makes of one batch: after `seconds`, the error, the outputs, or the inputs again."""
+
+    seconds: Seconds = 0.0  # infinity: it hangs
+    outputs: tuple[bytes, ...] | None = None  # JSON; None: each input is its own output
+    error: BackendError | None = None
+
+
+class MockBackend:
+    """A `penstock.ports.Backend` that plays a script and remembers what it was asked.
+
+    The script is a list of answers, one a batch (the last one goes on for ever), or a function from a batch
+    to its answer. `start_errors` and `probe_errors` are raised in turn, None meaning that all is well.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Answer] | Callable[[Batch], Answer] = (),
+        *,
+        start_errors: Iterable[BackendError | None] = (),
+        probe_errors: Iterable[BackendError | None] = (),
+        start_seconds: Seconds = 0.0,
+    ) -> None:
+        self._script = script if callable(script) else _in_turn(script)
+        self._start_errors = iter(start_errors)
+        self._probe_errors = iter(probe_errors)
+        self._start_seconds = start_seconds
+        self.batches: list[Batch] = []
+        self.running: Batch | None = None
+        self.starts = self.probes = self.closes = 0
+
+    async def start(self) -> None:
+        self.starts += 1
+        await _pass(self._start_seconds)
+        _raise(next(self._start_errors, None))
+
+    async def run(self, batch: Batch) -> Result:
+        assert self.running is None, "a backend is given one batch at a time"
+        self.batches.append(batch)
+        self.running = batch
+        try:
+            answer = self._script(batch)
+            await _pass(answer.seconds)
+            _raise(answer.error)
+        finally:
+            self.running = None
+        if answer.outputs is None:
+            return Result([request.input for request in batch.requests])
+        return Result(list(answer.outputs))
+
+    async def probe(self) -> None:
+        self.probes += 1
+        _raise(next(self._probe_errors, None))
+
+    async def close(self) -> None:
+        self.closes += 1
+
+
+def _in_turn(answers: Iterable[Answer]) -> Callable[[Batch], Answer]:
+    left = list(answers) or [Answer()]
+
+    def next_answer(batch: Batch) -> Answer:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return next_answer
+
+
+async def _pass(seconds: Seconds) -> None:
+    if seconds == float("inf"):
+        await asyncio.get_running_loop().create_future()
+    elif seconds > 0:
+        await asyncio.sleep(seconds)
+
+
+def _raise(error: BackendError | None) -> None:
+    if error is not None:
+        raise error

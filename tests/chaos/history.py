@@ -1,0 +1,176 @@
+"""What was sent, what was answered, what was executed; and what must hold of the three (CHAOS.md, "always").
+
+    lost        accepted, and without its one answer by its deadline and a grace
+    duplicated  an answer that nobody had asked for, or not any more
+    wrong       an answer that is another's: the output, or the request's id
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from functions import answer_to
+
+GRACE = 0.25  # seconds past its deadline until an unanswered request counts as lost
+NOISE = 10.0  # the same where only a hang is to be told from an answer, however slow the machine
+
+
+@dataclass(slots=True, frozen=True)
+class Ask:
+    """One request of a schedule."""
+
+    due: float  # seconds from the start
+    input: str
+    timeout: float = 4.0  # seconds; told to the server, so that both know the deadline
+    client: str | None = None
+    leaves_after: float | None = None  # the client hangs up so long after sending
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """What became of one request. Times are monotonic seconds."""
+
+    ask: Ask
+    id: str
+    sent: float = 0.0
+    done: float = 0.0
+    status: int = 0  # 0: no answer
+    code: str = ""  # of the error
+    output: str | None = None
+    answered_id: str = ""
+    left: bool = False
+    unsent: bool = False  # no connection could be had, or it was closed before a byte was answered or run
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 200
+
+    @property
+    def refused(self) -> bool:
+        return self.status == 503
+
+
+@dataclass(slots=True)
+class History:
+    seed: int
+    began: float = 0.0
+    records: list[Record] = field(default_factory=list)
+    unasked: int = 0  # answers on a connection where nothing was asked
+    stalls: list[tuple[float, float]] = field(default_factory=list)  # when the generator was held up itself
+
+    def seconds(self, record: Record) -> float:
+        """How long the answer took, but for the time in which nobody could have seen it come."""
+        stalled = sum(
+            max(0.0, min(until, record.done) - max(since, record.sent)) for since, until in self.stalls
+        )
+        return record.done - record.sent - stalled
+
+    def lost(self, grace: float) -> list[Record]:
+        return [record for record in self.records if self._lost(record, grace)]
+
+    def _lost(self, record: Record, grace: float) -> bool:
+        if record.left or record.unsent:
+            return False
+        return not record.status or self.seconds(record) > record.ask.timeout + grace
+
+    def wrong(self) -> list[Record]:
+        """A failure must name its asker too."""
+        return [
+            record
+            for record in self.records
+            if (record.ok and record.output != answer_to(record.ask.input))
+            or (record.status and record.answered_id != record.id)
+        ]
+
+    def check(self, grace: float = NOISE) -> None:
+        """What holds in every row."""
+        assert not self.lost(grace), f"seed {self.seed}: lost {self.lost(grace)[:3]}"
+        assert self.unasked == 0, f"seed {self.seed}: {self.unasked} answers that nobody asked for"
+        assert not self.wrong(), f"seed {self.seed}: wrong {self.wrong()[:3]}"
+
+    def count(self, test: Callable[[Record], bool]) -> int:
+        return sum(map(test, self.records))
+
+    @property
+    def ok(self) -> int:
+        return self.count(lambda record: record.ok)
+
+    def of_kind(self, *kinds: str) -> list[Record]:
+        return [record for record in self.records if record.ask.input.partition(":")[0] in kinds]
+
+    def endings(self) -> str:
+        """For people: how the requests ended, by status and code."""
+        counts = Counter(f"{r.status} {r.code}".strip() if r.status else "left" for r in self.records)
+        return ", ".join(f"{name} ×{count}" for name, count in sorted(counts.items()))
+
+    def row(self, fault: str, figure: str) -> str:
+        """Of the table that the long forms print."""
+        return (
+            f"{fault} | seed {self.seed} | sent {len(self.records)} | ok {self.ok} | lost {len(self.lost(GRACE))}"
+            f" | duplicated {self.unasked} | wrong {len(self.wrong())} | {figure}"
+        )
+
+
+def poisson(rate: float, seconds: float, random: Random) -> Iterator[float]:
+    """Arrival times of a fixed schedule: independent, so many a second on average."""
+    due = random.expovariate(rate)
+    while due < seconds:
+        yield due
+        due += random.expovariate(rate)
+
+
+def asks(dues: Iterable[float], *, timeout: float = 4.0, kind: str = "good") -> list[Ask]:
+    return [Ask(due, f"{kind}:{number}", timeout) for number, due in enumerate(dues)]
+
+
+@dataclass(slots=True, frozen=True)
+class Execution:
+    """One batch that a backend was given."""
+
+    begun: float
+    ended: float | None  # None: it never came to an end
+    pid: int
+    inputs: tuple[str, ...]
+
+
+class Journal:
+    """What the backends wrote down, each batch when it began and when it ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    def entries(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def executions(self) -> list[Execution]:
+        open_by_pid: dict[object, int] = {}
+        found: list[Execution] = []
+        for entry in self.entries():
+            at, pid, inputs = entry["at"], entry["pid"], entry["inputs"]
+            assert isinstance(at, float)
+            assert isinstance(pid, int)
+            assert isinstance(inputs, list)
+            if entry["event"] == "begin":
+                open_by_pid[pid] = len(found)
+                found.append(Execution(at, None, pid, tuple(inputs)))
+            else:
+                place = open_by_pid.pop(pid)
+                found[place] = Execution(found[place].begun, at, pid, found[place].inputs)
+        return found
+
+    def first_begun(self) -> dict[str, float]:
+        """When each input was first given to a backend."""
+        begun: dict[str, float] = {}
+        for execution in self.executions():
+            for text in execution.inputs:
+                begun.setdefault(text, execution.begun)
+        return begun
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

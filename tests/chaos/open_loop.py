@@ -1,0 +1,175 @@
+"""The clients of a fault test: a fixed schedule over keep-alive connections, whatever the server does.
+
+Each request goes out when it is due, on an idle connection or a new one; nothing is sent twice.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+from urllib.parse import urlsplit
+
+import httptools
+from history import NOISE, Ask, History, Record
+
+TICK = 0.02  # how often the generator looks whether it is itself held up
+FRESH = 0.5  # seconds a connection may have been idle: a server may close one that has been for long
+
+
+class Client(asyncio.Protocol):
+    """One connection, one request at a time."""
+
+    def __init__(self, clients: "Clients") -> None:
+        self._clients = clients
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = b""
+        self._id = ""
+        self.transport: asyncio.Transport
+        self.record: Record | None = None
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self._clients.connected.add(self)
+
+    def send(self, record: Record) -> None:
+        self.record = record
+        self._body = b""
+        self._id = ""
+        ask = record.ask
+        said: dict[str, object] = {"input": ask.input, "timeout_ms": round(ask.timeout * 1e3)}
+        if ask.client is not None:
+            said["client_id"] = ask.client
+        body = json.dumps(said).encode()
+        head = (
+            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        record.sent = time.monotonic()
+        self.transport.write(head.encode() + body)
+
+    def data_received(self, data: bytes) -> None:
+        if self.record is None:
+            self._clients.history.unasked += 1
+        self._parser.feed_data(data)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"x-request-id":
+            self._id = value.decode()
+
+    def on_body(self, part: bytes) -> None:
+        self._body += part
+
+    def on_message_complete(self) -> None:
+        record, self.record = self.record, None
+        if record is None or self._parser.get_status_code() < 200:
+            return
+        said = json.loads(self._body)
+        record.done = time.monotonic()
+        record.status = self._parser.get_status_code()
+        record.code = said.get("error", "")
+        record.output = said.get("output")
+        record.answered_id = self._id if said["request_id"] == self._id else ""
+        self.idle_since = record.done
+        self._clients.ended(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clients.connected.discard(self)
+        self._clients.ended(None)
+
+    def leave(self, record: Record) -> None:
+        if self.record is record:
+            record.left = True
+            record.done = time.monotonic()
+            self.record = None
+            self.transport.abort()
+
+
+class Clients:
+    def __init__(self, url: str, schedule: Sequence[Ask], seed: int) -> None:
+        parts = urlsplit(url)
+        self._address = parts.hostname, parts.port
+        self._loop = asyncio.get_running_loop()
+        self._ticked = time.monotonic()
+        self._ticker = self._loop.call_later(TICK, self._tick)
+        self.connected: set[Client] = set()
+        self._idle: list[Client] = []
+        self._sending: set[asyncio.Task[None]] = set()
+        self._some_ended = asyncio.Event()
+        records = [Record(ask, f"r{number}") for number, ask in enumerate(schedule)]
+        self.history = History(seed, records=sorted(records, key=lambda record: record.ask.due))
+
+    async def run(self, faults: Mapping[float, Callable[[], object]]) -> History:
+        """The whole schedule; back when every request has ended, or is long overdue."""
+        history = self.history
+        history.began = time.monotonic()
+        for due, inject in faults.items():
+            self._loop.call_later(due, inject)
+        for record in history.records:
+            delay = history.began + record.ask.due - time.monotonic()
+            if delay > 0:
+                await asyncio.sleep(delay)
+            self._submit(record)
+        patience = max((record.ask.timeout for record in history.records), default=0.0) + NOISE + 1.0
+        try:
+            async with asyncio.timeout(patience):
+                await self._all_ended()
+        except TimeoutError:
+            pass  # the history tells which
+        for client in list(self.connected):
+            client.transport.abort()
+        self._ticker.cancel()
+        return history
+
+    def _tick(self) -> None:
+        """Note when this process did not get to run: that time is not the server's."""
+        now = time.monotonic()
+        if now - self._ticked > 2 * TICK:
+            self.history.stalls.append((self._ticked, now))
+        self._ticked = now
+        self._ticker = self._loop.call_later(TICK, self._tick)
+
+    async def _all_ended(self) -> None:
+        while self._sending or any(client.record is not None for client in self.connected):
+            self._some_ended.clear()
+            if self._sending:
+                await asyncio.wait(self._sending)
+            else:
+                await self._some_ended.wait()
+
+    def ended(self, client: Client | None) -> None:
+        if client is not None:
+            self._idle.append(client)
+        self._some_ended.set()
+
+    def _submit(self, record: Record) -> None:
+        while self._idle:
+            client = self._idle.pop()
+            if not client.transport.is_closing() and time.monotonic() - client.idle_since < FRESH:
+                self._send(client, record)
+                return
+            client.transport.close()
+        task = self._loop.create_task(self._connect_and_send(record))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _connect_and_send(self, record: Record) -> None:
+        try:
+            _, client = await self._loop.create_connection(lambda: Client(self), *self._address)
+        except OSError:
+            record.unsent = True
+            return
+        self._send(client, record)
+
+    def _send(self, client: Client, record: Record) -> None:
+        client.send(record)
+        if record.ask.leaves_after is not None:
+            self._loop.call_later(record.ask.leaves_after, client.leave, record)
+
+
+async def drive(
+    url: str, schedule: Sequence[Ask], seed: int, faults: Mapping[float, Callable[[], object]] | None = None
+) -> History:
+    """Send the schedule to the server, inject the faults when they are due, tell what became of it all."""
+    return await Clients(url, schedule, seed).run(faults or {})

@@ -1,0 +1,143 @@
+"""CHAOS C2: the endpoint answers 500, garbage, n ± 1 outputs, breaks off, hangs, trickles; then it is well again."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from endpoints import BROKEN, ENDLESS, Handle, endpoint
+from history import Ask, History, asks, percentile, poisson
+from open_loop import drive
+from scene import Scene, report, scene
+from server import eventually
+
+WORKERS = 2
+TIMEOUT = 0.5  # of a batch
+SICK = "resting", "offline"  # a worker that takes nothing: its breaker is open, or it is being started anew
+
+
+@contextmanager
+def served_endpoint(folder: Path, *options: str, long: bool, config: str) -> Iterator[tuple[Scene, Handle]]:
+    with (
+        endpoint(folder / "journal") as fixed,
+        scene(
+            folder, "--max-batch", "8", *options,
+            long=long, config=config, target=fixed.url, workers=WORKERS, spare=2 * WORKERS,
+        ) as stage,
+    ):  # fmt: skip
+        yield stage, fixed
+
+
+class Episode:
+    """One manner of misbehaving, from its beginning until the endpoint is trusted again."""
+
+    def __init__(self, stage: Scene, fixed: Handle, manner: str, seed: int) -> None:
+        self._stage = stage
+        self._fixed = fixed
+        self._manner = manner
+        self._seed = seed
+        self.opened_after = 0.0
+        self.closed_after = 0.0
+
+    def run(self, seconds: float) -> History:
+        self._fixed.behave(self._manner)
+        began = time.monotonic()
+        schedule = asks(poisson(60.0, seconds, Random(self._seed)), timeout=1.0, kind=self._manner)
+        history = asyncio.run(self._drive(schedule, began))
+        self._fixed.behave("good")
+        recovered = time.monotonic()
+        eventually(self._trusted_again, 60.0)
+        self.closed_after = time.monotonic() - recovered
+        return history
+
+    async def _drive(self, schedule: list[Ask], began: float) -> History:
+        watch = asyncio.create_task(self._watch(began))
+        history = await drive(self._stage.server.url, schedule, self._seed)
+        watch.cancel()
+        await asyncio.wait([watch])
+        return history
+
+    async def _watch(self, began: float) -> None:
+        while not self.opened_after:
+            if all(state in SICK for state in await asyncio.to_thread(self._states)):
+                self.opened_after = time.monotonic() - began
+            await asyncio.sleep(0.05)
+
+    def _states(self) -> list[str]:
+        return [row["state"] for row in self._stage.server.admin("/internal/workers").json()]
+
+    def _trusted_again(self) -> bool:
+        """A breaker is closed by a batch that succeeds, so somebody has to ask."""
+        self._stage.server.post("/v1/inference", {"input": "good:again"})
+        return not any(state in SICK for state in self._states())
+
+
+@pytest.mark.timeout(900)
+def test_an_endpoint_that_answers_wrongly_is_rested_and_nobody_gets_a_wrong_answer(
+    tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '100ms'\n"
+    with served_endpoint(tmp_path, long=chaos_long, config=config) as (stage, fixed):
+        for manner in BROKEN:
+            episode = Episode(stage, fixed, manner, chaos_seed)
+            history = episode.run(10.0 if chaos_long else 0.7)
+            stage.check(history)
+            assert history.ok == 0, history.endings()
+            assert all(record.status in (502, 503, 504) for record in history.records), history.endings()
+            if chaos_long:
+                figure = f"breaker open after {episode.opened_after:.2f} s, closed after {episode.closed_after:.2f} s"
+                report(request, history.row(f"C2 endpoint, {manner}", figure))
+                assert 0.0 < episode.opened_after <= 5.0
+                assert episode.closed_after <= 10.0
+
+
+@pytest.mark.timeout(900)
+def test_an_endpoint_that_never_ends_its_answer_is_cut_off_and_comes_back_when_it_is_well(
+    tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '100ms'\n"
+    options = "--processing-timeout", f"{TIMEOUT}s"
+    with served_endpoint(tmp_path, *options, long=chaos_long, config=config) as (stage, fixed):
+        for manner in ENDLESS:
+            episode = Episode(stage, fixed, manner, chaos_seed)
+            history = episode.run(10.0 if chaos_long else 0.7)
+            stage.check(history)
+            assert history.ok == 0, history.endings()
+            executions = [e for e in stage.journal.executions() if e.inputs[0].startswith(manner)]
+            assert executions
+            assert all(execution.ended is not None for execution in executions)
+            cuts = [(e.ended or 0.0) - e.begun for e in executions]
+            if chaos_long:
+                figure = f"{len(cuts)} cut, the last after {max(cuts) * 1e3:.0f} ms of {TIMEOUT * 1e3:.0f},"
+                figure += f" breaker open after {episode.opened_after:.2f} s, closed after {episode.closed_after:.2f} s"
+                report(request, history.row(f"C2 endpoint, {manner}", figure))
+                assert percentile(cuts, 1.0) <= TIMEOUT + 0.1
+                assert 0.0 < episode.opened_after <= 5.0
+                assert episode.closed_after <= 10.0
+
+
+@pytest.mark.timeout(900)
+def test_cancelled_batches_leave_no_connection_behind(
+    tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    wanted = 1000 if chaos_long else 30
+    config = "[retries]\nbreaker_cooldown = '5ms'\nattempts = 1\n"
+    options = "--processing-timeout", "20ms", "--max-batch", "1"
+    with served_endpoint(tmp_path, *options, long=chaos_long, config=config) as (stage, fixed):
+        before = fixed.connections
+        rate, random = 10.0 * WORKERS, Random(chaos_seed)
+        schedule = [
+            Ask(due, f"{'hang' if number % 2 else 'good'}:{number}", 30.0)
+            for number, due in enumerate(poisson(rate, 2.5 * wanted / rate, random))
+        ]
+        history = asyncio.run(drive(stage.server.url, schedule, chaos_seed))
+        stage.check(history)
+        hung = [e for e in stage.journal.executions() if e.inputs[0].startswith("hang")]
+        assert len(hung) >= wanted
+        assert {record.status for record in history.of_kind("good")} <= {200, 503, 504}, history.endings()
+        assert fixed.connections <= before + WORKERS
+    if chaos_long:
+        report(request, history.row("C2 cancelled batches", f"{len(hung)} cancels, 0 connections leaked"))

@@ -1,0 +1,48 @@
+"""CHAOS C3: one input kills every batch it is in; the others must not pay for it."""
+
+import asyncio
+from math import ceil, log2
+from pathlib import Path
+from random import Random
+
+import pytest
+from history import Ask, asks, poisson
+from open_loop import drive
+from scene import report, scene
+
+BATCH, WORKERS, ATTEMPTS = 16, 3, 3
+PATIENCE = 40.0  # crashed workers are started anew, and on a slow machine that takes a while
+CONFIG = f"[retries]\nattempts = {ATTEMPTS}\n"
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["raise", "short", "die"])
+def test_one_input_that_kills_its_batch_fails_alone_and_the_innocent_are_all_served(
+    kind: str, tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    random = Random(chaos_seed)
+    seconds, poisons = (30.0, 6) if chaos_long else (3.0, 1)
+    schedule = asks(poisson(100.0, seconds, random), timeout=PATIENCE)
+    schedule += [
+        Ask(random.uniform(0.2, 0.8) * seconds, f"{kind}:{number}", PATIENCE) for number in range(poisons)
+    ]
+    with scene(
+        tmp_path, "--max-batch", str(BATCH), long=chaos_long, config=CONFIG, workers=WORKERS, delay=0.1
+    ) as stage:
+        history = asyncio.run(drive(stage.server.url, schedule, chaos_seed))
+        stage.check(history)
+        executions = stage.journal.executions()
+
+    innocent, guilty = history.of_kind("good"), history.of_kind(kind)
+    assert [record for record in innocent if not record.ok] == [], history.endings()
+    assert {record.status for record in guilty} == {502}, history.endings()
+    crashes = []
+    for record in guilty:
+        batches = [execution.inputs for execution in executions if record.ask.input in execution.inputs]
+        sizes = [len(batch) for batch in batches]
+        alone = sizes.index(1)
+        assert alone <= ceil(log2(sizes[0])), sizes
+        assert len(sizes) <= max(ATTEMPTS, ceil(log2(sizes[0])) + 1), sizes
+        crashes.append(sizes)
+    if chaos_long:
+        report(request, history.row(f"C3 poison, {kind}", f"innocent 100 %, batches of the guilty {crashes}"))

@@ -1,0 +1,85 @@
+"""CHAOS C4: user code blocks, leaks, segfaults, exits; the server stays up, and so do the others' answers."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+from history import Ask, History, asks, percentile, poisson
+from open_loop import drive
+from scene import Scene, milliseconds, report, sampling, scene, watching_deaths
+
+BATCH, WORKERS = 8, 3
+TIMEOUT = 1.0  # of a batch
+PATIENCE = 45.0
+CONFIG = """
+[retries]
+attempts = 1
+breaker_cooldown = "200ms"
+"""
+BLOCKS, DEATHS, LEAK = ("spin", "sleep", "hold"), ("segfault", "exit", "kill"), "leak"
+
+
+def load(kinds: tuple[str, ...], seconds: float, seed: int) -> list[Ask]:
+    random = Random(seed)
+    bad = [
+        Ask(seconds * (0.1 + 0.8 * place / len(kinds)), f"{kind}:0", PATIENCE)
+        for place, kind in enumerate(random.sample(kinds, len(kinds)))
+    ]
+    return bad + asks(poisson(60.0, seconds, random), timeout=PATIENCE)
+
+
+async def drive_and_look(
+    stage: Scene, schedule: list[Ask], seed: int
+) -> tuple[History, list[float], dict[int, float]]:
+    def alive() -> None:
+        assert stage.server.admin("/livez").status == 200
+
+    async with sampling(alive) as looks, watching_deaths(stage.journal) as died:
+        history = await drive(stage.server.url, schedule, seed)
+    return history, looks, died
+
+
+@pytest.mark.timeout(400)
+def test_user_code_that_blocks_is_killed_and_the_others_are_served(
+    tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    options = "--max-batch", str(BATCH), "--processing-timeout", f"{TIMEOUT}s"
+    schedule = load(BLOCKS, 30.0 if chaos_long else 4.0, chaos_seed)
+    with scene(
+        tmp_path, *options, long=chaos_long, config=CONFIG, workers=WORKERS, delay=0.02
+    ) as stage:
+        history, looks, died = asyncio.run(drive_and_look(stage, schedule, chaos_seed))
+        stage.check(history)
+        blocked = [execution for execution in stage.journal.executions() if execution.ended is None]
+
+    assert [record for record in history.of_kind("good") if not record.ok] == [], history.endings()
+    assert {record.status for record in history.of_kind(*BLOCKS)} == {504}, history.endings()
+    assert len(blocked) >= len(BLOCKS)
+    assert {execution.pid for execution in blocked} <= died.keys()
+    if chaos_long:
+        kills = [died[execution.pid] - execution.begun for execution in blocked]
+        figure = f"/livez {milliseconds(looks, 0.99)}, {len(kills)} killed, the last after {max(kills):.2f} s"
+        report(request, history.row("C4 user code blocks", figure))
+        assert percentile(looks, 0.99) < 0.1
+        assert max(kills) <= TIMEOUT + 1.0
+
+
+@pytest.mark.timeout(400)
+def test_user_code_that_dies_or_eats_all_memory_costs_only_its_own_request(
+    tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    config = "[models.batchstring]\nmemory_limit = '512MiB'\n"
+    schedule = load((*DEATHS, LEAK), 30.0 if chaos_long else 4.0, chaos_seed)
+    with scene(
+        tmp_path, "--max-batch", str(BATCH), long=chaos_long, config=config, workers=WORKERS, delay=0.02
+    ) as stage:
+        history, looks, _ = asyncio.run(drive_and_look(stage, schedule, chaos_seed))
+        stage.check(history)
+
+    assert [record for record in history.of_kind("good") if not record.ok] == [], history.endings()
+    assert {record.status for record in history.of_kind(*DEATHS, LEAK)} == {502}, history.endings()
+    if chaos_long:
+        figure = f"/livez {milliseconds(looks, 0.99)}"
+        report(request, history.row("C4 user code dies or leaks", figure))
+        assert percentile(looks, 0.99) < 0.1

@@ -1,0 +1,26 @@
+"""Options of the whole suite. Its folder is on the path, so that every test finds `server`."""
+
+import random
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("penstock")
+    group.addoption("--chaos-long", action="store_true", help="run the long forms of the fault tests")
+    group.addoption("--chaos-seed", type=int, help="replay the fault tests with this seed")
+
+
+@pytest.fixture
+def chaos_long(request: pytest.FixtureRequest) -> bool:
+    """Whether the long forms of the fault tests are asked for."""
+    return bool(request.config.getoption("--chaos-long"))
+
+
+@pytest.fixture
+def chaos_seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this test; printed, so that a failure can be replayed."""
+    given: int | None = request.config.getoption("--chaos-seed")
+    seed = random.SystemRandom().randrange(2**32) if given is None else given
+    print(f"replay with --chaos-seed {seed}")
+    return seed

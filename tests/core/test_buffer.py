@@ -1,0 +1,236 @@
+"""Who goes first (SPEC C1, C2, C5)."""
+
+from collections import Counter
+
+from core_kit import ask, buffer_with, held
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.buffer import SLACK, Buffer, TierRules
+from penstock.types import Request
+
+NO_LIMIT = float("inf")
+
+
+def take(buffer: Buffer, count: int, now: float = 0.0, max_cost: float = NO_LIMIT) -> list[Request]:
+    return buffer.take(count, max_cost, now)
+
+
+def test_one_tenant_s_requests_go_earliest_deadline_first() -> None:
+    buffer, _ = buffer_with()
+    late, early, middle = ask(deadline=9), ask(deadline=1), ask(deadline=5)
+    for request in (late, early, middle):
+        buffer.push(request)
+    assert take(buffer, 3) == [early, middle, late]
+
+
+def test_equal_deadlines_keep_the_order_of_arrival() -> None:
+    buffer, _ = buffer_with()
+    requests = [ask() for _ in range(20)]
+    for request in requests:
+        buffer.push(request)
+    assert take(buffer, 20) == requests
+
+
+def test_strict_tiers_are_served_in_their_order_whatever_the_deadlines() -> None:
+    buffer, _ = buffer_with(TierRules(strict=True))
+    free, paid, best = ask(tier=2, deadline=1), ask(tier=1, deadline=5), ask(tier=0, deadline=9)
+    for request in (free, paid, best):
+        buffer.push(request)
+    assert buffer.best_tier() == 0
+    assert take(buffer, 2) == [best, paid]
+    assert buffer.best_tier() == 2
+    assert take(buffer, 1) == [free]
+    assert buffer.best_tier() == 3
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    weights=st.lists(st.floats(0.5, 20.0), min_size=2, max_size=4),
+    batch=st.integers(1, 40),
+    costs=st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=4, max_size=4),
+)
+def test_under_sustained_overload_every_tier_gets_its_share_and_none_starves(
+    weights: list[float], batch: int, costs: list[float]
+) -> None:
+    buffer, _ = buffer_with(TierRules(weights=tuple(weights), ageing=1e9))
+    served: Counter[int] = Counter()
+    for _ in range(2000 // batch):
+        for tier in range(len(weights)):  # always more than can be served waits in each
+            while buffer._depth.by_tier[tier] < batch:
+                buffer.push(ask(tier=tier, cost=costs[tier]))
+        for request in take(buffer, batch):
+            served[request.tier] += request.cost
+    total = sum(served.values())
+    for tier, weight in enumerate(weights):
+        fair = total * weight / sum(weights)
+        assert abs(served[tier] - fair) <= 0.02 * fair + 4 * max(costs)
+
+
+def test_ageing_lets_a_tier_whose_requests_are_old_catch_up() -> None:
+    buffer, _ = buffer_with(TierRules(weights=(8.0, 1.0), ageing=1.0))
+    for _ in range(200):
+        buffer.push(ask(now=10.0, tier=0))
+        buffer.push(ask(now=0.0, tier=1))  # has waited ten times the ageing: its weight is 11
+    tiers = Counter(request.tier for request in take(buffer, 190, now=10.0))
+    assert tiers[1] > tiers[0]
+
+
+def test_a_tier_that_was_away_has_saved_up_no_claim() -> None:
+    buffer, _ = buffer_with(TierRules(weights=(1.0, 1.0)))
+    for _ in range(1000):
+        buffer.push(ask(tier=0))
+    take(buffer, 500)
+    for _ in range(500):
+        buffer.push(ask(tier=1))
+    tiers = Counter(request.tier for request in take(buffer, 100))
+    assert abs(tiers[0] - tiers[1]) <= 2
+
+
+def test_a_burst_of_one_tenant_does_not_push_out_another_s_trickle() -> None:
+    buffer, _ = buffer_with()
+    for _ in range(5000):
+        buffer.push(ask(tenant="burst"))
+    for _ in range(100):
+        trickle = ask(tenant="trickle")
+        buffer.push(trickle)
+        assert trickle in take(buffer, 3)
+
+
+def test_a_tenant_that_comes_back_with_one_request_at_a_time_gets_no_more_than_its_turn() -> None:
+    buffer, _ = buffer_with()
+    for tenant in "abc":
+        for _ in range(1000):
+            buffer.push(ask(tenant=tenant))
+    served: Counter[str] = Counter()
+    buffer.push(ask(tenant="returns"))
+    for _ in range(800):
+        (request,) = take(buffer, 1)
+        served[request.tenant] += 1
+        if request.tenant == "returns":
+            buffer.push(ask(tenant="returns"))
+    assert all(abs(served[tenant] - 200) <= 2 for tenant in (*"abc", "returns"))
+
+
+def test_tenants_share_by_cost_not_by_count() -> None:
+    buffer, _ = buffer_with()
+    for _ in range(400):
+        buffer.push(ask(tenant="large", cost=9.0))
+        buffer.push(ask(tenant="small", cost=1.0))
+    served = Counter(request.tenant for request in take(buffer, 100))
+    assert served["small"] == 90
+
+
+def test_requests_that_cost_nothing_still_take_turns() -> None:
+    buffer, _ = buffer_with()
+    for tenant in ("empty", "other"):
+        for _ in range(50):
+            buffer.push(ask(tenant=tenant, cost=0.0 if tenant == "empty" else 1.0))
+    served = Counter(request.tenant for request in take(buffer, 50))
+    assert served["other"] == 25
+
+
+def test_a_batch_ends_before_the_request_that_would_exceed_the_cost() -> None:
+    buffer, _ = buffer_with()
+    costs = [4.0, 4.0, 1.0, 8.0]
+    for cost in costs:
+        buffer.push(ask(cost=cost))
+    assert [request.cost for request in take(buffer, 9, max_cost=8.5)] == [4.0, 4.0]
+    assert [request.cost for request in take(buffer, 9, max_cost=8.5)] == [1.0]
+    assert [request.cost for request in take(buffer, 9, max_cost=8.5)] == [8.0]
+    assert buffer.cost == 0.0
+
+
+def test_a_request_that_does_not_fit_any_batch_goes_alone() -> None:
+    buffer, _ = buffer_with()
+    giant, small = ask(cost=50.0, deadline=1), ask(cost=1.0, deadline=2)
+    buffer.push(giant)
+    buffer.push(small)
+    assert take(buffer, 9, max_cost=10.0) == [giant]
+
+
+def test_the_most_urgent_depends_on_how_long_a_batch_takes() -> None:
+    buffer, _ = buffer_with()
+    must_start, must_end = ask(expires=2.0, deadline=10.0), ask(expires=3.0, deadline=3.0)
+    buffer.push(must_start)
+    buffer.push(must_end)
+    assert buffer.most_urgent(horizon=0.5) is must_start
+    assert buffer.most_urgent(horizon=1.5) is must_end
+
+
+def test_the_oldest_and_the_most_urgent_are_never_ones_that_left() -> None:
+    buffer, _ = buffer_with()
+    gone, stays = ask(expires=1, deadline=1), ask(now=1.0, expires=5, deadline=5)
+    buffer.push(gone)
+    buffer.push(stays)
+    assert buffer.oldest() is gone
+    buffer.discard(gone)
+    assert buffer.oldest() is stays
+    assert buffer.most_urgent(0.0) is stays
+    buffer.discard(stays)
+    assert buffer.oldest() is None
+    assert buffer.most_urgent(0.0) is None
+
+
+def test_depth_counts_requests_tiers_and_bytes() -> None:
+    buffer, depth = buffer_with()
+    long, short = ask(tier=1, text=b'"long"'), ask(tier=2, text=b'""')
+    buffer.push(long)
+    buffer.push(short)
+    assert (depth.total, depth.by_tier, depth.bytes) == (2, [0, 1, 1], 8)
+    buffer.discard(long)
+    assert (depth.total, depth.by_tier, depth.bytes) == (1, [0, 0, 1], 2)
+
+
+def test_tenants_whose_requests_all_left_are_forgotten() -> None:
+    buffer, _ = buffer_with()
+    gone = [ask(tenant=f"t{n}") for n in range(10)]
+    stays = ask(tenant="stays")
+    for request in (*gone, stays):
+        buffer.push(request)
+    for request in gone:
+        buffer.discard(request)
+    assert take(buffer, 1) == [stays]
+    assert held(buffer) == 11  # lists are tidied when it is worth it
+    for _ in range(SLACK + 10):
+        request = ask(tenant="passing")
+        buffer.push(request)
+        buffer.discard(request)
+        assert held(buffer) <= SLACK + 1
+    assert buffer.waiting == 0
+
+
+def test_a_hundred_thousand_may_wait_and_leave_in_any_order() -> None:
+    buffer, depth = buffer_with()
+    requests = [ask(tier=n % 3, tenant=str(n % 997), deadline=1000 + n * 7919 % 10_007) for n in range(100_000)]
+    for request in requests:
+        buffer.push(request)
+    assert depth.total == 100_000
+    for request in requests[::2]:
+        buffer.discard(request)
+    assert held(buffer) <= 2 * buffer.waiting + SLACK
+    taken = []
+    while buffer.waiting:
+        taken += take(buffer, 1000)
+        assert held(buffer) <= 2 * buffer.waiting + SLACK
+    assert sorted(request.key for request in taken) == sorted(request.key for request in requests[1::2])
+
+
+def test_the_dead_do_not_pile_up_behind_a_request_that_waits_long() -> None:
+    buffer, _ = buffer_with(TierRules(strict=True))
+    buffer.push(ask(tier=2, expires=1e6, deadline=1e6))  # the oldest of all, and never served
+    for n in range(2000):
+        buffer.push(ask(now=n, tier=0, expires=1, deadline=1))
+        assert len(take(buffer, 1, now=n)) == 1
+        assert held(buffer) <= 2 * buffer.waiting + SLACK + 1
+
+
+def test_the_dead_do_not_pile_up_behind_a_tenant_s_first_deadline() -> None:
+    buffer, _ = buffer_with()
+    buffer.push(ask(expires=1e5, deadline=1e5))
+    for _ in range(2000):
+        leaves = ask(expires=1, deadline=1e6)  # its place is behind the one that stays
+        buffer.push(leaves)
+        buffer.discard(leaves)
+        assert buffer.most_urgent(0.0) is buffer.oldest()
+        assert held(buffer) <= 2 * buffer.waiting + SLACK + 1

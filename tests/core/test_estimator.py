@@ -1,0 +1,133 @@
+"""What is learned on line (SPEC B4)."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.estimator import SHORTEST, STALE, RateMeter, ServiceCurve
+from penstock.core.lane import FORGOTTEN, Lane
+from penstock.core.buffer import Depth, TierRules
+
+
+def learned(limit: int, seconds: dict[int, float], *, noise: float = 0.0, batches: int = 1500) -> ServiceCurve:
+    curve, rng = ServiceCurve(limit), Random(7)
+    sizes = list(seconds)
+    for n in range(batches):
+        size = sizes[n % len(sizes)]
+        curve.observe(size, seconds[size] * max(0.1, rng.gauss(1.0, noise)))
+    return curve
+
+
+def test_a_curve_that_has_seen_nothing_says_zero() -> None:
+    curve = ServiceCurve(64)
+    assert (curve(1), curve(64), curve.samples, curve.best_size) == (0.0, 0.0, 0, 64)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(st.lists(st.tuples(st.integers(1, 128), st.floats(0.0, 3.0)), min_size=1, max_size=60))
+def test_the_curve_is_monotone_and_positive_whatever_was_seen(seen: list[tuple[int, float]]) -> None:
+    curve = ServiceCurve(128)
+    for size, seconds in seen:
+        curve.observe(size, seconds)
+    times = [curve(size) for size in range(1, 129)]
+    assert times[0] >= SHORTEST * 0.999
+    assert all(later >= earlier * (1 - 1e-9) for earlier, later in zip(times, times[1:], strict=False))
+    assert 1 <= curve.best_size <= 128
+    assert curve.single == pytest.approx(times[0])
+    assert curve.full == pytest.approx(times[-1])
+
+
+def test_it_lies_between_what_it_has_seen() -> None:
+    curve = learned(64, {4: 0.1, 32: 0.3})
+    assert curve(2) == pytest.approx(0.1)
+    assert curve(18) == pytest.approx(0.2)
+    assert curve(64) == pytest.approx(0.3 + 0.2 / 28 * 32)
+
+
+def test_a_constant_with_noise_is_flat_and_its_best_batch_is_the_largest() -> None:
+    curve = learned(32, {size: 0.1 for size in (1, 3, 9, 17, 25, 32)}, noise=0.03)
+    assert curve.flat
+    assert curve.best_size == 32
+    assert curve(16) == pytest.approx(0.1, rel=0.03)
+
+
+@pytest.mark.parametrize("knee", [16, 32, 64, 100])
+def test_the_knee_is_found_through_the_noise(knee: int) -> None:
+    times = {size: 0.004 * max(1.0, size / knee) for size in range(1, 257)}
+    curve = learned(256, times, noise=0.02, batches=4000)
+    assert not curve.flat
+    assert curve(knee) == pytest.approx(0.004, rel=0.12)
+    assert 0.7 * knee <= curve.best_size <= 1.5 * knee
+
+
+@pytest.mark.parametrize("size", [1, 8, 32])
+def test_a_tenfold_slowdown_is_believed_within_fifteen_batches(size: int) -> None:
+    curve = learned(32, {1: 0.1, 8: 0.1, 32: 0.1})
+    for _ in range(15):
+        curve.observe(size, 1.0)
+    assert curve(size) > 0.6
+    assert curve(32) > 0.6
+
+
+def test_sizes_nobody_has_used_for_long_are_forgotten() -> None:
+    curve = learned(32, {1: 0.1, 32: 2.0})
+    for _ in range(STALE + 1):
+        curve.observe(1, 0.1)
+    assert curve(32) == pytest.approx(0.1)
+
+
+def test_the_spread_is_the_noise() -> None:
+    assert learned(32, {8: 0.1, 32: 0.1}, noise=0.1).spread == pytest.approx(0.1, rel=0.35)
+    assert learned(32, {8: 0.1, 32: 0.1}).spread < 1e-6
+
+
+def test_one_hiccup_hardly_widens_the_spread() -> None:
+    curve = learned(32, {32: 0.1}, noise=0.02)
+    before = curve.spread
+    curve.observe(32, 2.0)
+    assert curve.spread < 1.3 * before
+
+
+def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
+    model = ServiceCurve(8)
+    lane = Lane((b"", 0), TierRules(), Depth(3), model)
+    assert lane.curve is model
+    for _ in range(4):
+        model.observe(4, 1.0)
+        lane.learn(4, 1.0)
+    assert lane.curve is not model
+    for _ in range(FORGOTTEN + 1):
+        model.observe(4, 0.1)
+    assert lane.curve is model
+
+
+def test_the_rate_is_counted_over_three_service_times_if_that_is_longer() -> None:
+    lane = Lane((b"", 0), TierRules(), Depth(3), ServiceCurve(8))
+    lane.learn(1, 0.01)
+    assert lane.meter.window == 0.25
+    for _ in range(4):
+        lane.learn(1, 0.5)
+    assert lane.meter.window > 0.7
+
+
+def test_a_meter_finds_the_rate_and_forgets_it() -> None:
+    meter, rng, now = RateMeter(0.25), Random(3), 0.0
+    readings = []
+    for _ in range(20_000):
+        now += rng.expovariate(1000.0)
+        meter.add(now)
+        readings.append(meter.rate(now))
+    assert sum(readings[1000:]) / len(readings[1000:]) == pytest.approx(1000.0, rel=0.03)
+    assert meter.rate(now + 0.25) == pytest.approx(meter.rate(now) * 0.3679, rel=1e-3)
+    assert meter.rate(now + 1e6) == 0.0
+
+
+def test_a_meter_that_is_widened_keeps_its_rate() -> None:
+    meter = RateMeter(0.25)
+    for n in range(1000):
+        meter.add(n / 100)
+    before = meter.rate(9.99)
+    meter.widen(0.6)
+    assert meter.rate(9.99) == pytest.approx(before)

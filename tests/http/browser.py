@@ -1,0 +1,93 @@
+"""A real Chromium, told what to do over its DevTools protocol: just enough to click and to read."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import ClientSession, ClientWebSocketResponse
+
+CHROMIUM = (
+    "chromium",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--remote-debugging-port=0",
+)
+
+
+@dataclass
+class Page:
+    socket: ClientWebSocketResponse
+    calls: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    async def tell(self, method: str, **parameters: object) -> dict[str, Any]:
+        """One command; what happens meanwhile is kept in `events`."""
+        self.calls += 1
+        await self.socket.send_json({"id": self.calls, "method": method, "params": parameters})
+        while True:
+            said = await self.hear()
+            if said.get("id") == self.calls:
+                assert "error" not in said, said
+                result: dict[str, Any] = said["result"]
+                return result
+
+    async def evaluate(self, script: str) -> Any:
+        """The value of a JavaScript expression; promises are awaited."""
+        result = await self.tell("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    async def hear(self) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(await self.socket.receive_str())
+        if "method" in said:
+            self.events.append(said)
+        return said
+
+    def requested(self) -> list[str]:
+        """Every address it has asked for."""
+        sent = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in sent]
+
+
+@asynccontextmanager
+async def browsing(url: str) -> AsyncIterator[Page]:
+    """A page at this address, once it has loaded."""
+    with _chromium() as port:
+        async with ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
+                pages = [entry for entry in await response.json() if entry["type"] == "page"]
+            async with session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                page = Page(socket)
+                await page.tell("Page.enable")
+                await page.tell("Network.enable")
+                await page.tell("Page.navigate", url=url)
+                while not any(event["method"] == "Page.loadEventFired" for event in page.events):
+                    await page.hear()
+                yield page
+
+
+@contextmanager
+def _chromium() -> Iterator[int]:
+    """The port on which it takes commands."""
+    with (
+        tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile,
+        subprocess.Popen(
+            [*CHROMIUM, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stderr is not None
+            lines = (line for line in process.stderr if "DevTools listening on" in line)
+            yield int(next(lines).split("/")[2].rpartition(":")[2])
+        finally:
+            process.terminate()

@@ -1,0 +1,41 @@
+"""The examples, served with the commands their README shows."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from server import running
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@contextmanager
+def endpoint() -> Iterator[str]:
+    """examples/http_endpoint on a free port; its address."""
+    command = [sys.executable, str(EXAMPLES / "http_endpoint/endpoint.py"), "--port", "0", "--delay", "0.001"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
+
+
+def test_hello_is_served_and_greets() -> None:
+    with running(f"{EXAMPLES / 'hello.py'}:batchstring", "--workers", "2", "--max-batch", "32") as server:
+        answer = server.post("/v1/inference", {"input": "world"})
+        assert answer.status == 200
+        said = answer.json()
+        assert (said["output"], said["model"]) == ("Hello, World!", "batchstring")
+        assert said["metadata"]["batch_size"] == 1
+        assert said["request_id"] == said["task_id"] == answer.headers["x-request-id"]
+
+
+def test_the_http_endpoint_is_served_by_its_file() -> None:
+    """Only the port differs from what the file says, since a fixed one may be taken."""
+    with endpoint() as url, running(url, "--config", str(EXAMPLES / "http_endpoint/penstock.toml")) as server:
+        said = server.post("/v1/inference", {"input": "penstock", "model": "reverse"}).json()
+        assert (said["output"], said["model"]) == ("kcotsnep", "reverse")
+        assert server.admin("/readyz").status == 200

@@ -1,0 +1,250 @@
+"""The embedded server and the simulator make the same decisions on the same schedule.
+
+The server's own loops (gateway, broker, pump, slots) run here in virtual time beside the simulator's kernel:
+same rules, same arrivals, same draws for each batch's time and fault. Every batch must go at the same moment,
+to the same worker, with the same members, for the same reason; every request must end the same way.
+
+One thing is left out on purpose. Where two events fall on exactly the same instant, a server takes them in one
+turn of its loop and decides once, while the kernel takes them one by one. So the schedules are Poisson and the
+service times carry at least a little jitter: no two events coincide. Crashes and hangs are left out as well,
+since the kernel stands for any server there: it says a worker is back after a second, whatever restarted it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.adapters.memory import MemoryResultBus
+from penstock.config import Config, Level, Model, Tiers, Timeouts
+from penstock.core.admission import AdmissionRules
+from penstock.core.policy import POLICIES
+from penstock.errors import BatchRejected, Refused
+from penstock.roles.stack import ModelStack, batching_rules
+from penstock.runtime.gateway import Gateway
+from penstock.runtime.slot import Slot
+from penstock.runtime.tasks import TaskStore
+from penstock.runtime.wheel import Wheel
+from penstock.service_model import Fault, parse_service
+from penstock.sim.arrivals import poisson
+from penstock.sim.kernel import Kernel, Scenario, askers
+from penstock.testing import Answer, MockBackend, run_virtual
+from penstock.types import Ask, Batch, Reply, WorkerId
+
+MODEL = "sim"  # so that the server names its workers as the kernel does
+SAME = 1e-9  # seconds
+LATE = "DEADLINE_EXCEEDED"
+
+
+class Sent(NamedTuple):
+    """One batch that went to a worker."""
+
+    at: float
+    worker: str
+    members: list[str]
+    reason: str
+    retry: bool
+
+
+@dataclass
+class Log:
+    """What was decided, and how each request ended: its code, and when it was served if it was in time."""
+
+    sent: list[Sent] = field(default_factory=list)
+    served_at: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def dispatched(self, at: float, worker: WorkerId, batch: Batch) -> None:
+        members = [request.request_id or request.key for request in batch.requests]
+        self.sent.append(Sent(at, worker, members, batch.reason, batch.retry))
+
+    def replied(self, at: float, reply: Reply) -> None:
+        name = reply.request.request_id or reply.request.key
+        assert name not in self.served_at
+        assert name not in self.failed
+        if reply.failure is not None:
+            self.failed[name] = reply.failure.code
+        elif at > reply.request.deadline:
+            self.failed[name] = LATE  # a server's waiter gives up within a tick of its wheel
+        else:
+            self.served_at[name] = at
+
+
+def simulate(scenario: Scenario, schedule: Sequence[float]) -> Log:
+    log = Log()
+    run = Kernel(scenario, log.dispatched, log.replied).run(schedule)
+    ended = Counter(log.failed.values())
+    log.refused = run.errors - ended
+    return log
+
+
+class Gpus:
+    """The service model of all workers of a server; draws in the order the kernel does."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._service = scenario.service
+        self._rng = Random(scenario.seed)
+
+    def __call__(self, batch: Batch) -> Answer:
+        service, rng = self._service, self._rng
+        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0))
+        match service.fault(rng.random()):
+            case None:
+                return Answer(seconds)
+            case Fault.GARBAGE:
+                return Answer(seconds, outputs=(b"1",) * (batch.size + 1))
+            case Fault.SHORT:
+                return Answer(seconds, outputs=(b"1",) * (batch.size - 1))
+            case _:
+                return Answer(seconds, error=BatchRejected("the backend refused the batch"))
+
+
+class Unobserved:
+    def dispatched(self, batch: Batch) -> None: ...
+
+    def replied(self, replies: object, now: float) -> None: ...
+
+    def refused_at_door(self, model: str, code: str) -> None: ...
+
+
+async def serve(config: Config, scenario: Scenario, schedule: Sequence[float]) -> Log:
+    loop = asyncio.get_running_loop()
+    log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
+    stack = ModelStack(
+        MODEL, config, bus, Unobserved(), loop, loop.time, lambda worker, error: None,
+        make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
+    )  # fmt: skip
+    for slot in stack.slots:
+        stack.pump.attach(slot.worker, partial(tapped, log, slot))
+    tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
+    gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop, loop.time, "")
+    bus.subscribe(gateway.waiters.settle)
+    running = [asyncio.create_task(slot.run()) for slot in stack.slots]
+    who = askers(scenario)
+
+    def arrive(index: int) -> None:
+        tenant, tier = next(who)
+        try:
+            waiter = gateway.submit(Ask(b'""', request_id=str(index), client_id=f"{tenant}/{tier}"))
+        except Refused as refused:
+            log.refused[refused.code] += 1
+        else:
+            waiter.future.add_done_callback(lambda future: log.replied(loop.time(), future.result()))
+
+    for index, at in enumerate(schedule):
+        loop.call_at(at, arrive, index)
+    await asyncio.sleep(schedule[-1] + 0.001)
+    assert await gateway.drained(60.0)
+    for task in running:
+        task.cancel()
+    await asyncio.wait(running)
+    stack.pump.close()
+    wheel.close()
+    return log
+
+
+def tapped(log: Log, slot: Slot, batch: Batch) -> None:
+    log.dispatched(asyncio.get_running_loop().time(), slot.worker, batch)
+    slot.take(batch)
+
+
+def tenant_of(client_id: str | None) -> tuple[str, int]:
+    assert client_id is not None
+    tenant, _, tier = client_id.partition("/")
+    return tenant, int(tier)
+
+
+def setting(
+    *,
+    policy: str = "paced",
+    service: str = "a=100ms,jitter=1%",
+    workers: int = 6,
+    max_batch: int = 32,
+    timeout: float = 4.0,
+    order: str = "weighted",
+    shares: tuple[float, ...] = (1.0,),
+    tenants: int = 1,
+    seed: int = 0,
+    **model: Any,
+) -> tuple[Config, Scenario]:
+    """One configuration, as the server and as the kernel take it."""
+    weights = (8.0, 4.0, 1.0)[: len(shares)]
+    levels = {f"tier{rank}": Level(rank, weight) for rank, weight in enumerate(weights)}
+    config = Config(
+        models={MODEL: Model("sim:0s", workers=workers, max_batch=max_batch, policy=policy, **model)},
+        tiers=Tiers(order=order, default="tier0", levels=levels),
+        timeouts=Timeouts(queue=timeout, request=timeout),
+    )
+    return config, Scenario(
+        service=parse_service(service),
+        workers=workers,
+        rules=batching_rules(MODEL, config),
+        admission=AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes),
+        queue_limit=timeout,
+        request_limit=timeout,
+        processing_limit=config.timeouts.processing,
+        tier_shares=shares,
+        tenants=tenants,
+        seed=seed,
+    )
+
+
+CASES: dict[str, tuple[float, dict[str, Any]]] = {
+    **{
+        f"{policy} at {rate}/s": (rate, {"policy": policy})
+        for policy in POLICIES
+        for rate in (10, 300, 1000, 1728)
+    },
+    "a curve that grows": (900, {"service": "a=50ms,b=0.5ms,jitter=3%", "max_batch": 100}),
+    "a curve with a knee": (1500, {"service": "a=20ms,knee=16,jitter=3%", "max_batch": 64, "workers": 2}),
+    "one worker": (200, {"workers": 1}),
+    "workers in reserve": (800, {"reserve": 2}),
+    "twice the capacity": (3840, {"timeout": 0.2, "service": "a=100ms,jitter=10%"}),
+    "strict tiers under overload": (
+        3840,
+        {"timeout": 0.2, "service": "a=100ms,jitter=10%", "order": "strict", "shares": (0.2, 0.3, 0.5)},
+    ),
+    "weighted tiers and tenants under overload": (
+        2500,
+        {"timeout": 0.4, "service": "a=100ms,jitter=10%", "shares": (0.2, 0.3, 0.5), "tenants": 5},
+    ),
+    "batches that fail": (600, {"service": "a=100ms,jitter=5%,fail=5%,garbage=2%,short=2%", "timeout": 1.0}),
+    "batches that fail under overload": (
+        2500,
+        {"service": "a=100ms,jitter=5%,fail=5%", "timeout": 0.3, "shares": (0.2, 0.8)},
+    ),
+    "a failing worker's breaker": (300, {"service": "a=50ms,jitter=5%,fail=60%", "timeout": 2.0}),
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_server_and_simulator_decide_alike(case: str, seed: int) -> None:
+    rate, options = CASES[case]
+    config, scenario = setting(seed=seed, **options)
+    schedule = poisson(rate, min(5.0, 2000 / rate), Random(seed))
+    simulated, served = simulate(scenario, schedule), run_virtual(serve(config, scenario, schedule))
+    for ours, theirs in zip(served.sent, simulated.sent, strict=True):
+        assert ours[1:] == theirs[1:]
+        assert ours.at == pytest.approx(theirs.at, abs=SAME)
+    assert served.failed == simulated.failed
+    assert served.served_at == pytest.approx(simulated.served_at, abs=SAME)
+    assert served.refused == simulated.refused
+    assert len(served.served_at) + len(served.failed) + served.refused.total() == len(schedule)
+
+
+def test_the_cases_show_every_reason_every_ending_and_retries() -> None:
+    """Else the agreement would say little."""
+    seen: set[str] = set()
+    for rate, options in CASES.values():
+        _, scenario = setting(seed=1, **options)
+        log = simulate(scenario, poisson(rate, min(5.0, 2000 / rate), Random(1)))
+        seen |= {sent.reason for sent in log.sent} | {"retry" for sent in log.sent if sent.retry}
+        seen |= set(log.failed.values()) | set(log.refused)
+    assert seen >= {"full", "due", "idle", "retry", LATE, "BACKEND_FAILED", "SERVICE_OVERLOADED"}
