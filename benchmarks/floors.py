@@ -1,11 +1,12 @@
 """What no batching policy can beat, from the service time, the workers and the arrival rate alone.
 
 A batch of n takes S(n) = a + b·n seconds; G workers, at most N in a batch, λ requests a second. Everything is in
-seconds and requests a second. A simulator below a floor is wrong; a server far above one has work to do.
+seconds and requests a second. A simulator below a floor is wrong; a server far above one has work to do. The
+formulas stand here apart from those of `penstock sim`, so that the one can be held against the other.
 """
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import log
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,8 @@ def crowding(service: Service, rate: float, q: float | None = None) -> float:
 
 
 def plentiful(service: Service, rate: float) -> bool:
-    """So few arrive that a worker is always free: nobody has to wait, and the only floor is `alone`."""
-    in_service = rate * service.seconds(1)
-    return in_service + 2.0 * sqrt(in_service) < service.workers
+    """Fewer arrive than batches can start: each may have a worker of its own, and the floor is `alone`."""
+    return rate * gap(service, rate) <= 1.0
 
 
 def alone(service: Service) -> float:

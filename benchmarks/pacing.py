@@ -150,8 +150,8 @@ def figure(results: Sequence[Result], notes: list[str], seconds: float, rounds: 
         title="Pacing",
         method=(
             f"`penstock bench`, open loop, Poisson, 2 KB of text (traces: lengths as recorded), {seconds:g} s "
-            f"after 2 s of warm-up (traces: whole), milliseconds from the scheduled time{rounds_said}. Simulated and "
-            "floor: mean/p95/p99. `late` is the generator's own lateness, which the latencies include."
+            f"after 2 s of warm-up (traces: whole), milliseconds from the scheduled time{rounds_said}. Simulated "
+            "and floor: mean/p95/p99. `late` is the generator's own lateness, which the latencies include."
         ),
         tables=[markdown_table(header, rows, left=2)],
         checks=[check for result in results if result.policy == "paced" for check in promises(result)],

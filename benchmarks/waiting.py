@@ -147,7 +147,9 @@ def census(pid: int, pipe: Path) -> dict[str, int]:
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.kill(pid, signal.SIGUSR1)
-        if not select.select([reader], [], [], PATIENCE_SECONDS)[0]:
+        ready = select.poll()  # select() knows only the first 1,024 files
+        ready.register(reader, select.POLLIN)
+        if not ready.poll(PATIENCE_SECONDS * 1000):
             raise RuntimeError("the server did not count its tasks")
         counts: dict[str, int] = json.loads(os.read(reader, 65536))
         return counts
@@ -169,8 +171,8 @@ def figure(count: int, memory: Memory, grown: dict[str, int]) -> Figure:
     return Figure(
         title="Waiting is cheap",
         method=(
-            f"{count:,} connections, one request of {len(PAYLOAD):,} characters waiting on each; resident memory of "
-            "the server's process, and its live objects by kind. The connection itself is Granian's."
+            f"{count:,} connections, one request of {len(PAYLOAD):,} characters waiting on each; resident memory "
+            "of the server's process, and its live objects by kind. The connection itself is Granian's."
         ),
         tables=[
             markdown_table(["moment", "resident MiB", "bytes"], rows),

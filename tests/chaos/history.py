@@ -1,14 +1,14 @@
 """What was sent, what was answered, what was executed; and what must hold of the three (CHAOS.md, "always").
 
-    lost        accepted, and without its one answer by its deadline and a grace
-    duplicated  an answer that nobody had asked for, or not any more
-    wrong       an answer that is another's: the output, or the request's id
+lost        accepted, and without its one answer by its deadline and a grace
+duplicated  an answer that nobody had asked for, or not any more
+wrong       an answer that is another's: the output, or the request's id
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -59,6 +59,7 @@ class History:
     began: float = 0.0
     records: list[Record] = field(default_factory=list)
     unasked: int = 0  # answers on a connection where nothing was asked
+    expected: Callable[[str], str] = answer_to  # what the backend makes of an input
     stalls: list[tuple[float, float]] = field(default_factory=list)  # when the generator was held up itself
 
     def seconds(self, record: Record) -> float:
@@ -81,7 +82,7 @@ class History:
         return [
             record
             for record in self.records
-            if (record.ok and record.output != answer_to(record.ask.input))
+            if (record.ok and record.output != self.expected(record.ask.input))
             or (record.status and record.answered_id != record.id)
         ]
 
@@ -124,6 +125,15 @@ def poisson(rate: float, seconds: float, random: Random) -> Iterator[float]:
 
 def asks(dues: Iterable[float], *, timeout: float = 4.0, kind: str = "good") -> list[Ask]:
     return [Ask(due, f"{kind}:{number}", timeout) for number, due in enumerate(dues)]
+
+
+def like(schedule: Iterable[Ask], seconds: float = 10.0) -> list[Ask]:
+    """The beginning of a schedule without what is bad in it, to warm up with."""
+    return [
+        replace(ask, input=f"warm:{number}", leaves_after=None)
+        for number, ask in enumerate(schedule)
+        if ask.due < seconds
+    ]
 
 
 @dataclass(slots=True, frozen=True)

@@ -88,8 +88,8 @@ class Client(asyncio.Protocol):
 
 class Clients:
     def __init__(self, url: str, schedule: Sequence[Ask], seed: int) -> None:
-        parts = urlsplit(url)
-        self._address = parts.hostname, parts.port
+        host, _, port = urlsplit(url).netloc.rpartition(":")
+        self._address = host, int(port)
         self._loop = asyncio.get_running_loop()
         self._ticked = time.monotonic()
         self._ticker = self._loop.call_later(TICK, self._tick)

@@ -3,19 +3,20 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
-from history import GRACE, NOISE, History, Journal, percentile
+from history import GRACE, NOISE, Ask, History, Journal, percentile
+from open_loop import drive
+
 from server import Server, eventually, running
 
 FUNCTION = f"{Path(__file__).with_name('functions.py')}:batchstring"
 LEAK = 1.05  # of its memory, what a server may have grown by after a long form
-MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,8 @@ class Scene:
         return GRACE if self.long else NOISE
 
     def set_delay(self, seconds: float) -> None:
-        """How long a batch takes from now on; replaced as a whole, since a batch may just be reading it."""
-        fresh = self.delay.with_suffix(".new")
-        fresh.write_text(str(seconds))
-        fresh.replace(self.delay)
+        """How long a batch takes from now on."""
+        write_delay(self.delay, seconds)
 
     def check(self, *histories: History) -> None:
         """What holds in every row: of the history, and of a server whose clients have all gone."""
@@ -55,6 +54,9 @@ class Scene:
             history.check(self.grace)
         eventually(self._at_rest_again, 30.0)
         assert self.server.admin("/livez").status == 200
+        if self.long:
+            grown = Holdings.of(self.server).memory / self.at_rest.memory
+            assert grown <= LEAK, f"its memory has grown to {grown:.1%}"
 
     def _at_rest_again(self) -> bool:
         health = self.server.health()
@@ -68,6 +70,13 @@ class Scene:
         return sum(row["state"] == "idle" for row in self.server.admin("/internal/workers").json())
 
 
+def write_delay(file: Path, seconds: float) -> None:
+    """Replaced as a whole, since a batch may just be reading it."""
+    fresh = file.with_suffix(".new")
+    fresh.write_text(str(seconds))
+    fresh.replace(file)
+
+
 @contextmanager
 def scene(
     folder: Path,
@@ -78,10 +87,12 @@ def scene(
     workers: int = 1,
     delay: float = 0.0,
     spare: int = 0,
+    warm_up: Sequence[Ask] = (),
 ) -> Iterator[Scene]:
-    """`spare`: descriptors that a server at rest may hold besides those it has at the beginning."""
+    """`spare`: descriptors that a server at rest may hold besides those it has at the beginning.
+    `warm_up`: a load like the one to come, for its memory is at rest only after one."""
     journal, wait = Journal(folder / "journal"), folder / "delay"
-    wait.write_text(str(delay))
+    write_delay(wait, delay)
     environment = {"CHAOS_JOURNAL": str(journal.path), "CHAOS_DELAY": str(wait)}
     with running(
         target, "--workers", str(workers), *options, config=config, environment=environment
@@ -89,6 +100,8 @@ def scene(
         stage = Scene(server, journal, wait, long, Holdings(0, 0))
         eventually(lambda: stage.ready_workers() == workers, 60.0)
         assert server.post("/v1/inference", {"input": "good:first"}).status == 200
+        if long:
+            asyncio.run(drive(server.url, warm_up, 0))
         found = Holdings.of(server)
         stage.at_rest = Holdings(found.descriptors + spare, found.memory)
         yield stage
@@ -153,7 +166,7 @@ def milliseconds(values: list[float], share: float) -> str:
 
 def report(request: pytest.FixtureRequest, row: str) -> None:
     """A row of the table, past pytest's capture."""
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    assert reporter is not None
-    reporter.ensure_newline()
-    reporter.write_line(row)
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
+        print(f"\n{row}", flush=True)

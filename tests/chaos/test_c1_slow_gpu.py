@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from history import asks, percentile, poisson
+from history import asks, like, percentile, poisson
 from open_loop import drive
 from scene import report, scene
 
@@ -20,7 +20,15 @@ def test_a_gpu_ten_times_slower_is_kept_fed_and_what_it_cannot_serve_is_refused_
 ) -> None:
     before, slow = (5.0, 40.0) if chaos_long else (1.5, 5.0)
     schedule = asks(poisson(RATE, before + slow, Random(chaos_seed)), timeout=2.0)
-    with scene(tmp_path, "--max-batch", str(BATCH), long=chaos_long, workers=WORKERS, delay=QUICK) as stage:
+    with scene(
+        tmp_path,
+        "--max-batch",
+        str(BATCH),
+        long=chaos_long,
+        workers=WORKERS,
+        delay=QUICK,
+        warm_up=like(schedule),
+    ) as stage:
         slowing = {before: lambda: stage.set_delay(SLOW)}
         history = asyncio.run(drive(stage.server.url, schedule, chaos_seed, slowing))
         stage.check(history)

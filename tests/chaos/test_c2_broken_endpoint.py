@@ -1,4 +1,4 @@
-"""CHAOS C2: the endpoint answers 500, garbage, n ± 1 outputs, breaks off, hangs, trickles; then it is well again."""
+"""CHAOS C2: the endpoint answers 500, garbage, n ± 1 outputs, breaks off, hangs, trickles; then it is well."""
 
 import asyncio
 import time
@@ -9,9 +9,10 @@ from random import Random
 
 import pytest
 from endpoints import BROKEN, ENDLESS, Handle, endpoint
-from history import Ask, History, asks, percentile, poisson
+from history import Ask, History, asks, poisson
 from open_loop import drive
 from scene import Scene, report, scene
+
 from server import eventually
 
 WORKERS = 2
@@ -45,7 +46,7 @@ class Episode:
     def run(self, seconds: float) -> History:
         self._fixed.behave(self._manner)
         began = time.monotonic()
-        schedule = asks(poisson(60.0, seconds, Random(self._seed)), timeout=1.0, kind=self._manner)
+        schedule = asks(poisson(60.0, seconds, Random(self._seed)), timeout=0.6, kind=self._manner)
         history = asyncio.run(self._drive(schedule, began))
         self._fixed.behave("good")
         recovered = time.monotonic()
@@ -66,6 +67,16 @@ class Episode:
                 self.opened_after = time.monotonic() - began
             await asyncio.sleep(0.05)
 
+    @property
+    def figure(self) -> str:
+        return (
+            f"breaker open after {self.opened_after:.2f} s, closed {self.closed_after:.2f} s after recovery"
+        )
+
+    def check_breaker(self) -> None:
+        assert 0.0 < self.opened_after <= 5.0
+        assert self.closed_after <= 10.0
+
     def _states(self) -> list[str]:
         return [row["state"] for row in self._stage.server.admin("/internal/workers").json()]
 
@@ -79,31 +90,29 @@ class Episode:
 def test_an_endpoint_that_answers_wrongly_is_rested_and_nobody_gets_a_wrong_answer(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '100ms'\n"
+    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '50ms'\n"
     with served_endpoint(tmp_path, long=chaos_long, config=config) as (stage, fixed):
         for manner in BROKEN:
             episode = Episode(stage, fixed, manner, chaos_seed)
-            history = episode.run(10.0 if chaos_long else 0.7)
+            history = episode.run(10.0 if chaos_long else 0.4)
             stage.check(history)
             assert history.ok == 0, history.endings()
             assert all(record.status in (502, 503, 504) for record in history.records), history.endings()
             if chaos_long:
-                figure = f"breaker open after {episode.opened_after:.2f} s, closed after {episode.closed_after:.2f} s"
-                report(request, history.row(f"C2 endpoint, {manner}", figure))
-                assert 0.0 < episode.opened_after <= 5.0
-                assert episode.closed_after <= 10.0
+                report(request, history.row(f"C2 endpoint, {manner}", episode.figure))
+                episode.check_breaker()
 
 
 @pytest.mark.timeout(900)
 def test_an_endpoint_that_never_ends_its_answer_is_cut_off_and_comes_back_when_it_is_well(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '100ms'\n"
+    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '50ms'\n"
     options = "--processing-timeout", f"{TIMEOUT}s"
     with served_endpoint(tmp_path, *options, long=chaos_long, config=config) as (stage, fixed):
         for manner in ENDLESS:
             episode = Episode(stage, fixed, manner, chaos_seed)
-            history = episode.run(10.0 if chaos_long else 0.7)
+            history = episode.run(10.0 if chaos_long else 0.4)
             stage.check(history)
             assert history.ok == 0, history.endings()
             executions = [e for e in stage.journal.executions() if e.inputs[0].startswith(manner)]
@@ -112,11 +121,9 @@ def test_an_endpoint_that_never_ends_its_answer_is_cut_off_and_comes_back_when_i
             cuts = [(e.ended or 0.0) - e.begun for e in executions]
             if chaos_long:
                 figure = f"{len(cuts)} cut, the last after {max(cuts) * 1e3:.0f} ms of {TIMEOUT * 1e3:.0f},"
-                figure += f" breaker open after {episode.opened_after:.2f} s, closed after {episode.closed_after:.2f} s"
-                report(request, history.row(f"C2 endpoint, {manner}", figure))
-                assert percentile(cuts, 1.0) <= TIMEOUT + 0.1
-                assert 0.0 < episode.opened_after <= 5.0
-                assert episode.closed_after <= 10.0
+                report(request, history.row(f"C2 endpoint, {manner}", f"{figure} {episode.figure}"))
+                assert max(cuts) <= TIMEOUT + 0.1
+                episode.check_breaker()
 
 
 @pytest.mark.timeout(900)

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from history import Ask, asks, poisson
+from history import Ask, asks, like, poisson
 from open_loop import drive
 from scene import report, scene
 
@@ -27,7 +27,14 @@ def test_one_input_that_kills_its_batch_fails_alone_and_the_innocent_are_all_ser
         Ask(random.uniform(0.2, 0.8) * seconds, f"{kind}:{number}", PATIENCE) for number in range(poisons)
     ]
     with scene(
-        tmp_path, "--max-batch", str(BATCH), long=chaos_long, config=CONFIG, workers=WORKERS, delay=0.1
+        tmp_path,
+        "--max-batch",
+        str(BATCH),
+        long=chaos_long,
+        config=CONFIG,
+        workers=WORKERS,
+        delay=0.1,
+        warm_up=like(schedule),
     ) as stage:
         history = asyncio.run(drive(stage.server.url, schedule, chaos_seed))
         stage.check(history)

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from history import Ask, History, asks, percentile, poisson
+from history import Ask, History, asks, like, percentile, poisson
 from open_loop import drive
 from scene import Scene, milliseconds, report, sampling, scene, watching_deaths
 
@@ -47,7 +47,13 @@ def test_user_code_that_blocks_is_killed_and_the_others_are_served(
     options = "--max-batch", str(BATCH), "--processing-timeout", f"{TIMEOUT}s"
     schedule = load(BLOCKS, 30.0 if chaos_long else 4.0, chaos_seed)
     with scene(
-        tmp_path, *options, long=chaos_long, config=CONFIG, workers=WORKERS, delay=0.02
+        tmp_path,
+        *options,
+        long=chaos_long,
+        config=CONFIG,
+        workers=WORKERS,
+        delay=0.02,
+        warm_up=like(schedule),
     ) as stage:
         history, looks, died = asyncio.run(drive_and_look(stage, schedule, chaos_seed))
         stage.check(history)
@@ -72,7 +78,14 @@ def test_user_code_that_dies_or_eats_all_memory_costs_only_its_own_request(
     config = "[models.batchstring]\nmemory_limit = '512MiB'\n"
     schedule = load((*DEATHS, LEAK), 30.0 if chaos_long else 4.0, chaos_seed)
     with scene(
-        tmp_path, "--max-batch", str(BATCH), long=chaos_long, config=config, workers=WORKERS, delay=0.02
+        tmp_path,
+        "--max-batch",
+        str(BATCH),
+        long=chaos_long,
+        config=config,
+        workers=WORKERS,
+        delay=0.02,
+        warm_up=like(schedule),
     ) as stage:
         history, looks, _ = asyncio.run(drive_and_look(stage, schedule, chaos_seed))
         stage.check(history)

@@ -8,7 +8,13 @@ import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, held, outputs
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import SLACK, TierRules
@@ -163,11 +169,12 @@ class AnythingGoes(RuleBasedStateMachine):
 
     def finish(self, name: WorkerId, how: str) -> None:
         batch = self.in_flight.pop(name)
+        failures = {"refused": REFUSED, "away": AWAY, "timed out": TIMED_OUT}
         good = outputs(batch)
-        outcome = {
-            "well": good, "short": Result(good.outputs[1:]), "refused": REFUSED, "away": AWAY, "timed out": TIMED_OUT,
-        }[how]  # fmt: skip
-        self.batcher.finished(name, outcome, self.now)
+        if how in failures:
+            self.batcher.finished(name, failures[how], self.now)
+        else:
+            self.batcher.finished(name, good if how == "well" else Result(good.outputs[1:]), self.now)
         self.step()
 
     def step(self) -> None:
@@ -241,7 +248,9 @@ class AnythingGoes(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "weighted"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_whatever_happens_every_request_gets_one_outcome_and_no_limit_is_broken(policy: str, strict: bool) -> None:
+def test_whatever_happens_every_request_gets_one_outcome_and_no_limit_is_broken(
+    policy: str, strict: bool
+) -> None:
     machine = type("Machine", (AnythingGoes,), {"policy": policy, "strict": strict})
     run_state_machine_as_test(
         machine,

@@ -1,17 +1,20 @@
 """What is learned on line (SPEC B4)."""
 
+from itertools import pairwise
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.buffer import Depth, TierRules
 from penstock.core.estimator import SHORTEST, STALE, RateMeter, ServiceCurve
 from penstock.core.lane import FORGOTTEN, Lane
-from penstock.core.buffer import Depth, TierRules
 
 
-def learned(limit: int, seconds: dict[int, float], *, noise: float = 0.0, batches: int = 1500) -> ServiceCurve:
+def learned(
+    limit: int, seconds: dict[int, float], *, noise: float = 0.0, batches: int = 1500
+) -> ServiceCurve:
     curve, rng = ServiceCurve(limit), Random(7)
     sizes = list(seconds)
     for n in range(batches):
@@ -33,7 +36,7 @@ def test_the_curve_is_monotone_and_positive_whatever_was_seen(seen: list[tuple[i
         curve.observe(size, seconds)
     times = [curve(size) for size in range(1, 129)]
     assert times[0] >= SHORTEST * 0.999
-    assert all(later >= earlier * (1 - 1e-9) for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later >= earlier * (1 - 1e-9) for earlier, later in pairwise(times))
     assert 1 <= curve.best_size <= 128
     assert curve.single == pytest.approx(times[0])
     assert curve.full == pytest.approx(times[-1])
@@ -47,7 +50,7 @@ def test_it_lies_between_what_it_has_seen() -> None:
 
 
 def test_a_constant_with_noise_is_flat_and_its_best_batch_is_the_largest() -> None:
-    curve = learned(32, {size: 0.1 for size in (1, 3, 9, 17, 25, 32)}, noise=0.03)
+    curve = learned(32, dict.fromkeys((1, 3, 9, 17, 25, 32), 0.1), noise=0.03)
     assert curve.flat
     assert curve.best_size == 32
     assert curve(16) == pytest.approx(0.1, rel=0.03)
@@ -67,8 +70,11 @@ def test_a_tenfold_slowdown_is_believed_within_fifteen_batches(size: int) -> Non
     curve = learned(32, {1: 0.1, 8: 0.1, 32: 0.1})
     for _ in range(15):
         curve.observe(size, 1.0)
-    assert curve(size) > 0.6
-    assert curve(32) > 0.6
+    assert curve(size) > 0.5
+    assert curve(32) > 0.5
+    for _ in range(15):
+        curve.observe(size, 1.0)
+    assert curve(size) > 0.85
 
 
 def test_sizes_nobody_has_used_for_long_are_forgotten() -> None:

@@ -6,8 +6,9 @@ to the same worker, with the same members, for the same reason; every request mu
 
 One thing is left out on purpose. Where two events fall on exactly the same instant, a server takes them in one
 turn of its loop and decides once, while the kernel takes them one by one. So the schedules are Poisson and the
-service times carry at least a little jitter: no two events coincide. Crashes and hangs are left out as well,
-since the kernel stands for any server there: it says a worker is back after a second, whatever restarted it.
+service times carry at least a little jitter: no two events coincide. Whatever makes a slot start its backend
+anew (crashes, hangs, many failures in a row) is left out as well, since the kernel stands for any server there: it
+says that a worker is back after a second.
 """
 
 import asyncio
@@ -21,16 +22,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.adapters.memory import MemoryResultBus
-from penstock.config import Config, Level, Model, Tiers, Timeouts
-from penstock.core.admission import AdmissionRules
+from penstock.config import Config, Model, Retries, Tiers
 from penstock.core.policy import POLICIES
 from penstock.errors import BatchRejected, Refused
-from penstock.roles.stack import ModelStack, batching_rules
+from penstock.roles.simulation import scenario_of, tier_names
+from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.service_model import Fault, parse_service
+from penstock.service_model import Fault
 from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Scenario, askers
 from penstock.testing import Answer, MockBackend, run_virtual
@@ -113,7 +114,7 @@ class Unobserved:
     def refused_at_door(self, model: str, code: str) -> None: ...
 
 
-async def serve(config: Config, scenario: Scenario, schedule: Sequence[float]) -> Log:
+async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], timeout: float | None) -> Log:
     loop = asyncio.get_running_loop()
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
@@ -131,7 +132,9 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float]) -
     def arrive(index: int) -> None:
         tenant, tier = next(who)
         try:
-            waiter = gateway.submit(Ask(b'""', request_id=str(index), client_id=f"{tenant}/{tier}"))
+            waiter = gateway.submit(
+                Ask(b'""', client_id=f"{tenant}/{tier}", timeout=timeout, request_id=str(index))
+            )
         except Refused as refused:
             log.refused[refused.code] += 1
         else:
@@ -166,33 +169,23 @@ def setting(
     service: str = "a=100ms,jitter=1%",
     workers: int = 6,
     max_batch: int = 32,
-    timeout: float = 4.0,
+    timeout: float | None = None,
     order: str = "weighted",
     shares: tuple[float, ...] = (1.0,),
     tenants: int = 1,
+    breaker_failures: int = 5,
     seed: int = 0,
     **model: Any,
 ) -> tuple[Config, Scenario]:
     """One configuration, as the server and as the kernel take it."""
-    weights = (8.0, 4.0, 1.0)[: len(shares)]
-    levels = {f"tier{rank}": Level(rank, weight) for rank, weight in enumerate(weights)}
     config = Config(
-        models={MODEL: Model("sim:0s", workers=workers, max_batch=max_batch, policy=policy, **model)},
-        tiers=Tiers(order=order, default="tier0", levels=levels),
-        timeouts=Timeouts(queue=timeout, request=timeout),
+        models={MODEL: Model(f"sim:{service}", workers=workers, max_batch=max_batch, policy=policy, **model)},
+        tiers=Tiers(order=order),
+        retries=Retries(breaker_failures=breaker_failures),
     )
-    return config, Scenario(
-        service=parse_service(service),
-        workers=workers,
-        rules=batching_rules(MODEL, config),
-        admission=AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes),
-        queue_limit=timeout,
-        request_limit=timeout,
-        processing_limit=config.timeouts.processing,
-        tier_shares=shares,
-        tenants=tenants,
-        seed=seed,
-    )
+    by_tier = dict(zip(tier_names(config), shares, strict=False)) if len(shares) > 1 else None
+    scenario = scenario_of(config, MODEL, shares=by_tier, timeout=timeout, tenants=tenants, seed=seed)
+    return config, scenario
 
 
 CASES: dict[str, tuple[float, dict[str, Any]]] = {
@@ -219,7 +212,10 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
         2500,
         {"service": "a=100ms,jitter=5%,fail=5%", "timeout": 0.3, "shares": (0.2, 0.8)},
     ),
-    "a failing worker's breaker": (300, {"service": "a=50ms,jitter=5%,fail=60%", "timeout": 2.0}),
+    "breakers that open": (
+        300,
+        {"service": "a=50ms,jitter=5%,fail=30%", "timeout": 2.0, "breaker_failures": 2},
+    ),
 }
 
 
@@ -228,8 +224,11 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
 def test_server_and_simulator_decide_alike(case: str, seed: int) -> None:
     rate, options = CASES[case]
     config, scenario = setting(seed=seed, **options)
-    schedule = poisson(rate, min(5.0, 2000 / rate), Random(seed))
-    simulated, served = simulate(scenario, schedule), run_virtual(serve(config, scenario, schedule))
+    schedule = poisson(rate, min(5.0, 1500 / rate), Random(seed))
+    simulated, served = (
+        simulate(scenario, schedule),
+        run_virtual(serve(config, scenario, schedule, options.get("timeout"))),
+    )
     for ours, theirs in zip(served.sent, simulated.sent, strict=True):
         assert ours[1:] == theirs[1:]
         assert ours.at == pytest.approx(theirs.at, abs=SAME)
@@ -244,7 +243,7 @@ def test_the_cases_show_every_reason_every_ending_and_retries() -> None:
     seen: set[str] = set()
     for rate, options in CASES.values():
         _, scenario = setting(seed=1, **options)
-        log = simulate(scenario, poisson(rate, min(5.0, 2000 / rate), Random(1)))
+        log = simulate(scenario, poisson(rate, min(5.0, 1500 / rate), Random(1)))
         seen |= {sent.reason for sent in log.sent} | {"retry" for sent in log.sent if sent.retry}
         seen |= set(log.failed.values()) | set(log.refused)
     assert seen >= {"full", "due", "idle", "retry", LATE, "BACKEND_FAILED", "SERVICE_OVERLOADED"}

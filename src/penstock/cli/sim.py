@@ -58,8 +58,8 @@ def sim(
         str | None,
         typer.Option(show_default=False, help="Shares of the traffic: enterprise=0.2,paid=0.3,free=0.5."),
     ] = None,
-    order: Annotated[
-        str | None, typer.Option(show_default="weighted", help="Of the tiers: weighted or strict.")
+    tiers_order: Annotated[
+        str | None, typer.Option(show_default="weighted", help="weighted or strict.")
     ] = None,
     tenants: Annotated[int, typer.Option(min=1, help="Askers who share the traffic evenly.")] = 1,
     reserve: Annotated[
@@ -123,7 +123,7 @@ def sim(
                 "model.reserve": reserve,
                 "model.max_cost": max_cost,
                 "model.processing_timeout": processing_timeout,
-                "tiers.order": order,
+                "tiers.order": tiers_order,
             },
         )
         name = _only(list(settings.models), model)

@@ -28,8 +28,7 @@ class Forecast(NamedTuple):
 def forecast(batcher: Batcher, tier: int, now: Seconds) -> Forecast | None:
     """None when nobody can say: no worker is there, and none has said when it will be."""
     curve, fleet = batcher.curve, batcher.fleet
-    size = curve.best_size
-    seconds = curve.full if size == curve.limit else curve(size)
+    size, seconds = curve.best_size, curve.best_seconds
     free = now if fleet.idle else fleet.next_free(seconds, now)
     if free is None:
         return None
@@ -52,13 +51,36 @@ def _ahead(batcher: Batcher, tier: int) -> float:
     return min(own * active / tiers.weights[tier], float(depth.total)) + retries
 
 
-def refusal(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> Refused | None:
+def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
     """Why this request is not let in, or None if it is."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return Unacceptable(
             f"this input costs {request.cost:g} and a batch at most {limit:g}: make it shorter"
         )
+    if not _comfortable(batcher, request, rules, now):
+        return _closer_look(batcher, request, rules, now)
+    return None
+
+
+def _comfortable(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> bool:
+    """Even behind everything that waits, and with all workers just started, it has time: nearly always so.
+
+    This stands before the exact answer because it runs for every request, and an upper bound is cheap.
+    """
+    curve, depth, healthy = batcher.curve, batcher.depth, batcher.fleet.healthy
+    if not healthy or depth.total >= rules.max_queue or len(batcher.lanes) >= batcher.rules.max_lanes:
+        return False
+    batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * healthy)
+    worst = now + curve.best_seconds * (2.0 + batches + GUARD * curve.spread)
+    return (
+        worst < request.expires
+        and worst < request.deadline
+        and depth.bytes + len(request.input) <= rules.max_queue_bytes
+    )
+
+
+def _closer_look(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> Refused | None:
     expected = forecast(batcher, request.tier, now)
     if expected is None:
         return Overloaded("no worker is ready yet", retry_after=1.0)

@@ -56,7 +56,9 @@ class ServiceCurve:
     __slots__ = (
         "_buckets",
         "_sizes",
+        "_slope",
         "_times",
+        "best_seconds",
         "best_size",
         "flat",
         "full",
@@ -74,10 +76,12 @@ class ServiceCurve:
         self.full = 0.0  # seconds for a full batch
         self.flat = True  # a constant, but for noise
         self.best_size = limit  # the smallest batch within 2 % of the best throughput: the knee
+        self.best_seconds = 0.0  # and what it takes
         self.spread = 0.0  # relative standard deviation around the curve
         self._buckets: dict[int, _Bucket] = {}
         self._sizes: list[float] = []
         self._times: list[float] = []
+        self._slope = 0.0  # past the largest batch seen
 
     def observe(self, size: int, seconds: float) -> None:
         seconds = max(seconds, SHORTEST)
@@ -103,31 +107,48 @@ class ServiceCurve:
         """Isotonic regression over the buckets: neighbours that contradict the order are pooled."""
         for key in [k for k, b in self._buckets.items() if self.samples - b.touched > STALE]:
             del self._buckets[key]
-        pooled: list[tuple[float, float, float]] = []  # (weight, size, seconds)
+        pooled: list[tuple[float, float, float, float]] = []  # (weight, seconds, first size, last size)
         for key in sorted(self._buckets):
             bucket = self._buckets[key]
-            weight = min(bucket.count, 10.0) / (1.0 + 0.1 * (self.samples - bucket.touched))
-            size, seconds = bucket.size, bucket.seconds
-            while pooled and pooled[-1][2] >= seconds:
-                before_weight, before_size, before = pooled.pop()
+            weight = min(bucket.count, 10.0) / (1.0 + 0.1 * (self.samples - bucket.touched)) ** 2
+            seconds, first = bucket.seconds, bucket.size
+            while pooled and pooled[-1][1] >= seconds:
+                before_weight, before, first, _ = pooled.pop()
                 total = weight + before_weight
-                size = (size * weight + before_size * before_weight) / total
                 seconds = (seconds * weight + before * before_weight) / total
                 weight = total
-            pooled.append((weight, size, seconds))
-        self._sizes = [size for _, size, _ in pooled]
-        self._times = [seconds for _, _, seconds in pooled]
+            pooled.append((weight, seconds, first, bucket.size))
+        self._connect(pooled)
         self.single, self.full = self(1), self(self.limit)
         self.flat = self.full <= FLAT * self.single
         self.best_size = self.limit if self.flat else self._knee()
+        self.best_seconds = self(self.best_size)
+
+    def _connect(self, pooled: list[tuple[float, float, float, float]]) -> None:
+        """Each pool is level from its first size to its last, for the knee is where a level one ends."""
+        sizes, times = self._sizes, self._times
+        sizes.clear()
+        times.clear()
+        for _, seconds, first, last in pooled:
+            sizes.append(first)
+            times.append(seconds)
+            if last > first:
+                sizes.append(last)
+                times.append(seconds)
+        self._slope = 0.0
+        if len(pooled) > 1:
+            (_, before, _, from_size), (_, seconds, _, to_size) = pooled[-2:]
+            self._slope = (seconds - before) / (to_size - from_size)
 
     def __call__(self, size: float) -> float:
         sizes, times = self._sizes, self._times
         if not sizes:
             return 0.0
-        if len(sizes) == 1 or size <= sizes[0]:
+        if size <= sizes[0]:
             return times[0]  # flat to the left: a small batch costs about as much as the smallest seen
-        right = min(bisect_left(sizes, size), len(sizes) - 1)
+        right = bisect_left(sizes, size)
+        if right == len(sizes):
+            return times[-1] + self._slope * (size - sizes[-1])
         left = right - 1
         slope = (times[right] - times[left]) / (sizes[right] - sizes[left])
         return times[left] + slope * (size - sizes[left])

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from penstock.adapters.memory import MemoryBroker
@@ -14,7 +15,7 @@ from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
 from penstock.core.fleet import Worker
-from penstock.errors import BackendError, Refused
+from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
@@ -22,7 +23,7 @@ from penstock.runtime.gateway import Desk
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import Slot
-from penstock.types import Request, WorkerId
+from penstock.types import WorkerId
 
 Started = Callable[[WorkerId, BackendError | None], None]
 
@@ -50,7 +51,7 @@ class ModelStack:
         self.batcher = Batcher(batching_rules(name, config))
         self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
         self.pumps = [self.pump]
-        self._admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
+        admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
         self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
         make = make_backend or backend_maker(name, model)
         self.slots = [
@@ -65,7 +66,7 @@ class ModelStack:
             model=name,
             kind=model.input,
             broker=broker,
-            admit=self._admit,
+            admit=partial(refusal, self.batcher, admission),
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,
@@ -107,9 +108,6 @@ class ModelStack:
         self.pumps.append(pump)
         self.slots.append(self._slot(pump, f"{name}/0", backend_maker(name, model), 0))
         return sizing
-
-    def _admit(self, request: Request, now: float) -> Refused | None:
-        return refusal(self.batcher, request, self._admission, now)
 
     def _takes_parameters(self) -> bool:
         return any(getattr(slot.backend, "takes_parameters", True) for slot in self.slots)

@@ -153,7 +153,7 @@ class Kernel:
         run, admission = self.run_so_far, self.scenario.admission
         run.sent_by_tier[request.tier] += 1
         if admission is not None:
-            refused = refusal(self.batcher, request, admission, now)
+            refused = refusal(self.batcher, admission, request, now)
             if refused is not None:
                 run.errors[refused.code] += 1
                 return False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -95,7 +96,7 @@ class _Watched(Sequence[float]):
     def __len__(self) -> int:
         return len(self._times)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    def __getitem__(self, index: Any) -> Any:
         return self._times[index]
 
 
@@ -118,8 +119,8 @@ def shown(findings: Mapping[str, Finding]) -> RenderableType:
 
 
 def _side_by_side(findings: Mapping[str, Finding]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("policy, ms", no_wrap=True)
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("ms", no_wrap=True)
     for heading in ("mean", "p50", "p95", "p99", "max", "goodput/s", "refused", "errors", "batch", "busy"):
         table.add_column(heading, justify="right", no_wrap=True)
     for policy, finding in findings.items():

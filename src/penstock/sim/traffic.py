@@ -35,7 +35,11 @@ def make_schedule(traffic: Traffic) -> Schedule:
     """The same seed gives `sim` and `bench` the same times."""
     rng, span, rate = Random(traffic.seed), traffic.warmup + traffic.duration, traffic.rate
     tokens, source = None, ""
-    match "trace" if traffic.trace is not None and traffic.arrivals == "poisson" else traffic.arrivals:
+    if traffic.trace is not None and traffic.arrivals not in ("poisson", "trace"):
+        raise UserMistake(
+            f"a trace brings its own times: leave out --trace, or --arrivals {traffic.arrivals}"
+        )
+    match "trace" if traffic.trace is not None else traffic.arrivals:
         case "poisson":
             times = arrivals.poisson(rate, span, rng)
         case "uniform":

@@ -6,23 +6,16 @@ from penstock.types import Reply, Request
 
 
 class MemoryBroker:
-    def __init__(self) -> None:
-        self._on_request: Callable[[Request], None] | None = None
-        self._on_withdraw: Callable[[Request], None] | None = None
+    """Once subscribed, publishing is the subscriber's own method: not even a call in between."""
+
+    publish: Callable[[Request], None]
+    withdraw: Callable[[Request], None]
 
     def subscribe(
         self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
     ) -> None:
-        self._on_request = on_request
-        self._on_withdraw = on_withdraw
-
-    def publish(self, request: Request) -> None:
-        assert self._on_request is not None, "subscribe first"
-        self._on_request(request)
-
-    def withdraw(self, request: Request) -> None:
-        assert self._on_withdraw is not None, "subscribe first"
-        self._on_withdraw(request)
+        self.publish = on_request
+        self.withdraw = on_withdraw
 
 
 class MemoryResultBus:

@@ -100,7 +100,10 @@ def test_a_good_request_id_is_the_clients_own(server: Server, given: str) -> Non
 @pytest.mark.parametrize("given", ["", "a b", "a/b", "ü", 'a"b', "x" * 129, "a\tb"])
 def test_a_bad_request_id_is_replaced(server: Server, given: str) -> None:
     answer = server.call(
-        "POST", "/v1/inference", b'{"input": "a"}', {"x-request-id": given.encode("latin-1").decode("latin-1")}
+        "POST",
+        "/v1/inference",
+        b'{"input": "a"}',
+        {"x-request-id": given.encode("latin-1").decode("latin-1")},
     )
     assert answer.status == 200
     made = answer.headers["x-request-id"]
@@ -126,7 +129,9 @@ def test_server_timing_says_where_the_time_went(server: Server) -> None:
 
 
 def test_a_trace_is_echoed_and_nonsense_is_not(server: Server) -> None:
-    assert server.post("/v1/inference", {"input": "a"}, {"traceparent": TRACE}).headers["traceparent"] == TRACE
+    assert (
+        server.post("/v1/inference", {"input": "a"}, {"traceparent": TRACE}).headers["traceparent"] == TRACE
+    )
     assert "traceparent" not in server.post("/v1/inference", {"input": "a"}, {"traceparent": "00-x"}).headers
 
 
@@ -159,7 +164,9 @@ def test_a_trace_is_passed_on_to_an_http_backend() -> None:
 
 
 @pytest.mark.parametrize("timeout", [1e3, 5000, 10**30, 10**400, None])
-def test_any_whole_timeout_will_do_and_long_ones_are_cut_to_the_limit(server: Server, timeout: object) -> None:
+def test_any_whole_timeout_will_do_and_long_ones_are_cut_to_the_limit(
+    server: Server, timeout: object
+) -> None:
     assert server.post("/v1/inference", {"input": "a", "timeout_ms": timeout}).status == 200
 
 

@@ -1,0 +1,91 @@
+"""Every figure that needs no rival's software, one after the other, and all promises in one table at the end."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks import added_latency, overload, pacing, waiting
+from benchmarks.chart import markdown_table
+from benchmarks.figure import Check, above_zero, options
+from benchmarks.peers import __main__ as peers
+from penstock.errors import UserMistake
+
+NAME = "all"
+FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
+    "overhead": peers.main,
+    added_latency.NAME: added_latency.main,
+    pacing.NAME: pacing.main,
+    overload.NAME: overload.main,
+    waiting.NAME: waiting.main,
+}
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = options(NAME, __doc__)
+    parser.add_argument("--only", default="", metavar="NAMES", help=f"some of: {', '.join(FIGURES)}")
+    parser.add_argument("--seconds", type=above_zero, help="of each measurement, instead of each one's own")
+    parser.add_argument("--traces", type=Path, metavar="FOLDER", help="for pacing: the Azure traces")
+    return parser.parse_args(argv)
+
+
+def chosen(only: str) -> list[str]:
+    names = [name.strip() for name in only.split(",") if name.strip()] or list(FIGURES)
+    for name in names:
+        if name not in FIGURES:
+            raise UserMistake(f"unknown figure {name!r}: choose from {', '.join(FIGURES)}")
+    return names
+
+
+def passed_on(name: str, given: argparse.Namespace) -> list[str]:
+    """The options of one figure."""
+    if name == "overhead":
+        # In a folder of its own: the full table beside the peers, if there is one, stays.
+        seconds = [] if given.seconds is None else ["--seconds", str(max(1, round(given.seconds)))]
+        return ["--only", "penstock,granian", "--out", str(given.out / name), *seconds]
+    flags = ["--out", str(given.out)]
+    if given.seconds is not None and name != waiting.NAME:
+        flags += ["--seconds", f"{given.seconds:g}"]
+    if given.traces is not None and name == pacing.NAME:
+        flags += ["--traces", str(given.traces)]
+    return flags
+
+
+def promises(folder: Path, names: Sequence[str]) -> list[Check]:
+    """What each figure wrote down of what it promised."""
+    checks = []
+    for name in names:
+        path = folder / f"{name}.json"
+        if path.is_file():
+            for kept in json.loads(path.read_text(encoding="utf-8"))["checks"]:
+                kept.pop("holds")
+                checks.append(Check(**kept))
+    return checks
+
+
+def main(argv: Sequence[str]) -> int:
+    given = arguments(argv)
+    try:
+        names = chosen(given.only)
+    except UserMistake as mistake:
+        print(mistake.message, file=sys.stderr)
+        return 2
+    codes: dict[str, int] = {}
+    for name in names:
+        print(f"\n=== {name} ===\n", flush=True)
+        codes[name] = FIGURES[name](passed_on(name, given))
+        if codes[name] == 130:
+            return 130
+    measured = [name for name in names if codes[name] < 2]
+    rows = [check.row() for check in promises(given.out, measured)]
+    if rows:
+        print("\n" + markdown_table(["promise", "measured", "limit", ""], rows), flush=True)
+    for name in names:
+        if codes[name] >= 2:
+            print(f"not measured: {name}", file=sys.stderr)
+    return max(codes.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

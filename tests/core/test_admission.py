@@ -1,0 +1,153 @@
+"""Who is let in (SPEC D4, C5, B6)."""
+
+import pytest
+from core_kit import ask, batcher_with, offer, outputs, sent, teach, worker
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.admission import AdmissionRules, forecast, refusal
+from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.buffer import TierRules
+from penstock.errors import Overloaded, Unacceptable
+from penstock.types import Request, Seconds
+
+RULES = AdmissionRules()
+
+
+def busy(workers: int = 2, *, tiers: TierRules | None = None, seconds: Seconds = 0.1) -> Batcher:
+    """All workers started a full batch at time nought, and are known to take so long."""
+    batcher = batcher_with(workers, BatchingRules(policy="greedy", max_batch=10, tiers=tiers or TierRules()))
+    offer(batcher, *(ask(deadline=50.0) for _ in range(10 * workers)))
+    assert sent(batcher.step(0.0)) == [10] * workers
+    teach(batcher, seconds)
+    return batcher
+
+
+def why(batcher: Batcher, request: Request, now: Seconds = 0.0, rules: AdmissionRules = RULES) -> str:
+    refused = refusal(batcher, rules, request, now)
+    return "" if refused is None else refused.message
+
+
+def test_the_forecast_counts_the_batches_ahead() -> None:
+    batcher = busy()
+    expected = forecast(batcher, 0, 0.0)
+    assert expected is not None
+    assert expected == pytest.approx((0.1, 0.1, 200.0))
+    offer(batcher, *(ask() for _ in range(25)))
+    expected = forecast(batcher, 0, 0.0)
+    assert expected is not None
+    assert expected.start == pytest.approx(0.1 + 2 * 0.05)
+
+
+def test_an_idle_worker_takes_it_now() -> None:
+    batcher = batcher_with(1)
+    expected = forecast(batcher, 0, 5.0)
+    assert expected is not None
+    assert (expected.start, expected.drain_rate) == (5.0, float("inf"))
+
+
+def test_what_would_end_past_its_deadline_is_refused_and_the_rest_is_let_in() -> None:
+    batcher = busy()
+    offer(batcher, *(ask() for _ in range(20)))  # two batches ahead: starts at 0.2, ends at 0.3
+    assert why(batcher, ask(expires=9.0, deadline=0.31)) == ""
+    assert why(batcher, ask(expires=9.0, deadline=0.29)) == "the queue is too long for its deadline"
+    assert why(batcher, ask(expires=0.19, deadline=9.0)) == "the queue is too long for its deadline"
+
+
+def test_a_knee_makes_batches_that_are_expected_smaller() -> None:
+    batcher = busy()
+    for size in (1, 5, 10) * 30:
+        batcher.curve.observe(size, 0.1 * max(1, size / 5))
+    expected = forecast(batcher, 0, 0.0)
+    assert expected is not None
+    assert batcher.curve.best_size == 5
+    assert expected.seconds == pytest.approx(0.1, rel=0.5)
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(ahead=st.integers(0, 200), patience=st.floats(0.15, 1.0), workers=st.integers(1, 4))
+def test_retry_after_is_true(ahead: int, patience: float, workers: int) -> None:
+    """Whoever waits for as long as it says, while nobody else comes, is let in."""
+    batcher = busy(workers)
+    offer(batcher, *(ask(deadline=50.0) for _ in range(ahead)))
+    refused = refusal(batcher, RULES, ask(expires=patience, deadline=patience), 0.0)
+    if refused is None:
+        return
+    assert isinstance(refused, Overloaded)
+    assert refused.retry_after is not None
+    now = 0.0
+    while now + 0.1 <= refused.retry_after:
+        now += 0.1
+        for number in range(workers):
+            batch = batcher.fleet.workers[worker(number)].batch
+            if batch is not None:
+                batcher.finished(worker(number), outputs(batch), now)
+        batcher.step(now)
+    later = refused.retry_after + 1e-6
+    assert why(batcher, ask(later, expires=patience, deadline=patience), later) == ""
+
+
+def test_strict_tiers_count_only_their_own_and_better_ones() -> None:
+    batcher = busy(tiers=TierRules(strict=True))
+    offer(batcher, *(ask(tier=1) for _ in range(40)))
+    starts = [expected.start for tier in range(3) if (expected := forecast(batcher, tier, 0.0))]
+    assert starts == pytest.approx([0.1, 0.3, 0.3])
+
+
+def test_weighted_tiers_count_their_own_stretched_by_their_share() -> None:
+    batcher = busy(tiers=TierRules(weights=(3.0, 1.0, 1.0)))
+    offer(batcher, *(ask(tier=0) for _ in range(60)), *(ask(tier=1) for _ in range(20)))
+    starts = [expected.start for tier in range(3) if (expected := forecast(batcher, tier, 0.0))]
+    # Tier 0 gets 3/4: 60 are like 80. Tier 1 gets 1/4: 20 are like 80, and no more than wait in all. Tier 2 is new.
+    assert starts == pytest.approx([0.1 + 8 * 0.05, 0.1 + 8 * 0.05, 0.1])
+
+
+def test_what_costs_more_than_a_batch_may_is_refused_at_the_door() -> None:
+    batcher = batcher_with(1, BatchingRules(max_cost=100.0))
+    refused = refusal(batcher, RULES, ask(cost=101.0), 0.0)
+    assert isinstance(refused, Unacceptable)
+    assert refused.message == "this input costs 101 and a batch at most 100: make it shorter"
+    assert why(batcher, ask(cost=100.0)) == ""
+
+
+def test_without_any_worker_nobody_is_let_in() -> None:
+    batcher = batcher_with(0)
+    refused = refusal(batcher, RULES, ask(), 0.0)
+    assert isinstance(refused, Overloaded)
+    assert refused.retry_after == 1.0
+
+
+def test_a_worker_that_said_when_it_is_back_is_counted_on() -> None:
+    batcher = batcher_with(1)
+    batcher.worker_gone(worker(0), 0.0, back_at=0.5)
+    assert why(batcher, ask(expires=0.6, deadline=0.6)) == ""
+    assert why(batcher, ask(expires=0.4, deadline=0.6)) != ""
+
+
+def test_the_queue_is_bounded_in_number_and_in_bytes_and_says_how_long_it_takes_to_drain() -> None:
+    batcher = busy()
+    offer(batcher, *(ask(text=b"0123456789") for _ in range(20)))
+    assert why(batcher, ask(), rules=AdmissionRules(max_queue=21)) == ""
+    full = refusal(batcher, AdmissionRules(max_queue=20), ask(), 0.0)
+    assert isinstance(full, Overloaded)
+    assert full.retry_after == pytest.approx(20 / 200.0)
+    assert why(batcher, ask(text=b"1234"), rules=AdmissionRules(max_queue_bytes=203)) == "the queue is full"
+    assert why(batcher, ask(text=b"123"), rules=AdmissionRules(max_queue_bytes=203)) == ""
+
+
+def test_too_many_sets_of_parameters_are_refused() -> None:
+    batcher = batcher_with(0, BatchingRules(max_lanes=1))
+    batcher.worker_gone(worker(0), 0.0, back_at=0.1)
+    offer(batcher, ask(parameters=b"1"))
+    assert why(batcher, ask(parameters=b"1")) == ""
+    assert why(batcher, ask(parameters=b"2")) == "too many sets of parameters are waiting"
+
+
+def test_a_forecast_that_nothing_has_tested_for_a_while_refuses_nobody() -> None:
+    batcher = busy(1, seconds=2.0)
+    batch = batcher.fleet.workers[worker(0)].batch
+    assert batch is not None
+    batcher.finished(worker(0), outputs(batch), 2.0)
+    batcher.step(2.0)
+    assert why(batcher, ask(2.1, deadline=0.5), 2.1) == "the queue is too long for its deadline"
+    assert why(batcher, ask(3.1, deadline=0.5), 3.1) == ""

@@ -1,0 +1,187 @@
+"""Retries and poison (SPEC E2, E3)."""
+
+from collections import Counter
+from math import ceil, log2
+
+import pytest
+from core_kit import AWAY, REFUSED, ask, batcher_with, offer, outputs, sent, worker
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.delivery import RetryRules
+from penstock.types import Batch, Failure, Outcome, WorkerId
+
+ATTEMPTS = 3
+POISON = b'"poison"'
+
+
+def play(batcher: Batcher, seconds: float = 0.1) -> tuple[Counter[Outcome], list[int]]:
+    """Run until nothing is left; a batch with poison in it fails. Gives the outcomes, and the sizes that failed."""
+    outcomes: Counter[Outcome] = Counter()
+    failed: list[int] = []
+    running: dict[WorkerId, tuple[float, Batch]] = {}
+    now = 0.0
+    while True:
+        effects = batcher.step(now)
+        outcomes.update(reply.outcome for reply in effects.replies)
+        running |= {name: (now + seconds, batch) for name, batch in effects.dispatches}
+        times = [done for done, _ in running.values()] + ([] if effects.wake is None else [effects.wake])
+        if not times:
+            return outcomes, failed
+        now = min(times)
+        for name in [name for name, (done, _) in running.items() if done <= now]:
+            _, batch = running.pop(name)
+            poisoned = any(request.input == POISON for request in batch.requests)
+            failed += [batch.size] if poisoned else []
+            batcher.finished(name, REFUSED if poisoned else outputs(batch), now)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [*range(1, 10), 16, 31, 32, 33, 63, 64])
+def test_one_bad_request_fails_alone_and_all_others_are_served(size: int, workers: int) -> None:
+    for place in {0, size // 2, size - 1}:
+        batcher = batcher_with(workers, BatchingRules(policy="greedy", max_batch=64))
+        offer(batcher, *(ask(text=POISON if n == place else b'"good"') for n in range(size)))
+        outcomes, failed = play(batcher)
+        assert outcomes[Outcome.SUCCESS] == size - 1
+        assert outcomes[Outcome.FAILED] == 1
+        assert len(failed) <= max(ATTEMPTS, ceil(log2(size)) + 1)
+        assert failed[-1] == 1
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(bad=st.sets(st.integers(0, 63), max_size=6), workers=st.integers(1, 4))
+def test_several_bad_requests_fail_and_no_innocent_does(bad: set[int], workers: int) -> None:
+    batcher = batcher_with(workers, BatchingRules(policy="greedy", max_batch=64))
+    offer(batcher, *(ask(text=POISON if n in bad else b'"good"') for n in range(64)))
+    outcomes, _ = play(batcher)
+    assert outcomes == Counter({Outcome.SUCCESS: 64 - len(bad), Outcome.FAILED: len(bad)})
+
+
+def test_a_retry_goes_to_another_worker_where_there_is_one() -> None:
+    batcher = batcher_with(2, BatchingRules(policy="greedy"))
+    offer(batcher, ask(), ask())
+    ((name, _),) = batcher.step(0.0).dispatches
+    batcher.finished(name, REFUSED, 0.1)
+    ((other, _),) = batcher.step(0.1).dispatches  # the second half waits for that worker too
+    assert other != name
+    assert batcher.waiting == 1
+
+
+def test_a_retry_that_waits_for_another_worker_does_not_hold_up_those_that_do_not() -> None:
+    batcher = batcher_with(2, BatchingRules(policy="greedy", max_batch=2))
+    offer(batcher, *(ask() for _ in range(4)))
+    (first, _), (second, _) = batcher.step(0.0).dispatches
+    batcher.finished(first, REFUSED, 0.1)  # two halves that avoid the first
+    offer(batcher, ask(0.1, parameters=b"long"))
+    batcher.step(0.1)  # the fresh one goes to the first
+    batcher.finished(second, REFUSED, 0.2)  # and two that avoid the second, which is idle
+    assert [(name, batch.avoid) for name, batch in batcher.step(0.2).dispatches] == [(second, first)]
+    batcher.finished(first, AWAY, 0.3)
+    assert [(name, batch.avoid) for name, batch in batcher.step(0.3).dispatches] == [(first, second)]
+
+
+def test_with_one_worker_the_retry_goes_there_again() -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    offer(batcher, ask(), ask())
+    ((name, _),) = batcher.step(0.0).dispatches
+    batcher.finished(name, REFUSED, 0.1)
+    assert sent(batcher.step(0.1)) == [1]
+
+
+def test_when_nobody_is_to_blame_the_whole_batch_is_tried_again_after_a_back_off_that_grows() -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    offer(batcher, *(ask() for _ in range(5)))
+    now, waits = 0.0, []
+    for attempt in range(ATTEMPTS):
+        ((name, batch),) = batcher.step(now).dispatches
+        assert batch.size == 5
+        assert batch.retry is (attempt > 0)
+        batcher.finished(name, AWAY, now)
+        effects = batcher.step(now)
+        if effects.wake is not None:
+            waits.append(effects.wake - now)
+            now = effects.wake
+    assert [reply.failure for reply in effects.replies] == [AWAY] * 5
+    assert 0.025 <= waits[0] < 0.05 <= waits[1] < 0.1
+
+
+def test_a_retry_that_could_not_end_in_time_is_not_made() -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    batcher.curve.observe(1, 0.1)
+    batcher._last_finish = 0.0
+    offer(batcher, ask(expires=0.5, deadline=0.25))
+    ((name, _),) = batcher.step(0.0).dispatches
+    batcher.finished(name, AWAY, 0.2)
+    assert [reply.outcome for reply in batcher.step(0.2).replies] == [Outcome.FAILED]
+
+
+def test_a_retry_whose_time_runs_out_while_it_waits_is_answered_with_what_it_was_retried_for() -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    offer(batcher, ask(expires=5.0, deadline=5.0))
+    ((name, _),) = batcher.step(0.0).dispatches
+    batcher.worker_gone(name, 0.1)
+    wake, replies = batcher.step(0.1).wake, []
+    while wake is not None:
+        effects = batcher.step(wake)
+        replies += effects.replies
+        wake = effects.wake
+    assert [reply.failure.code for reply in replies if reply.failure] == ["BACKEND_CRASHED"]
+    assert batcher.waiting == 0
+
+
+def test_what_the_failure_quotes_is_told_only_to_one_that_was_alone() -> None:
+    secret = Failure("BACKEND_FAILED", "refused", details="the third input says: secret")
+    batcher = batcher_with(1, BatchingRules(policy="greedy", retries=RetryRules(attempts=1)))
+    for size in (2, 1):
+        offer(batcher, *(ask() for _ in range(size)))
+        ((name, _),) = batcher.step(0.0).dispatches
+        batcher.finished(name, secret, 0.1)
+        replies = batcher.step(0.1).replies
+        assert {reply.failure.details for reply in replies if reply.failure} == {
+            secret.details if size == 1 else ""
+        }
+
+
+def test_without_budget_a_failure_is_answered_instead_of_retried() -> None:
+    rules = RetryRules(budget_ratio=0.0, budget_per_second=0.0)
+    batcher = batcher_with(
+        1, BatchingRules(policy="greedy", max_batch=1, retries=rules, breaker_failures=10**6)
+    )
+    batcher.delivery.budget._tokens = 3.0
+    failed, retries, now = 0, 0, 0.0
+    for _ in range(30):
+        offer(batcher, ask(now))
+    while batcher.waiting:
+        effects = batcher.step(now)
+        failed += len(effects.replies)
+        for name, batch in effects.dispatches:
+            retries += batch.retry
+            batcher.finished(name, AWAY, now)
+        if not effects.dispatches:
+            assert effects.wake is not None
+            now = effects.wake
+    failed += len(batcher.step(now).replies)
+    assert failed == 30
+    assert retries == 3
+
+
+def test_a_request_found_by_splitting_has_no_further_attempts() -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy", max_batch=8))
+    offer(batcher, ask(text=POISON), *(ask() for _ in range(7)))
+    _, failed = play(batcher)
+    assert failed == [8, 4, 2, 1]
+
+
+def test_a_retry_that_is_empty_by_the_time_it_may_go_is_forgotten() -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    leaves, stays = ask(), ask()
+    for request in (leaves, stays):
+        offer(batcher, request)
+        ((name, _),) = batcher.step(0.0).dispatches
+        batcher.finished(name, AWAY, 0.0)
+    assert name == worker(0)
+    batcher.withdraw(leaves)
+    batcher.step(0.0)
+    assert len(batcher.delivery._retries) == len(batcher.delivery._last_failure) == 1

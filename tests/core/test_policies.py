@@ -1,0 +1,183 @@
+"""When a batch goes, and how large (SPEC B1, B3), each policy by what is written of it."""
+
+from dataclasses import replace
+from math import ceil, sqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.estimator import ServiceCurve
+from penstock.core.policy import POLICIES, Send, View, Wait
+from penstock.types import Reason
+
+
+def curve_of(a: float, b: float = 0.0, limit: int = 32) -> ServiceCurve:
+    curve = ServiceCurve(limit)
+    for _ in range(3):
+        for size in (1, 2, 4, 8, 16, limit):
+            curve.observe(size, a + b * size)
+    return curve
+
+
+def view(**changed: object) -> View:
+    """Case A of SCIENCE.md at 1,000/s: S 100 ms, 6 workers, 32 a batch; one request came just now."""
+    usual = View(
+        now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, load=1000.0, workers=6.0, all_workers=6,
+        idle=1, last_dispatch=99.995, max_batch=32, max_wait=0.05, reserve=0, curve=curve_of(0.1),
+    )  # fmt: skip
+    return replace(usual, **changed)  # type: ignore[arg-type]
+
+
+def about(until: float) -> Wait:
+    return Wait(pytest.approx(until, abs=1e-4))  # type: ignore[arg-type]
+
+
+def decide(policy: str, **changed: object) -> Send | Wait:
+    return POLICIES[policy].decide(view(**changed))
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    policy=st.sampled_from(sorted(POLICIES)),
+    waiting=st.integers(1, 300),
+    age=st.floats(0.0, 0.2),
+    slack=st.floats(-0.01, 0.2),
+    rate=st.floats(0.0, 1e5),
+    others=st.floats(0.0, 1e4),
+    workers=st.integers(1, 40),
+    since=st.one_of(st.just(float("inf")), st.floats(0.0, 0.3)),
+    reserve=st.integers(0, 2),
+    curve=st.tuples(st.floats(0.0, 0.3), st.floats(0.0, 0.01)),
+)
+def test_every_policy_sends_in_time_or_says_when_to_ask_again(
+    policy: str, waiting: int, age: float, slack: float, rate: float, others: float, workers: int, since: float,
+    reserve: int, curve: tuple[float, float],
+) -> None:  # fmt: skip
+    seen = view(
+        waiting=waiting, oldest=100.0 - age, give_up=100.0 + slack, rate=rate, load=rate + others,
+        workers=max(0.01, workers * rate / (rate + others)) if others else workers, all_workers=workers,
+        idle=1, last_dispatch=100.0 - since, reserve=reserve, curve=curve_of(*curve),
+    )  # fmt: skip
+    decision = POLICIES[policy].decide(seen)
+    if isinstance(decision, Send):
+        assert 1 <= decision.size <= seen.max_batch
+    else:
+        assert age < seen.max_wait
+        assert seen.now < decision.until <= min(seen.oldest + seen.max_wait, seen.give_up)
+
+
+def test_window_waits_from_the_first_request_or_until_full() -> None:
+    assert decide("window") == Wait(100.05)
+    assert decide("window", oldest=99.97, waiting=31) == about(100.02)
+    assert decide("window", oldest=99.95) == Send(32, Reason.DUE)
+    assert decide("window", waiting=32) == Send(32, Reason.FULL)
+
+
+@pytest.mark.parametrize("policy", ["window", "ewma", "table", "paced"])
+def test_nobody_waits_past_the_first_deadline(policy: str) -> None:
+    assert decide(policy, give_up=100.003) == Wait(100.003)
+    assert decide(policy, give_up=100.0) == Send(32, Reason.DEADLINE)
+
+
+def test_greedy_sends_whatever_there_is() -> None:
+    assert decide("greedy") == Send(32, Reason.IDLE)
+    assert decide("greedy", waiting=40) == Send(32, Reason.FULL)
+
+
+def test_ewma_waits_as_long_as_a_batch_takes_to_fill_between_50_and_100_ms() -> None:
+    assert decide("ewma", max_wait=1.0, rate=32 / 0.070) == about(100.070)
+    assert decide("ewma", max_wait=1.0, rate=1000.0) == about(100.050)
+    assert decide("ewma", max_wait=1.0, rate=10.0) == about(100.100)
+    assert decide("ewma", max_wait=1.0, rate=0.0) == about(100.100)
+    assert decide("ewma", waiting=32) == Send(32, Reason.FULL)
+
+
+def test_ewma_never_waits_longer_than_max_wait() -> None:
+    assert decide("ewma", rate=10.0) == Wait(100.05)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "load", "size", "wait"),
+    [
+        (9, 100.0, 16, 0.030),  # quiet: utilisation 0.05
+        (10, 100.0, 32, 0.050),  # depth
+        (9, 1000.0, 32, 0.050),  # utilisation 0.52
+        (9, 1700.0, 64, 0.100),  # utilisation 0.89
+        (101, 100.0, 64, 0.100),
+    ],
+)
+def test_table_looks_size_and_wait_up(waiting: int, load: float, size: int, wait: float) -> None:
+    curve = curve_of(0.1, limit=128)
+    rate = load * 4  # 128 a batch: the same utilisations
+    found = decide("table", waiting=waiting, load=rate, max_batch=128, max_wait=1.0, curve=curve)
+    if waiting >= size:
+        assert found == Send(size, Reason.FULL)
+    else:
+        assert found == about(100.0 + wait)
+        late = decide("table", waiting=waiting, load=rate, max_batch=128, oldest=99.8, curve=curve)
+        assert late == Send(size, Reason.DUE)
+
+
+def test_table_never_exceeds_the_model_s_own_limit() -> None:
+    assert decide("table", waiting=9, load=10.0, max_batch=8, curve=curve_of(0.1, limit=8)) == Send(
+        8, Reason.FULL
+    )
+
+
+def test_paced_sends_one_batch_every_s_over_g() -> None:
+    assert decide("paced") == about(99.995 + 0.1 / 6)
+    assert decide("paced", last_dispatch=99.9) == Send(32, Reason.DUE)
+    assert decide("paced", waiting=32) == Send(32, Reason.FULL)
+
+
+def test_paced_stretches_the_gap_by_six_percent_near_capacity() -> None:
+    busy = 0.86 * 6 * 32 / 0.1
+    assert decide("paced", rate=busy, load=busy) == about(99.995 + 1.06 * 0.1 / 6)
+
+
+def test_paced_goes_at_once_while_workers_are_plentiful() -> None:
+    """Until the mean number in service and two standard deviations reach the workers."""
+    in_service = (sqrt(1 + 6) - 1) ** 2  # x + 2 sqrt(x) = 6
+    assert decide("paced", rate=9.9 * in_service, load=9.9 * in_service) == Send(32, Reason.IDLE)
+    assert isinstance(decide("paced", rate=10.1 * in_service, load=10.1 * in_service), Wait)
+
+
+def test_paced_finds_the_gap_of_an_affine_curve() -> None:
+    """τ = a / (G − λ b), stretched by 5 %; a batch may hold 15 % more than a gap brings, and one."""
+    curve, rate = curve_of(0.05, 0.0005, limit=100), 3000.0
+    gap = 0.05 / (6 - rate * 0.0005)
+    found = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve)
+    assert found == about(99.995 + 1.05 * gap)
+    cap = ceil(1.15 * rate * gap) + 1
+    full = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, waiting=cap + 1)
+    assert isinstance(full, Send)
+    assert full.reason is Reason.FULL
+    assert abs(full.size - cap) <= 1
+
+
+def test_paced_that_is_behind_sends_batches_of_the_best_throughput() -> None:
+    curve, rate = curve_of(0.05, 0.0005, limit=100), 3000.0
+    assert decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, waiting=500) == Send(
+        100, Reason.FULL
+    )
+
+
+def test_paced_beyond_capacity_sends_full_batches_at_the_longest_gap() -> None:
+    curve, rate = curve_of(0.01, 0.01, limit=32), 5000.0
+    found = decide("paced", rate=rate, load=rate, curve=curve, max_wait=10.0)
+    assert found == about(99.995 + 1.05 * 0.33 / 6)
+
+
+def test_paced_keeps_the_reserve_for_full_batches_until_max_wait() -> None:
+    assert decide("paced", reserve=1, last_dispatch=0.0) == Wait(100.05)
+    assert decide("paced", reserve=1, idle=2, last_dispatch=0.0) == Send(32, Reason.DUE)
+    assert decide("paced", reserve=1, waiting=32) == Send(32, Reason.FULL)
+    assert decide("paced", reserve=1, oldest=99.9) == Send(32, Reason.DUE)
+
+
+def test_paced_that_knows_nothing_sends_one_batch_and_fills_the_others() -> None:
+    new = ServiceCurve(32)
+    assert decide("paced", curve=new, idle=6) == Send(32, Reason.IDLE)
+    assert decide("paced", curve=new, idle=5) == Wait(100.05)
+    assert decide("paced", curve=new, idle=5, waiting=32) == Send(32, Reason.FULL)

@@ -1,0 +1,158 @@
+"""What the documents say exists: links, commands, tests, and code that compiles and runs."""
+
+import asyncio
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from penstock.cli.app import app
+from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.types import Batch, Reason, Request
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")],
+)
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+every_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+COMMAND = re.compile(r"^(?:\$ )?(penstock (?:serve|bench|sim|check)\b.*)$")
+TEST_FILE = re.compile(r"`(tests/[\w/]+\.py)`")
+SOURCE = re.compile(r"`((?:src|tests|benchmarks|docs|examples)/[\w/.-]*[\w/])`")
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Every command line of ours, in fences and between backticks; a comment may follow it."""
+    text = page.read_text()
+    lines = [line for _, block in FENCE.findall(text) for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    for line in lines:
+        if found := COMMAND.match(line.strip()):
+            yield found[1]
+
+
+def code(page: Path) -> list[str]:
+    return [block for language, block in FENCE.findall(page.read_text()) if language == "python"]
+
+
+@every_page
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(FENCE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        place, _, anchor = link.partition("#")
+        target = (page.parent / place).resolve() if place else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@every_page
+def test_every_command_line_shown_has_only_options_there_are(page: Path) -> None:
+    known = typer.main.get_command(app)
+    for line in commands(page):
+        _, name, *words = shlex.split(line, comments=True)
+        if any(not word.isascii() for word in words):
+            continue  # an ellipsis: it shows a form, not a command
+        command = getattr(known, "commands")[name]  # noqa: B009 - Typer has no public type for it
+        options = {option for parameter in command.params for option in parameter.opts}
+        given = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+        assert set(given) <= options | {"--help", "-h"}, line
+
+
+def test_commands_are_found_in_the_readme() -> None:
+    assert any("--max-batch" in line for line in commands(ROOT / "README.md"))
+
+
+@every_page
+def test_every_file_named_is_there(page: Path) -> None:
+    text = FENCE.sub("", page.read_text())
+    for name in SOURCE.findall(text):
+        if not name.startswith(("benchmarks/results", "docs/adr/")):
+            assert (ROOT / name).exists(), name
+
+
+def test_every_promise_names_tests_and_every_figure_a_module() -> None:
+    assert len(set(TEST_FILE.findall((ROOT / "docs/guarantees.md").read_text()))) >= 8
+    modules = set(re.findall(r"python -m (benchmarks\.\w+)", (ROOT / "docs/benchmarks.md").read_text()))
+    assert len(modules) >= 5
+    for module in modules:
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+
+
+@pytest.mark.parametrize("number", range(len(code(ROOT / "docs/extending.md"))))
+def test_every_block_of_code_about_extending_compiles_and_runs(number: int) -> None:
+    block(number)
+
+
+def test_the_code_about_extending_is_accepted_by_the_type_checker(tmp_path: Path) -> None:
+    for number, text in enumerate(code(ROOT / "docs/extending.md")):
+        (tmp_path / f"block_{number}.py").write_text(text)
+    (tmp_path / "block_checks.py").write_text(
+        "from block_0 import CommandBackend\nfrom block_2 import HalfFull\nfrom block_4 import Both, SlowBatches\n"
+        "from penstock.core.policy import Policy\nfrom penstock.ports import Backend, Observer\n\n"
+        'backend: Backend = CommandBackend("cat")\npolicy: Policy = HalfFull()\n'
+        "observer: Observer = Both(SlowBatches(1.0), SlowBatches(2.0))\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), "."]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def block(number: int) -> dict[str, Any]:
+    """What a block of extending.md defines."""
+    defined: dict[str, Any] = {"__name__": f"block_{number}"}
+    exec(compile(code(ROOT / "docs/extending.md")[number], f"extending.md, block {number}", "exec"), defined)
+    return defined
+
+
+def batch(*inputs: str) -> Batch:
+    requests = [Request(f"k{i}", "m", text.encode(), 0, 9, 9) for i, text in enumerate(inputs)]
+    return Batch(1, "m", b"", requests, Reason.FULL, 0.0)
+
+
+def test_the_command_backend_gives_each_input_back_and_names_what_goes_wrong() -> None:
+    make = block(0)["CommandBackend"]
+
+    async def body() -> None:
+        echo = make("cat")
+        with pytest.raises(BackendUnavailable):
+            await echo.probe()
+        await echo.start()
+        await echo.probe()
+        assert (await echo.run(batch('"a"', '"b"'))).outputs == [b'"a"', b'"b"']
+        await echo.close()
+        for script, error in (("echo '[1]'; cat", BatchRejected), ("read line", BackendCrashed)):
+            broken = make("sh", "-c", script)
+            await broken.start()
+            with pytest.raises(error):
+                await broken.run(batch('"a"', '"b"'))
+            await broken.close()
+        with pytest.raises(BackendUnavailable):
+            await make("no-such-command").start()
+
+    asyncio.run(body())
+
+
+def test_the_policy_shown_can_be_tried_in_the_simulator_as_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.core.policy import POLICIES
+
+    monkeypatch.setitem(POLICIES, "candidate", POLICIES["paced"])  # so that it is gone afterwards
+    mean = block(3)["mean_latency"](block(2)["HalfFull"](), 300.0)
+    assert 0.1 < mean < 0.2

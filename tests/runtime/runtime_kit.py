@@ -1,0 +1,136 @@
+"""The runtime's loops on a virtual clock, put together as small as each test needs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+from penstock.adapters.memory import MemoryBroker
+from penstock.core.batcher import Batcher, BatchingRules
+from penstock.errors import BackendError, Refused
+from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.pump import Pump
+from penstock.runtime.slot import Slot
+from penstock.runtime.tasks import TaskStore
+from penstock.runtime.wheel import Wheel
+from penstock.testing import MockBackend
+from penstock.types import Batch, Outcome, Reply, Request, WorkerId
+
+WORKER = WorkerId("model/0")
+_keys = count()
+
+
+def ask(now: float = 0.0, *, limit: float = 100.0, text: bytes = b'"x"', tenant: str = "") -> Request:
+    """A request that arrives now."""
+    key = f"k{next(_keys)}"
+    return Request(key, "model", text, now, now + limit, now + limit, key, tenant=tenant, length=len(text))
+
+
+def answer(request: Request, output: bytes = b"1") -> Reply:
+    return Reply(request, Outcome.SUCCESS, output)
+
+
+@dataclass
+class Observed:
+    """An observer that remembers."""
+
+    batches: list[Batch] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def dispatched(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        self.replies += replies
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        self.refused.append((model, code))
+
+
+class Station:
+    """One model's pump and one worker slot; replies are kept with the time they came."""
+
+    def __init__(
+        self,
+        backend: MockBackend,
+        *,
+        policy: str = "greedy",
+        processing_limit: float = 3.0,
+        start_limit: float = 120.0,
+        health_interval: float = 5.0,
+        max_cost: float = float("inf"),
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.backend = backend
+        self.observed = Observed()
+        self.replies: list[tuple[float, Reply]] = []
+        self.deliver: Callable[[Sequence[Reply]], None] = self._deliver
+        self.starts: list[BackendError | None] = []
+        self.pump = Pump(
+            Batcher(BatchingRules(policy=policy, max_cost=max_cost)), lambda replies: self.deliver(replies),
+            self.observed, self.loop, self.loop.time, timer_grain=0.0,
+        )  # fmt: skip
+        self.slot = Slot(
+            WORKER, backend, self.pump, self.loop.time, processing_limit=processing_limit,
+            start_limit=start_limit, health_interval=health_interval,
+            on_started=lambda worker, error: self.starts.append(error),
+        )  # fmt: skip
+
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        self.replies += [(self.loop.time(), reply) for reply in replies]
+
+    def send(self, *requests: Request) -> None:
+        for request in requests:
+            self.pump.offer(request)
+
+    def ask(self, **options: object) -> Request:
+        request = ask(self.loop.time(), **options)  # type: ignore[arg-type]
+        self.send(request)
+        return request
+
+    @property
+    def ready(self) -> bool:
+        return self.pump.batcher.fleet.healthy == 1
+
+    @asynccontextmanager
+    async def running(self) -> "AsyncIterator[Station]":
+        task = asyncio.create_task(self.slot.run())
+        await asyncio.sleep(0.001)
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            self.pump.close()
+
+
+class Door:
+    """A gateway with one desk whose requests go nowhere until the test answers them."""
+
+    def __init__(self, *, max_tasks: int = 10, max_bytes: int = 1000, ttl: float = 60.0) -> None:
+        loop = asyncio.get_running_loop()
+        self.loop = loop
+        self.published: list[Request] = []
+        self.withdrawn: list[Request] = []
+        self.refusal: Refused | None = None
+        self.observed = Observed()
+        self.wheel = Wheel(loop, loop.time)
+        self.tasks = TaskStore(
+            self.wheel, loop.time, loop.time, max_tasks=max_tasks, max_bytes=max_bytes, ttl=ttl
+        )
+        broker = MemoryBroker()
+        broker.subscribe(self.published.append, self.withdrawn.append)
+        desk = Desk(
+            model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
+            backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: False,
+            queue_limit=2.0, request_limit=4.0, longest_limit=60.0,
+        )  # fmt: skip
+        self.gateway = Gateway(
+            {"model": desk}, lambda client: (client or "", 1), self.tasks, self.wheel, self.observed,
+            loop, loop.time, "id-",
+        )  # fmt: skip
+
+    def answer(self, number: int = -1, output: bytes = b"1") -> None:
+        self.gateway.waiters.settle([answer(self.published[number], output)])

@@ -1,0 +1,215 @@
+"""One worker slot: a backend kept alive and handed one batch at a time."""
+
+import asyncio
+import logging
+from itertools import pairwise
+
+import pytest
+from runtime_kit import Station
+
+from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected
+from penstock.runtime.slot import FIRST_RESTART, LONGEST_RESTART, PROBE_LIMIT, SICK
+from penstock.testing import Answer, MockBackend, run_virtual
+from penstock.types import Outcome
+
+FOR_EVER = float("inf")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Failing backends are what is wanted here."""
+    caplog.set_level(logging.CRITICAL, "penstock.worker")
+
+
+def test_a_batch_is_run_and_its_answers_go_back() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(0.1, outputs=(b"2",))])
+        async with Station(backend).running() as station:
+            request = station.ask()
+            await asyncio.sleep(1.0)
+        ((at, reply),) = station.replies
+        assert (reply.request, reply.outcome, reply.output) == (request, Outcome.SUCCESS, b"2")
+        assert at - request.arrival == pytest.approx(0.1)
+        assert station.starts == [None]
+
+    run_virtual(body())
+
+
+def test_a_worker_takes_nothing_before_its_backend_has_started() -> None:
+    async def body() -> None:
+        async with Station(MockBackend(start_seconds=2.0)).running() as station:
+            station.ask()
+            await asyncio.sleep(1.9)
+            assert (station.ready, station.backend.batches) == (False, [])
+            await asyncio.sleep(0.2)
+            assert station.ready
+            assert len(station.replies) == 1
+
+    run_virtual(body())
+
+
+def test_a_backend_that_cannot_start_is_tried_again_with_growing_pauses() -> None:
+    async def body() -> None:
+        no = BackendUnavailable("not there")
+        times: list[float] = []
+
+        class Watched(MockBackend):
+            async def start(self) -> None:
+                times.append(asyncio.get_running_loop().time())
+                await super().start()
+
+        backend = Watched(start_errors=[no] * 10)
+        async with Station(backend).running() as station:
+            await asyncio.sleep(60.0)
+        assert station.starts == [no] * 10 + [None]
+        pauses = [later - sooner for sooner, later in pairwise(times)]
+        assert FIRST_RESTART / 2 <= pauses[0] <= FIRST_RESTART
+        assert pauses == sorted(pauses)
+        assert pauses[-1] <= LONGEST_RESTART
+        assert backend.closes == 10 + 1  # after each failed start, and at the end
+
+    run_virtual(body())
+
+
+def test_a_start_that_takes_too_long_is_given_up() -> None:
+    async def body() -> None:
+        async with Station(MockBackend(start_seconds=FOR_EVER), start_limit=10.0).running() as station:
+            await asyncio.sleep(10.01)
+        (error,) = station.starts
+        assert isinstance(error, BackendTimeout)
+        assert "start_timeout" in error.message
+
+    run_virtual(body())
+
+
+def test_a_batch_the_backend_refuses_costs_no_restart() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(error=BatchRejected("no")), Answer()])
+        async with Station(backend).running() as station:
+            station.ask()
+            await asyncio.sleep(1.0)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS]  # at the second attempt
+        assert (backend.starts, station.slot.restarts) == (1, 0)
+        assert station.slot.last_error == "no"
+
+    run_virtual(body())
+
+
+def test_after_a_crash_the_backend_is_closed_and_started_anew() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(0.1, error=BackendCrashed("gone")), Answer(0.1)])
+        async with Station(backend).running() as station:
+            station.ask()
+            await asyncio.sleep(0.11)
+            assert (station.ready, backend.closes) == (False, 1)
+            await asyncio.sleep(1.0)
+            assert (station.ready, backend.starts) == (True, 2)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS]
+
+    run_virtual(body())
+
+
+def test_a_batch_that_takes_too_long_is_given_up_and_the_backend_started_anew() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(FOR_EVER), Answer(0.1)])
+        async with Station(backend, processing_limit=3.0).running() as station:
+            station.ask()
+            busy = []
+            for wait in (2.9, 0.2):
+                await asyncio.sleep(wait)
+                busy.append(backend.running is not None)
+            assert busy == [True, False]
+            await asyncio.sleep(10.0)
+        assert (backend.starts, station.slot.restarts) == (2, 1)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS]
+
+    run_virtual(body())
+
+
+def test_a_backend_that_lives_and_fails_everything_is_started_anew() -> None:
+    async def body() -> None:
+        backend = MockBackend([*[Answer(error=BatchRejected("no"))] * SICK, Answer()])
+        async with Station(backend).running() as station:
+            for _ in range(SICK):
+                station.ask()
+                await asyncio.sleep(3.0)
+            await asyncio.sleep(10.0)
+        assert backend.starts == 2
+        assert len(station.replies) == SICK
+
+    run_virtual(body())
+
+
+def test_restarts_are_forgiven_once_a_batch_went_well() -> None:
+    async def body() -> None:
+        crash = Answer(error=BackendCrashed("gone"))
+        backend = MockBackend([crash, Answer(), crash, Answer(), crash, Answer()])
+        async with Station(backend).running() as station:
+            for _ in range(3):
+                station.ask()
+                await asyncio.sleep(FIRST_RESTART + 10.0)
+                assert station.ready  # the pause has not grown
+        assert station.slot.restarts == 3
+
+    run_virtual(body())
+
+
+def test_an_idle_backend_is_probed_and_a_busy_one_is_not() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(30.0)])
+        async with Station(backend, health_interval=5.0, processing_limit=60.0).running() as station:
+            await asyncio.sleep(16.0)
+            assert backend.probes == 3
+            station.ask()
+            await asyncio.sleep(29.0)
+            assert backend.probes == 3
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_backend_that_fails_its_probe_is_started_anew(hangs: bool) -> None:
+    class Hanging(MockBackend):
+        async def probe(self) -> None:
+            if not self.probes:
+                self.probes += 1
+                await asyncio.get_running_loop().create_future()
+
+    async def body() -> None:
+        backend = Hanging() if hangs else MockBackend(probe_errors=[BackendUnavailable("not there")])
+        async with Station(backend, health_interval=5.0).running() as station:
+            await asyncio.sleep(5.0 + PROBE_LIMIT + 1.0)
+            assert (backend.starts, station.ready) == (2, True)
+            assert station.slot.last_error
+
+    run_virtual(body())
+
+
+def test_a_batch_that_comes_during_a_failing_probe_is_not_lost() -> None:
+    class Slow(MockBackend):
+        async def probe(self) -> None:
+            await asyncio.sleep(1.0)
+            raise BackendUnavailable("not there")
+
+    async def body() -> None:
+        backend = Slow()
+        async with Station(backend, health_interval=5.0).running() as station:
+            await asyncio.sleep(5.5)
+            station.ask()
+            await asyncio.sleep(3.0)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS]
+        assert len(backend.batches) == 1
+
+    run_virtual(body())
+
+
+def test_when_it_is_stopped_the_backend_is_closed_whatever_it_was_doing() -> None:
+    async def body() -> None:
+        for backend in (MockBackend([Answer(FOR_EVER)]), MockBackend(start_seconds=FOR_EVER)):
+            async with Station(backend, processing_limit=60.0).running() as station:
+                station.ask()
+                await asyncio.sleep(0.1)
+            assert backend.closes == 1
+            assert backend.running is None
+
+    run_virtual(body())

@@ -1,0 +1,147 @@
+"""The first reply is the answer; whatever comes later finds nobody waiting."""
+
+import asyncio
+
+import pytest
+from runtime_kit import answer, ask
+
+from penstock.runtime.waiters import UNATTENDED, WITHDRAWN, Waiters
+from penstock.runtime.wheel import Wheel
+from penstock.testing import run_virtual
+from penstock.types import Outcome, Reply, Request
+
+
+class Hall:
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.withdrawn: list[Request] = []
+        self.settled: list[Reply] = []
+        self.waiters = Waiters(loop, Wheel(loop, loop.time), self.withdrawn.append)
+        self.waiters.on_settled = self.settled.extend
+
+
+class Client:
+    """A client whose departure can be watched for."""
+
+    def __init__(self) -> None:
+        self.gone: asyncio.Future[None] | None = None
+
+    def watch(self) -> "asyncio.Future[None]":
+        self.gone = asyncio.get_running_loop().create_future()
+        return self.gone
+
+
+def test_only_the_first_reply_counts() -> None:
+    async def body() -> None:
+        hall, request = Hall(), ask()
+        future = hall.waiters.add(request).future
+        first, second = answer(request, b"1"), answer(request, b"2")
+        hall.waiters.settle([first, second])
+        hall.waiters.settle([second])
+        assert future.result() is first
+        assert (hall.settled, len(hall.waiters)) == ([first], 0)
+
+    run_virtual(body())
+
+
+def test_a_reply_to_nobody_is_nothing() -> None:
+    async def body() -> None:
+        hall = Hall()
+        hall.waiters.settle([answer(ask())])
+        assert hall.settled == []
+
+    run_virtual(body())
+
+
+def test_at_the_deadline_the_asker_is_answered_and_the_request_withdrawn() -> None:
+    async def body() -> None:
+        hall, request = Hall(), ask(limit=1.0)
+        future = hall.waiters.add(request).future
+        reply = await future
+        assert 1.0 <= asyncio.get_running_loop().time() <= 1.0 + 0.1 + 1e-9
+        assert reply.outcome is Outcome.EXPIRED
+        assert reply.failure is not None
+        assert reply.failure.code == "DEADLINE_EXCEEDED"
+        assert hall.withdrawn == [request]
+
+    run_virtual(body())
+
+
+def test_a_reply_after_the_deadline_finds_nobody() -> None:
+    async def body() -> None:
+        hall, request = Hall(), ask(limit=1.0)
+        future = hall.waiters.add(request).future
+        await asyncio.sleep(2.0)
+        hall.waiters.settle([answer(request)])
+        assert [reply.outcome for reply in hall.settled] == [Outcome.EXPIRED]
+        assert future.result().outcome is Outcome.EXPIRED
+
+    run_virtual(body())
+
+
+def test_a_client_that_leaves_takes_its_request_along() -> None:
+    async def body() -> None:
+        hall, client, request = Hall(), Client(), ask()
+        waiter = hall.waiters.add(request)
+        waiter.watch, future = client.watch, waiter.future
+        await asyncio.sleep(UNATTENDED + 0.1 + 0.01)
+        assert client.gone is not None
+        client.gone.set_result(None)
+        reply = await future
+        assert (reply.outcome, hall.withdrawn) == (Outcome.CANCELLED, [request])
+        assert reply.failure is not None
+        assert reply.failure.code == "CLIENT_LEFT"
+
+    run_virtual(body())
+
+
+def test_a_request_answered_soon_is_never_watched_and_one_answered_later_no_longer() -> None:
+    async def body() -> None:
+        hall, early, late = Hall(), Client(), Client()
+        requests = ask(), ask()
+        for client, request in zip((early, late), requests, strict=True):
+            hall.waiters.add(request).watch = client.watch
+        hall.waiters.settle([answer(requests[0])])
+        await asyncio.sleep(1.0)
+        hall.waiters.settle([answer(requests[1])])
+        assert early.gone is None
+        assert late.gone is not None
+        assert late.gone.cancelled()
+        await asyncio.sleep(1.0)
+        assert hall.withdrawn == []
+
+    run_virtual(body())
+
+
+def test_giving_up_twice_or_after_the_answer_changes_nothing() -> None:
+    async def body() -> None:
+        hall, request = Hall(), ask()
+        waiter = hall.waiters.add(request)
+        future = waiter.future
+        waiter.give_up(WITHDRAWN)
+        waiter.give_up(WITHDRAWN)
+        assert (len(hall.settled), hall.withdrawn) == (1, [request])
+        assert future.result().outcome is Outcome.CANCELLED
+
+    run_virtual(body())
+
+
+def test_once_answered_a_waiter_holds_on_to_nothing() -> None:
+    async def body() -> None:
+        hall, request = Hall(), ask()
+        waiter = hall.waiters.add(request)
+        hall.waiters.settle([answer(request)])
+        with pytest.raises(AttributeError):
+            _ = waiter.request
+
+    run_virtual(body())
+
+
+def test_a_request_can_be_found_by_its_askers_id() -> None:
+    async def body() -> None:
+        hall, request = Hall(), ask()
+        hall.waiters.add(request)
+        assert hall.waiters.find(request.request_id) is request
+        assert hall.waiters.find("nobody") is None
+
+    run_virtual(body())

@@ -1,0 +1,220 @@
+"""`penstock sim` as people call it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock.cli.sim import sim
+from penstock.errors import UserMistake
+from penstock.service_model import parse_service
+from penstock.sim.floor import floor
+
+app = typer.Typer()
+app.command()(sim)
+CASE_A = ["--service", "100ms", "--workers", "6", "--max-batch", "32"]
+SHORT = ["--duration", "4s", "--warmup", "1s"]
+PROGRAM = "import sys; from penstock.cli import main; sys.exit(main())"
+
+
+def simulated(*options: str) -> Any:
+    result = CliRunner().invoke(app, [*CASE_A, *SHORT, *options, "--json", "-"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def mistake(*options: str) -> str:
+    result = CliRunner().invoke(app, list(options))
+    assert isinstance(result.exception, UserMistake), result.output
+    assert "\n" not in result.exception.message
+    return result.exception.message
+
+
+def a_trace(folder: Path) -> Path:
+    path = folder / "trace.csv"
+    rows = (f"2023-11-16 18:{second // 60:02}:{second % 60:02}.5000000,{second},1" for second in range(600))
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
+    return path
+
+
+def test_one_policy_gives_the_fields_of_bench_and_the_floor_beside() -> None:
+    found = simulated("--rate", "1000")
+    agreed = {"offered_rps", "sent", "ok", "rejected", "errors", "latency_ms", "batch", "busy"}
+    assert agreed <= set(found)
+    assert found["ok"] == found["sent"] > 3500
+    assert found["floor_ms"]["mean"] == pytest.approx(108.333, abs=0.001)
+    assert found["latency_ms"]["mean"] == pytest.approx(found["floor_ms"]["mean"], rel=0.02)
+
+
+def test_several_policies_meet_the_same_arrivals() -> None:
+    found = simulated("--policy", "paced,window,greedy")
+    assert list(found) == ["paced", "window", "greedy"]
+    assert len({policy["sent"] for policy in found.values()}) == 1
+    means = [found[policy]["latency_ms"]["mean"] for policy in ("paced", "window", "greedy")]
+    assert means == sorted(means)
+
+
+def test_several_policies_are_shown_in_one_table_with_the_floor_below() -> None:
+    result = CliRunner().invoke(app, [*CASE_A, *SHORT, "--policy", "paced, window"])
+    rows = [line.split()[0] for line in result.stdout.splitlines()]
+    assert rows == ["ms", "paced", "window", "floor"]
+
+
+def test_one_policy_is_shown_in_full() -> None:
+    result = CliRunner().invoke(app, [*CASE_A, *SHORT, "--tiers", "enterprise=1,free=3"])
+    for part in ("latency", "batches", "floor", "served in time", "enterprise"):
+        assert part in result.stdout
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
+    first, again, other = (
+        simulated("--seed", seed, "--service", "a=100ms,jitter=5%") for seed in ("1", "1", "2")
+    )
+    assert first == again != other
+
+
+def test_the_warm_up_is_left_out() -> None:
+    with_it, without = (
+        simulated("--arrivals", "uniform"),
+        simulated("--arrivals", "uniform", "--warmup", "0s"),
+    )
+    assert with_it["sent"] == without["sent"] == 4000
+    assert with_it["busy"] <= 1.0
+
+
+def test_strict_tiers_under_overload_give_the_best_tier_everything() -> None:
+    found = simulated(
+        "--rate", "3840", "--timeout-ms", "200", "--tiers", "enterprise=0.2,paid=0.3,free=0.5",
+        "--tiers-order", "strict", "--service", "a=100ms,jitter=10%",
+    )  # fmt: skip
+    share = {tier: figures["share"] for tier, figures in found["tiers"].items()}
+    assert share["enterprise"] == pytest.approx(1.0, abs=0.01)
+    assert share["paid"] == pytest.approx(0.96, abs=0.03)
+    assert share["free"] == pytest.approx(0.02, abs=0.03)
+    assert found["floor_ms"] is None  # above capacity there is none
+    assert found["sent"] == found["ok"] + sum(found["errors"].values())
+
+
+def test_without_admission_nothing_is_refused_at_the_door() -> None:
+    overload = ("--rate", "3840", "--timeout-ms", "200")
+    assert simulated(*overload)["rejected"] > 0
+    assert simulated(*overload, "--no-admission")["rejected"] == 0
+
+
+def test_faults_of_the_service_show_up_as_errors() -> None:
+    found = simulated("--service", "a=100ms,fail=30%", "--rate", "200")
+    assert found["errors"]["BACKEND_FAILED"] > 0
+
+
+def test_a_trace_is_replayed_and_its_tokens_are_the_cost(tmp_path: Path) -> None:
+    trace = ("--trace", str(a_trace(tmp_path)), "--rate", "200", "--warmup", "0s")
+    assert simulated(*trace)["sent"] == 600
+    found = simulated(*trace, "--max-cost", "500")
+    assert found["errors"]["UNACCEPTABLE"] == 99  # those of more than 500 tokens
+    assert found["batch"]["reasons"]["cost"] > 0
+    assert found["floor_ms"] is None  # a trace is not steady
+
+
+def test_a_servers_configuration_can_be_simulated(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('[models.m]\ntarget = "sim:50ms"\nworkers = 4\nmax_batch = 32\npolicy = "greedy"\n')
+    result = CliRunner().invoke(app, ["--config", str(path), *SHORT, "--json", "-"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["latency_ms"]["mean"] == pytest.approx(61, rel=0.05)
+
+
+def test_the_figures_go_to_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    result = CliRunner().invoke(app, [*CASE_A, *SHORT, "--json", str(out)])
+    assert json.loads(out.read_text())["sent"] > 0
+    assert "latency" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "--service 100ms"),
+        (["--service", "fast"], "a time such as 100ms"),
+        (["--service", "1s", "--policy", "paced,best"], "--policy"),
+        (["--service", "1s", "--workers", "0"], "--workers"),
+        (["--service", "1s", "--duration", "soon"], "--duration"),
+        (["--service", "1s", "--arrivals", "sometimes"], "--arrivals"),
+        (["--service", "1s", "--arrivals", "trace"], "--trace FILE"),
+        (["--service", "1s", "--arrivals", "uniform", "--trace", "t.csv"], "--arrivals uniform"),
+        (["--service", "1s", "--trace", "nowhere.csv"], "nowhere.csv"),
+        (["--service", "1s", "--rate", "-1"], "rate"),
+        (["--service", "1s", "--duration", "1ms", "--rate", "1"], "after the warm-up"),
+        (["--service", "1s", "--tiers", "gold=1"], "gold"),
+        (["--service", "1s", "--tiers-order", "mixed"], "--tiers-order"),
+        (["--service", "1s", "--json", "nowhere/out.json"], "no folder"),
+        (["--service", "1s", "--json", "/"], "cannot write /"),
+        (["--config", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(options: list[str], says: str) -> None:
+    assert says in mistake(*options)
+
+
+def test_a_config_of_several_models_asks_which_one(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('[models.a]\ntarget = "sim:1s"\n[models.b]\ntarget = "app:f"\n')
+    assert "--model" in mistake("--config", str(path))
+    assert "--service" in mistake("--config", str(path), "--model", "b")
+
+
+def test_on_a_terminal_a_long_run_shows_its_progress_and_ctrl_c_ends_it_cleanly() -> None:
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-c", PROGRAM, "sim", *CASE_A, "--duration", "20m"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as child:
+        os.close(terminal)
+        seen = b""
+        while b"requests" not in seen:
+            seen += os.read(screen, 4096)
+        os.kill(child.pid, signal.SIGINT)
+        out, _ = child.communicate()
+    seen += _rest(screen)
+    assert child.returncode == 130
+    assert (out, b"Traceback" in seen) == (b"", False)
+
+
+def _rest(screen: int) -> bytes:
+    rest = b""
+    try:
+        while part := os.read(screen, 4096):
+            rest += part
+    except OSError:  # a terminal whose other end is closed
+        pass
+    os.close(screen)
+    return rest
+
+
+@pytest.mark.parametrize(
+    ("service", "workers", "max_batch", "rate", "mean", "p95"),
+    [
+        ("100ms", 6, 32, 10, 100.0, 100.0),
+        ("100ms", 6, 32, 1000, 108.333, 115.833),
+        ("50ms", 4, 32, 1000, 56.25, 61.875),
+        ("200ms", 32, 64, 10_000, 203.125, 205.9375),
+        ("a=50ms,b=0.5ms", 6, 100, 3000, 72.222, 77.222),
+        ("a=20ms,knee=16", 2, 64, 1000, 25.0, 29.5),
+        ("a=20ms,knee=16", 2, 64, 1599, 25.0, 29.5),
+    ],
+)
+def test_the_floor_is_that_of_the_theory(
+    service: str, workers: int, max_batch: int, rate: float, mean: float, p95: float
+) -> None:
+    found = floor(parse_service(service), workers, max_batch, rate)
+    assert found is not None
+    assert (found.mean, found.p95) == pytest.approx((mean, p95), abs=0.001)
+
+
+def test_at_capacity_there_is_no_floor() -> None:
+    assert floor(parse_service("100ms"), 6, 32, 1920) is None

@@ -1,0 +1,89 @@
+"""The public names as a user would type them. Nothing here runs: mypy reads it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import assert_type
+
+from penstock.config import Config, Model, load
+from penstock.core.batcher import BatchingRules
+from penstock.errors import BackendCrashed, BackendError, BatchRejected, Overloaded, UserMistake
+from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
+from penstock.service_model import ServiceModel, parse_service
+from penstock.sim.arrivals import poisson
+from penstock.sim.kernel import Kernel, Run, Scenario
+from penstock.sim.report import Summary, spread
+from penstock.testing import Answer, MockBackend, VirtualClock, VirtualLoop, run_virtual
+from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request, Result, WorkerId
+
+
+class MyBackend:
+    """A backend of one's own needs no base class."""
+
+    async def start(self) -> None: ...
+
+    async def run(self, batch: Batch) -> Result:
+        if batch.size > 8:
+            raise BatchRejected("too many", details="eight at most")
+        return Result([request.input for request in batch.requests], version="2")
+
+    async def probe(self) -> None:
+        raise BackendCrashed("gone")
+
+    async def close(self) -> None: ...
+
+
+class MyObserver:
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        assert_type(replies[0].outcome, Outcome)
+
+    def dispatched(self, batch: Batch) -> None:
+        assert_type(batch.reason, Reason)
+
+    def refused_at_door(self, model: str, code: str) -> None: ...
+
+
+backend: Backend = MyBackend()
+double: Backend = MockBackend([Answer(0.1), Answer(error=BackendCrashed("gone"))])
+scripted: Backend = MockBackend(lambda batch: Answer(0.01 * batch.size))
+observer: Observer = MyObserver()
+clock: Clock = VirtualClock()
+loop = VirtualLoop(VirtualClock(1000.0))
+
+
+async def two() -> int:
+    return 2
+
+
+assert_type(run_virtual(two()), int)
+
+rules = BatchingRules(max_batch=32, policy="paced", max_wait=0.05)
+scenario = Scenario(parse_service("a=50ms,b=0.5ms,jitter=5%"), workers=6, rules=rules, request_limit=0.2)
+run = Kernel(scenario).run(poisson(1000.0, 60.0, Random(1)), warmup=2.0)
+assert_type(run, Run)
+assert_type(spread(run.latencies).p99, float | None)
+assert_type(scenario.service, ServiceModel)
+
+
+def sent(at: float, worker: WorkerId, batch: Batch) -> None: ...
+
+
+Kernel(scenario, on_dispatch=sent, on_reply=lambda at, reply: None)
+
+config = load(Path("penstock.toml"), {"PENSTOCK_SERVER_PORT": "8000"}, {"model.max_batch": 32})
+assert_type(config, Config)
+assert_type(config.models["m"], Model)
+
+
+def names(summary: Summary, broker: Broker, bus: ResultBus, request: Request) -> dict[str, object]:
+    broker.publish(request)
+    bus.deliver([Reply(request, Outcome.SUCCESS, b"1")])
+    return summary.as_dict()
+
+
+def when_to_come_back(error: Overloaded) -> float | None:
+    return error.retry_after
+
+
+ask = Ask(b'"hello"', model="m", client_id="acme", timeout=0.2)
+mistakes: list[type[Exception]] = [UserMistake, BackendError]
