@@ -22,6 +22,7 @@ class PenstockError(Exception):
     code: ClassVar[str] = "INTERNAL"
     status: ClassVar[int] = 500
     retry_after: float | None = None
+    model = ""  # that it is about, where one is known
 
     def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)

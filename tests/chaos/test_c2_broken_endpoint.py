@@ -15,18 +15,20 @@ from scene import Scene, report, scene
 
 from server import eventually
 
-WORKERS = 2
 TIMEOUT = 0.5  # of a batch
 SICK = "resting", "offline"  # a worker that takes nothing: its breaker is open, or it is being started anew
 
 
 @contextmanager
-def served_endpoint(folder: Path, *options: str, long: bool, config: str) -> Iterator[tuple[Scene, Handle]]:
+def served_endpoint(
+    folder: Path, *options: str, long: bool, config: str, workers: int = 1
+) -> Iterator[tuple[Scene, Handle]]:
+    warm_up = asks(poisson(100.0, 5.0, Random(0)), kind="warm")
     with (
         endpoint(folder / "journal") as fixed,
         scene(
             folder, "--max-batch", "8", *options,
-            long=long, config=config, target=fixed.url, workers=WORKERS, spare=2 * WORKERS,
+            long=long, config=config, target=fixed.url, workers=workers, spare=2 * workers, warm_up=warm_up,
         ) as stage,
     ):  # fmt: skip
         yield stage, fixed
@@ -90,8 +92,11 @@ class Episode:
 def test_an_endpoint_that_answers_wrongly_is_rested_and_nobody_gets_a_wrong_answer(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '50ms'\n"
-    with served_endpoint(tmp_path, long=chaos_long, config=config) as (stage, fixed):
+    config, workers = ("", 2) if chaos_long else ("[retries]\nbreaker_cooldown = '50ms'\n", 1)
+    with served_endpoint(tmp_path, long=chaos_long, config=config, workers=workers) as (
+        stage,
+        fixed,
+    ):
         for manner in BROKEN:
             episode = Episode(stage, fixed, manner, chaos_seed)
             history = episode.run(10.0 if chaos_long else 0.4)
@@ -107,9 +112,12 @@ def test_an_endpoint_that_answers_wrongly_is_rested_and_nobody_gets_a_wrong_answ
 def test_an_endpoint_that_never_ends_its_answer_is_cut_off_and_comes_back_when_it_is_well(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    config = "" if chaos_long else "[retries]\nbreaker_cooldown = '50ms'\n"
+    config, workers = ("", 2) if chaos_long else ("[retries]\nbreaker_cooldown = '50ms'\n", 1)
     options = "--processing-timeout", f"{TIMEOUT}s"
-    with served_endpoint(tmp_path, *options, long=chaos_long, config=config) as (stage, fixed):
+    with served_endpoint(tmp_path, *options, long=chaos_long, config=config, workers=workers) as (
+        stage,
+        fixed,
+    ):
         for manner in ENDLESS:
             episode = Episode(stage, fixed, manner, chaos_seed)
             history = episode.run(10.0 if chaos_long else 0.4)
@@ -130,12 +138,15 @@ def test_an_endpoint_that_never_ends_its_answer_is_cut_off_and_comes_back_when_i
 def test_cancelled_batches_leave_no_connection_behind(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    wanted = 1000 if chaos_long else 30
+    wanted, workers = (1000, 8) if chaos_long else (30, 2)
     config = "[retries]\nbreaker_cooldown = '5ms'\nattempts = 1\n"
     options = "--processing-timeout", "20ms", "--max-batch", "1"
-    with served_endpoint(tmp_path, *options, long=chaos_long, config=config) as (stage, fixed):
+    with served_endpoint(tmp_path, *options, long=chaos_long, config=config, workers=workers) as (
+        stage,
+        fixed,
+    ):
         before = fixed.connections
-        rate, random = 10.0 * WORKERS, Random(chaos_seed)
+        rate, random = 10.0 * workers, Random(chaos_seed)
         schedule = [
             Ask(due, f"{'hang' if number % 2 else 'good'}:{number}", 30.0)
             for number, due in enumerate(poisson(rate, 2.5 * wanted / rate, random))
@@ -145,6 +156,6 @@ def test_cancelled_batches_leave_no_connection_behind(
         hung = [e for e in stage.journal.executions() if e.inputs[0].startswith("hang")]
         assert len(hung) >= wanted
         assert {record.status for record in history.of_kind("good")} <= {200, 503, 504}, history.endings()
-        assert fixed.connections <= before + WORKERS
+        assert fixed.connections <= before + workers
     if chaos_long:
         report(request, history.row("C2 cancelled batches", f"{len(hung)} cancels, 0 connections leaked"))

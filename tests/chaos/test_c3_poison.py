@@ -27,15 +27,9 @@ def test_one_input_that_kills_its_batch_fails_alone_and_the_innocent_are_all_ser
         Ask(random.uniform(0.2, 0.8) * seconds, f"{kind}:{number}", PATIENCE) for number in range(poisons)
     ]
     with scene(
-        tmp_path,
-        "--max-batch",
-        str(BATCH),
-        long=chaos_long,
-        config=CONFIG,
-        workers=WORKERS,
-        delay=0.1,
-        warm_up=like(schedule),
-    ) as stage:
+        tmp_path, "--max-batch", str(BATCH),
+        long=chaos_long, config=CONFIG, workers=WORKERS, delay=0.1, warm_up=like(schedule),
+    ) as stage:  # fmt: skip
         history = asyncio.run(drive(stage.server.url, schedule, chaos_seed))
         stage.check(history)
         executions = stage.journal.executions()

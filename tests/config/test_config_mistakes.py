@@ -50,7 +50,10 @@ def mistake(
             "server.port = true",
             "penstock.toml:1: server.port must be a whole number from 0 to 65535, not true",
         ),
-        ("server.debug = 1", "penstock.toml:1: server.debug must be true or false, not 1"),
+        (
+            "models.x.group_lengths = 1",
+            "penstock.toml:1: models.x.group_lengths must be true or false, not 1",
+        ),
         ("server.host = ' '", 'penstock.toml:1: server.host must be a text that is not empty, not " "'),
         (
             "tiers.order = 'wieghted'",
@@ -126,9 +129,9 @@ def test_a_mistake_in_the_file_is_named_with_its_line(tmp_path: Path, text: str,
             'PENSTOCK_SERVER_PORT: server.port must be a whole number from 0 to 65535, not "many"',
         ),
         (
-            "",
-            {"PENSTOCK_SERVER_DEBUG": "maybe"},
-            'PENSTOCK_SERVER_DEBUG: server.debug must be true or false, not "maybe"',
+            ONE,
+            {"PENSTOCK_MODEL_GROUP_LENGTHS": "maybe"},
+            'PENSTOCK_MODEL_GROUP_LENGTHS: models.x.group_lengths must be true or false, not "maybe"',
         ),
         (
             ONE,

@@ -76,7 +76,7 @@ def test_retry_after_is_true(ahead: int, patience: float, workers: int) -> None:
     assert isinstance(refused, Overloaded)
     assert refused.retry_after is not None
     now = 0.0
-    while now + 0.1 <= refused.retry_after:
+    while now + 0.1 <= refused.retry_after + 1e-9:
         now += 0.1
         for number in range(workers):
             batch = batcher.fleet.workers[worker(number)].batch

@@ -94,7 +94,6 @@ def serve(
         "server.admin_port": admin_port,
         "server.log_level": log_level,
         "server.log_format": log_format,
-        "server.debug": debug or None,
     }
     settings = load(find_file(config, os.environ), os.environ, overrides)
     logs.set_up(settings.server.log_level, settings.server.log_format)

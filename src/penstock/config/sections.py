@@ -34,7 +34,6 @@ class Server:
     max_connections: Positive = 65536
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
-    debug: Switch = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
     no time left, or no budget left                   → its failure is answered now
 
 A half is never mixed with other requests: what killed the batch must not kill another.
-A request found by splitting has been executed log2(n) + 1 times by then, which is at least its attempts.
+A request found by splitting has been executed log2(n) + 1 times by then: from n = 4 on, that is all its attempts.
 """
 
 from dataclasses import dataclass, replace

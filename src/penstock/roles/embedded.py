@@ -12,7 +12,7 @@ from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.admin.app import admin_app
 from penstock.config import Config
-from penstock.errors import BackendError, UserMistake
+from penstock.errors import BackendError, Draining, UserMistake
 from penstock.http.app import DataPlane, HttpLimits
 from penstock.ports import Clock
 from penstock.roles.listen import Listener
@@ -20,7 +20,7 @@ from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.types import WorkerId
+from penstock.types import Failure, WorkerId
 
 log = logging.getLogger("penstock")
 
@@ -38,7 +38,7 @@ class Embedded:
         ]
         self._ranks = {name: rank for rank, name in enumerate(self._tier_names)}
         self._default_rank = self._ranks[config.tiers.default]
-        self._not_started = set(config.models)  # models of which no worker has been ready yet
+        self._not_started = set(config.models)  # models of which nothing has been heard yet
         self.started: asyncio.Future[None] = (
             loop.create_future()
         )  # or the mistake that keeps it from starting
@@ -100,12 +100,18 @@ class Embedded:
     def _worker_started(self, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
         model = worker.partition("/")[0]
-        if error is None:
-            self._not_started.discard(model)
-        elif model in self._not_started and self.stacks[model].is_function and not self.started.done():
-            self.started.set_exception(UserMistake(error.message, details=error.details))
+        if error is not None:
+            if model in self._not_started and self.stacks[model].is_function and not self.started.done():
+                self.started.set_exception(UserMistake(error.message, details=error.details))
+                return
+            log.error("worker did not start", extra={"worker": worker, "error": error.message})
+        self._not_started.discard(model)
         if not self._not_started and not self.started.done():
             self.started.set_result(None)
+
+    def abandon(self) -> None:
+        """Time is up: tell everyone who still waits."""
+        self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
 
     async def drain(self, seconds: float) -> bool:
         """Accept nothing more, finish what was accepted; True if all of it was finished in time."""

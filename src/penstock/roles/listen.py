@@ -80,7 +80,7 @@ def claim_port(host: str, port: int, flag: str) -> int:
             return int(probe.getsockname()[1])
         except OSError as exc:
             raise UserMistake(
-                f"cannot listen on {host}:{port}: {exc.strerror}; choose another address with {flag}"
+                f"cannot listen on {host}:{port}: {exc.strerror}; choose another with {flag}"
             ) from None
 
 

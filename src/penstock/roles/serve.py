@@ -24,7 +24,7 @@ async def serve(config: Config, announce: Announce) -> int:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
     tune_process()
     server = config.server
-    port = claim_port(server.host, server.port, "--port")
+    port = claim_port(server.host, server.port, "--port or --host")
     admin_port = claim_port(server.admin_host, server.admin_port, "--admin-port")
     loop = asyncio.get_running_loop()
     embedded = Embedded(config, loop)
@@ -78,11 +78,12 @@ async def _drain(embedded: Embedded, data: Listener, seconds: float, stopping: "
     await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
     hurry.cancel()
     if draining.done() and draining.result():
-        await data.stop()
         log.info("drained")
     else:
         draining.cancel()
-        log.warning("stopped with requests unanswered", extra={"unanswered": len(embedded.gateway.waiters)})
+        log.warning("stopped before all was done", extra={"given_up": len(embedded.gateway.waiters)})
+        embedded.abandon()
+    await data.stop()
 
 
 class _Signals:

@@ -85,6 +85,7 @@ class ModelStack:
             start_limit=self.model.start_timeout,
             health_interval=self.model.health_interval,
             on_started=self._on_started,
+            version=self.model.version,
         )
 
     def _sizing(

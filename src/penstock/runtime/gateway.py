@@ -106,6 +106,7 @@ class Gateway:
         )
         refused = desk.admit(request, now)
         if refused is not None:
+            refused.model = desk.model
             raise refused
         waiter = self.waiters.add(request)
         desk.broker.publish(request)

@@ -8,6 +8,7 @@ start ──ready──► wait for a batch ──► run it ──► wait …
 import asyncio
 import logging
 from collections.abc import Callable
+from zlib import crc32
 
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout, BackendUnavailable
@@ -35,6 +36,7 @@ class Slot:
         start_limit: float,
         health_interval: float,
         on_started: Callable[[WorkerId, BackendError | None], None],
+        version: str = "",
     ) -> None:
         self.worker = worker
         self.backend = backend
@@ -44,6 +46,7 @@ class Slot:
         self._start_limit = start_limit
         self._health_interval = health_interval
         self._on_started = on_started  # told of each start, and how it failed if it did
+        self._version = version  # of the model, where the backend does not tell
         self._batch: Batch | None = None
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
@@ -81,7 +84,6 @@ class Slot:
         except (BackendError, TimeoutError) as exc:
             error = exc if isinstance(exc, BackendError) else self._too_slow()
             self.last_error = error.message
-            log.error("worker did not start", extra={"worker": self.worker, "error": error.message})
             self._on_started(self.worker, error)
             return False
         self._start_seconds = self._clock() - began
@@ -96,7 +98,7 @@ class Slot:
         )
 
     async def _pause(self, failures: int) -> None:
-        wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, hash(self.worker))
+        wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, crc32(self.worker.encode()))
         known = self._start_seconds
         self._pump.gone(self.worker, None if known is None else wait + known)
         await asyncio.sleep(wait)
@@ -115,7 +117,7 @@ class Slot:
                     return succeeded
                 continue
             outcome, fatal = await self._execute(batch)
-            if isinstance(outcome, Result):
+            if isinstance(outcome, Result) and len(outcome.outputs) == batch.size:
                 succeeded, failed_in_a_row = True, 0
             else:
                 failed_in_a_row += 1
@@ -140,7 +142,9 @@ class Slot:
     async def _execute(self, batch: Batch) -> tuple[Result | Failure, bool]:
         try:
             async with asyncio.timeout(self._processing_limit):
-                return await self.backend.run(batch), False
+                result = await self.backend.run(batch)
+            result.version = result.version or self._version
+            return result, False
         except TimeoutError:
             error: BackendError = BackendTimeout(
                 f"the backend did not answer within {self._processing_limit:g} s"

@@ -104,6 +104,10 @@ class Waiters:
         if not self._by_key and self.on_empty is not None:
             self.on_empty()
 
+    def end_all(self, failure: Failure) -> None:
+        for waiter in list(self._by_key.values()):
+            waiter.give_up((Outcome.FAILED, failure))
+
     def end(self, request: Request, ending: tuple[Outcome, Failure]) -> None:
         outcome, failure = ending
         self._withdraw(request)
