@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from wire import Address, post
 
 STEP = 0.5  # seconds between two bytes
+PATIENCE = 20.0  # seconds after which it is clear that nobody will ever close
 OPENINGS = (
     b"",
     b"P",
@@ -22,7 +23,7 @@ async def dawdle(address: Address, opening: bytes) -> float:
     began = time.monotonic()
     try:
         writer.write(opening)
-        while True:
+        while time.monotonic() - began < PATIENCE:
             try:
                 if not await asyncio.wait_for(reader.read(65536), STEP):
                     break

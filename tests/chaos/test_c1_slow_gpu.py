@@ -22,14 +22,10 @@ def test_a_gpu_ten_times_slower_is_kept_fed_and_what_it_cannot_serve_is_refused_
     before, slow = (10.0, 40.0) if chaos_long else (1.5, 5.0)
     schedule = asks(poisson(RATE, before + slow, Random(chaos_seed)), timeout=2.0)
     with scene(
-        tmp_path,
-        "--max-batch",
-        str(BATCH),
-        long=chaos_long,
-        workers=WORKERS,
-        delay=QUICK,
-        warm_up=like(schedule),
-    ) as stage:
+        tmp_path, "--max-batch", str(BATCH),
+        long=chaos_long, workers=WORKERS, delay=SLOW if chaos_long else QUICK, warm_up=like(schedule),
+    ) as stage:  # fmt: skip
+        stage.set_delay(QUICK)
         slowing = {before: lambda: stage.set_delay(SLOW)}
         history = asyncio.run(drive(stage.server.url, schedule, chaos_seed, slowing))
         stage.check(history)
@@ -38,11 +34,16 @@ def test_a_gpu_ten_times_slower_is_kept_fed_and_what_it_cannot_serve_is_refused_
     learned = fault + LEARNING
     good = sum(record.ok for record in history.records if learned < record.done < fault + slow)
     share = good / (slow - LEARNING) / CAPACITY_WHEN_SLOW
-    refusals = [history.seconds(r) for r in history.records if r.refused and r.sent > learned]
-    assert refusals
     assert share > 0.5
+    assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
     if chaos_long:
-        figure = f"goodput {share:.1%} of capacity, refusals p99 {percentile(refusals, 0.99) * 1e3:.1f} ms"
+        excess = [record for record in history.records if record.sent > learned and not record.ok]
+        refusals = [history.seconds(record) for record in excess if record.refused]
+        p99, at_once = percentile(refusals, 0.99), len(refusals) / len(excess)
+        figure = (
+            f"goodput {share:.1%} of capacity, {at_once:.1%} of the excess refused, p99 {p99 * 1e3:.1f} ms"
+        )
         report(request, history.row("C1 GPU 10x slower", figure))
         assert share >= 0.9
-        assert percentile(refusals, 0.99) <= 0.02
+        assert at_once >= 0.9
+        assert p99 <= 0.02

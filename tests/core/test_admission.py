@@ -87,6 +87,28 @@ def test_retry_after_is_true(ahead: int, patience: float, workers: int) -> None:
     assert why(batcher, ask(later, expires=patience, deadline=patience), later) == ""
 
 
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(
+    knee=st.integers(1, 10),
+    waiting=st.lists(st.integers(0, 2), max_size=80),
+    tier=st.integers(0, 2),
+    strict=st.booleans(),
+    patience=st.floats(0.05, 2.0),
+    now=st.sampled_from([0.0, 0.05, 0.3]),
+)
+def test_the_quick_look_lets_nobody_in_whom_the_closer_one_would_refuse(
+    knee: int, waiting: list[int], tier: int, strict: bool, patience: float, now: float
+) -> None:
+    batcher = busy(tiers=TierRules(strict=strict))
+    for size in (1, knee, 10) * 10:
+        batcher.curve.observe(size, 0.1 * max(1, size / knee))
+    offer(batcher, *(ask(tier=rank) for rank in waiting))
+    expected = forecast(batcher, tier, now)
+    assert expected is not None
+    if why(batcher, ask(now, tier=tier, expires=patience, deadline=patience), now) == "":
+        assert expected.start + expected.seconds <= now + patience + 1e-9
+
+
 def test_strict_tiers_count_only_their_own_and_better_ones() -> None:
     batcher = busy(tiers=TierRules(strict=True))
     offer(batcher, *(ask(tier=1) for _ in range(40)))

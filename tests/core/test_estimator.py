@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.buffer import Depth, TierRules
-from penstock.core.estimator import SHORTEST, STALE, RateMeter, ServiceCurve
+from penstock.core.estimator import STALE, RateMeter, ServiceCurve
 from penstock.core.lane import FORGOTTEN, Lane
 
 
@@ -35,7 +35,7 @@ def test_the_curve_is_monotone_and_positive_whatever_was_seen(seen: list[tuple[i
     for size, seconds in seen:
         curve.observe(size, seconds)
     times = [curve(size) for size in range(1, 129)]
-    assert times[0] >= SHORTEST * 0.999
+    assert times[0] > 0.0
     assert all(later >= earlier * (1 - 1e-9) for earlier, later in pairwise(times))
     assert 1 <= curve.best_size <= 128
     assert curve.single == pytest.approx(times[0])

@@ -5,13 +5,17 @@ from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, offer, outputs, sent
 
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.fleet import LONGEST_COOLDOWN, Fleet
-from penstock.types import Batch, Failure, Reason
+from penstock.types import Batch, Failure, Reason, Seconds
 
 RULES = BatchingRules(policy="greedy", max_batch=4, breaker_failures=3, breaker_cooldown=1.0)
 
 
 def a_batch() -> Batch:
     return Batch(1, "model", b"", [], Reason.FULL, 0.0)
+
+
+def a_tenth(size: int) -> Seconds:
+    return 0.1
 
 
 def fail(batcher: Batcher, now: float, failure: Failure) -> None:
@@ -145,24 +149,24 @@ def test_a_worker_that_comes_back_with_an_open_breaker_rests_first() -> None:
     fleet.ready(worker(0))
     fleet.failed(fleet.workers[worker(0)], 0.0, at_once=False)
     fleet.gone(worker(0), 0.5)
-    assert fleet.next_free(0.1, 0.0) == 0.5
+    assert fleet.next_free(a_tenth, 0.0) == 0.5
     fleet.ready(worker(0))
     assert (fleet.idle, fleet.healthy) == (0, 0)
-    assert fleet.next_free(0.1, 0.2) == 1.0
+    assert fleet.next_free(a_tenth, 0.2) == 1.0
 
 
 def test_the_next_worker_is_free_when_the_first_busy_one_should_be_done() -> None:
     fleet = Fleet(5, 1.0)
-    assert fleet.next_free(0.1, 0.0) is None
+    assert fleet.next_free(a_tenth, 0.0) is None
     for number in (0, 1):
         fleet.ready(worker(number))
         one = fleet.workers[worker(number)]
-        assert fleet.next_free(0.1, 0.0) == 0.0
+        assert fleet.next_free(a_tenth, 0.0) == 0.0
         fleet.assign(one, a_batch(), number * 0.01)
-    assert fleet.next_free(0.1, 0.05) == pytest.approx(0.1)
-    assert fleet.next_free(0.1, 0.3) == pytest.approx(0.3)  # overdue: any moment
+    assert fleet.next_free(a_tenth, 0.05) == pytest.approx(0.1)
+    assert fleet.next_free(a_tenth, 0.3) == pytest.approx(0.3)  # overdue: any moment
     fleet.gone(worker(0), None)
-    assert fleet.next_free(0.1, 0.05) == pytest.approx(0.11)
+    assert fleet.next_free(a_tenth, 0.05) == pytest.approx(0.11)
 
 
 def test_busy_time_counts_the_batch_in_hand() -> None:

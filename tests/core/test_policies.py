@@ -169,6 +169,12 @@ def test_paced_beyond_capacity_sends_full_batches_at_the_longest_gap() -> None:
     assert found == about(99.995 + 1.05 * 0.33 / 6)
 
 
+def test_paced_just_beyond_capacity_does_not_wait_for_more_than_a_batch_may_hold() -> None:
+    curve, rate = curve_of(0.05, 0.0005, limit=100), 8000.0  # capacity is 6,000/s
+    found = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, max_wait=10.0)
+    assert found == about(99.995 + 1.05 * 0.1 / 6)
+
+
 def test_paced_keeps_the_reserve_for_full_batches_until_max_wait() -> None:
     assert decide("paced", reserve=1, last_dispatch=0.0) == Wait(100.05)
     assert decide("paced", reserve=1, idle=2, last_dispatch=0.0) == Send(32, Reason.DUE)

@@ -133,15 +133,16 @@ def test_at_98_percent_load_the_mean_is_that_of_the_table(
 )
 def test_no_policy_beats_the_floor_and_paced_reaches_it(case: Case) -> None:
     """Latency at quantile q is at least S (1 + q/G); with a service that grows, τ* (G + q)."""
+    slack = 1.02 if not case.b else 1.05  # a growing service needs a longer gap, or it runs dry
     for policy in ("greedy", "window", "paced"):
         found = simulate(case, policy, 20_000, warm_up=2.0)
         assert found.mean is not None
         assert found.p95 is not None
         assert found.mean >= 0.995 * case.floor(0.5)
         assert found.p95 >= 0.995 * case.floor(0.95)
-    slack = 1.02 if not case.b else 1.05  # a growing service needs a longer gap, or it runs dry
-    assert found.mean <= slack * case.floor(0.5)
-    assert found.p95 <= slack * case.floor(0.95)
+        if policy == "paced":
+            assert found.mean <= slack * case.floor(0.5)
+            assert found.p95 <= slack * case.floor(0.95)
 
 
 @pytest.mark.parametrize("case", [A1728, A1882, Case(0.05, 4, 16, 1216.0)])

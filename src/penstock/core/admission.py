@@ -8,7 +8,7 @@ better ones; under weighted tiers its own, stretched by its share of the service
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.core.batcher import GUARD, Batcher
+from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
 from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request, Seconds
 
@@ -28,13 +28,18 @@ class Forecast(NamedTuple):
 def forecast(batcher: Batcher, tier: int, now: Seconds) -> Forecast | None:
     """None when nobody can say: no worker is there, and none has said when it will be."""
     curve, fleet = batcher.curve, batcher.fleet
-    size, seconds = curve.best_size, curve.best_seconds
-    free = now if fleet.idle else fleet.next_free(seconds, now)
+    size = curve.best_size
+    free = now if fleet.idle else fleet.next_free(curve, now)
     if free is None:
         return None
-    gap = seconds / max(1, fleet.healthy)
-    start = free + _ahead(batcher, tier) // size * gap
-    return Forecast(start, seconds * (1.0 + GUARD * curve.spread), size / gap if gap > 0 else float("inf"))
+    gap = curve.best_seconds / max(1, fleet.healthy)
+    ahead = _ahead(batcher, tier)
+    seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
+    return Forecast(
+        free + ahead // size * gap,
+        seconds * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD)),
+        size / gap if gap > 0 else float("inf"),
+    )
 
 
 def _ahead(batcher: Batcher, tier: int) -> float:
@@ -72,7 +77,7 @@ def _comfortable(batcher: Batcher, request: Request, rules: AdmissionRules, now:
     if not healthy or depth.total >= rules.max_queue or len(batcher.lanes) >= batcher.rules.max_lanes:
         return False
     batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * healthy)
-    worst = now + curve.best_seconds * (2.0 + batches + GUARD * curve.spread)
+    worst = now + curve.full + curve.best_seconds * (1.0 + batches + GUARD * max(curve.spread, LEAST_SPREAD))
     return (
         worst < request.expires
         and worst < request.deadline

@@ -38,8 +38,9 @@ from penstock.types import (
 
 EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
+LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are not
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
-DOUBT = 1.0  # seconds without a batch after which what was learned is put to the test
+DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
 LEAST_SHARE = 0.01  # of a worker: what a lane that has gone quiet may count on
 TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed, or could no longer be met, before it was sent")
 
@@ -214,7 +215,7 @@ class Batcher:
         curve, size = lane.curve, lane.buffer.waiting
         if size > curve.limit:
             size = curve.limit
-        return curve(size) * (1.0 + GUARD * curve.spread)
+        return curve(size) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
 
     def _retry(self, now: Seconds, effects: Effects) -> list[Seconds]:
         delivery, fleet = self.delivery, self.fleet

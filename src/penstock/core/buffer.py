@@ -15,9 +15,10 @@ from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
+from penstock.core.ordered import Ordered
 from penstock.types import Request, Seconds
 
-SLACK = 64  # dead entries not worth compacting for
+SLACK = 128  # dead entries not worth compacting for
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ class Depth:
 
 
 class _Tenant:
-    __slots__ = ("heap", "name", "virtual")
+    __slots__ = ("name", "requests", "virtual")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.virtual = 0.0
-        self.heap: list[tuple[float, int, Request]] = []
+        self.requests = Ordered()  # by deadline
 
 
 class _Tier:
@@ -64,11 +65,11 @@ class _Tier:
 class Buffer:
     __slots__ = (
         "_arrivals",
+        "_changes",
         "_clock",
         "_deadlines",
         "_depth",
         "_expiries",
-        "_queued",
         "_rules",
         "_sequence",
         "_tiers",
@@ -84,9 +85,9 @@ class Buffer:
         self._sequence = 0
         self._arrivals: deque[Request] = deque()
         # Two, because which of a request's limits binds depends on how long a batch takes at the moment.
-        self._expiries: list[tuple[float, int, Request]] = []
-        self._deadlines: list[tuple[float, int, Request]] = []
-        self._queued = 0  # entries in the heaps of all tenants, the dead among them
+        self._expiries = Ordered()
+        self._changes = 0  # requests that came or were discarded since everything was compacted
+        self._deadlines = Ordered()
         self.waiting = 0
         self.cost = 0.0
 
@@ -104,11 +105,12 @@ class Buffer:
             # takes its turn like the others instead of going first each time.
             tenant.virtual = tier.clock + _share(request)
             heappush(tier.queue, (tenant.virtual, sequence, tenant))
-        heappush(tenant.heap, (request.deadline, sequence, request))
-        heappush(self._deadlines, (request.deadline, sequence, request))
-        heappush(self._expiries, (request.expires, sequence, request))
+        deadline = request.deadline
+        tenant.requests.push(deadline, sequence, request)
+        self._deadlines.push(deadline, sequence, request)
+        self._expiries.push(request.expires, sequence, request)
         self._arrivals.append(request)
-        self._queued += 1
+        self._changes += 1
         self.waiting += 1
         self.cost += request.cost
         depth = self._depth
@@ -119,6 +121,7 @@ class Buffer:
     def discard(self, request: Request) -> None:
         """Out of the queue: it left, was cancelled, or can no longer make it."""
         self._remove(request)
+        self._changes += 1
         self._tidy()
 
     def _remove(self, request: Request) -> None:
@@ -139,15 +142,10 @@ class Buffer:
 
     def most_urgent(self, horizon: Seconds) -> Request | None:
         """The one whose time runs out first, if a batch takes `horizon`."""
-        deadlines, expiries = self._deadlines, self._expiries
-        while deadlines and not deadlines[0][2].waiting:
-            heappop(deadlines)
-        while expiries and not expiries[0][2].waiting:
-            heappop(expiries)
-        if not deadlines:
+        by_deadline, by_expiry = self._deadlines.first(), self._expiries.first()
+        if by_deadline is None or by_expiry is None:
             return None
-        first = expiries if expiries[0][0] < deadlines[0][0] - horizon else deadlines
-        return first[0][2]
+        return by_expiry[2] if by_expiry[0] < by_deadline[0] - horizon else by_deadline[2]
 
     def best_tier(self) -> int:
         for rank, tier in enumerate(self._tiers):
@@ -165,7 +163,7 @@ class Buffer:
             spent += request.cost
             if taken and spent > max_cost:
                 break
-            self._pop(tier, now)
+            self._serve(tier, request, now)
             taken.append(request)
         self._tidy()
         return taken
@@ -185,57 +183,38 @@ class Buffer:
         queue = tier.queue
         while True:
             tenant = queue[0][2]
-            heap = tenant.heap
-            while heap and not heap[0][2].waiting:
-                heappop(heap)
-                self._queued -= 1
-            if heap:
-                return heap[0][2]
+            first = tenant.requests.first()
+            if first is not None:
+                return first[2]
             heappop(queue)
             del tier.tenants[tenant.name]
 
-    def _pop(self, tier: _Tier, now: Seconds) -> None:
+    def _serve(self, tier: _Tier, request: Request, now: Seconds) -> None:
+        """Take the tier's next request out, and let its tenant and its tier pay for it."""
         virtual, sequence, tenant = tier.queue[0]
-        request = heappop(tenant.heap)[2]
-        self._queued -= 1
         share = _share(request)
         tier.clock = virtual
         tenant.virtual = virtual + share
-        if tenant.heap:
-            heapreplace(tier.queue, (tenant.virtual, sequence, tenant))
-        else:
-            heappop(tier.queue)
-            del tier.tenants[tenant.name]
+        heapreplace(tier.queue, (tenant.virtual, sequence, tenant))
         self._clock = tier.virtual
-        age = max(0.0, now - request.arrival)
-        tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing))
+        age = now - request.arrival
+        tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing) if age > 0.0 else tier.weight)
         self._remove(request)
 
     def _tidy(self) -> None:
-        """Each of them counts: the dead may stand behind a living head in one and long be gone from another."""
-        most = 2 * self.waiting + SLACK
-        if (
-            len(self._deadlines) > most
-            or len(self._expiries) > most
-            or len(self._arrivals) > most
-            or self._queued > most
-        ):
-            self._compact()
-
-    def _compact(self) -> None:
-        self._deadlines = [entry for entry in self._deadlines if entry[2].waiting]
-        heapify(self._deadlines)
-        self._expiries = [entry for entry in self._expiries if entry[2].waiting]
-        heapify(self._expiries)
+        """Compact once as many have come or gone as may be dead: that pays for itself, and bounds the dead."""
+        if self._changes <= self.waiting + SLACK:
+            return
+        self._changes = 0
+        self._deadlines.compact()
+        self._expiries.compact()
         self._arrivals = deque(request for request in self._arrivals if request.waiting)
-        self._queued = self.waiting
         for tier in self._tiers:
             for tenant in list(tier.tenants.values()):
-                tenant.heap = [entry for entry in tenant.heap if entry[2].waiting]
-                heapify(tenant.heap)
-                if not tenant.heap:
+                tenant.requests.compact()
+                if not tenant.requests:
                     del tier.tenants[tenant.name]
-            tier.queue = [entry for entry in tier.queue if entry[2].heap]
+            tier.queue = [entry for entry in tier.queue if entry[2].requests]
             heapify(tier.queue)
 
 

@@ -13,7 +13,9 @@ NEWEST = 0.1  # weight of the newest sample once a bucket is warm: about ten bat
 STALE = 400  # batches after which an unused bucket is no longer evidence
 SHORTEST = 1e-6  # a batch between two ticks of the clock took some time all the same
 SPREAD_MEMORY = 0.05
-SPREAD_CLIP = 3.0  # one hiccup must not widen the guard: samples count up to three spreads away
+SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
+CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
+KNOWN = 4  # samples after which a size is known
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
 
 
@@ -57,6 +59,7 @@ class ServiceCurve:
         "_buckets",
         "_sizes",
         "_slope",
+        "_surprise",
         "_times",
         "best_seconds",
         "best_size",
@@ -82,19 +85,35 @@ class ServiceCurve:
         self._sizes: list[float] = []
         self._times: list[float] = []
         self._slope = 0.0  # past the largest batch seen
+        self._surprise = 0  # the side on which the last sample was far off
 
     def observe(self, size: int, seconds: float) -> None:
         seconds = max(seconds, SHORTEST)
-        if self.samples:
-            self._observe_spread(seconds / self(size) - 1.0)
+        ratio = seconds / self(size) if self.samples else 1.0
+        changed = self._surprised_again(ratio)
+        if not changed:
+            self._observe_spread(ratio - 1.0)
         self.samples += 1
         bucket = self._buckets.setdefault(_bucket_of(size), _Bucket())
         bucket.count += 1
-        weight = max(1.0 / bucket.count, NEWEST)
+        weight = max(1.0 / bucket.count, CHANGED if changed else NEWEST)
+        if changed and bucket.count >= KNOWN:
+            # A size long known is suddenly off: that tells of the GPU, not of the size. All sizes move along.
+            for other in self._buckets.values():
+                if other is not bucket:
+                    other.seconds *= 1.0 + weight * (ratio - 1.0)
         bucket.size += weight * (size - bucket.size)
         bucket.seconds += weight * (seconds - bucket.seconds)
         bucket.touched = self.samples
         self._refit()
+
+    def _surprised_again(self, ratio: float) -> bool:
+        """Twice in a row off to the same side by more than its spread explains: it has changed. Once is a hiccup."""
+        limit = 1.0 + max(SPREAD_CLIP * self.spread, 0.15)
+        side = 1 if ratio > limit else -1 if ratio < 1.0 / limit else 0
+        again = side != 0 and side == self._surprise
+        self._surprise = side
+        return again
 
     def _observe_spread(self, residual: float) -> None:
         limit = max(SPREAD_CLIP * self.spread, 0.05)

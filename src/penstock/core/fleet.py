@@ -9,6 +9,7 @@ An open worker takes nothing. On probation it takes one request; that decides.
 A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -135,8 +136,8 @@ class Fleet:
         if worker.ready and worker.batch is None:
             (self._resting if worker.on_probation else self._idle)[worker.id] = worker
 
-    def next_free(self, expected: Seconds, now: Seconds) -> Seconds | None:
-        """When a worker can take the next batch: now, or when the first busy one should be done.
+    def next_free(self, expected: Callable[[int], Seconds], now: Seconds) -> Seconds | None:
+        """When a worker can take the next batch: now, or when the busy one that started first should be done.
 
         None when nobody knows: all are gone and none has said when it will be back.
         """
@@ -144,7 +145,8 @@ class Fleet:
             return now
         for worker in self._busy.values():  # the first is the one that started first
             if worker.ready:
-                return max(now, worker.started + expected)
+                assert worker.batch is not None
+                return max(now, worker.started + expected(worker.batch.size))
         times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]
         return max(now, min(times)) if times else None

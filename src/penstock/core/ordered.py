@@ -1,0 +1,50 @@
+"""Requests by a time of theirs, the earliest first.
+
+They nearly always come in order, since most have the same time limits; then this is a plain queue and every
+operation is O(1). The few that come out of order go to a heap beside it, at O(log n).
+A request that no longer waits is dead, and is dropped when it comes to the front.
+"""
+
+from collections import deque
+from heapq import heapify, heappop, heappush
+
+from penstock.types import Request, Seconds
+
+Entry = tuple[Seconds, int, Request]  # the number keeps equal times in the order they came, and breaks ties
+
+
+class Ordered:
+    __slots__ = ("_heap", "_run")
+
+    def __init__(self) -> None:
+        self._run: deque[Entry] = deque()
+        self._heap: list[Entry] = []
+
+    def __len__(self) -> int:
+        """The dead included."""
+        return len(self._run) + len(self._heap)
+
+    def push(self, when: Seconds, number: int, request: Request) -> None:
+        run = self._run
+        if not run or when >= run[-1][0]:
+            run.append((when, number, request))
+        else:
+            heappush(self._heap, (when, number, request))
+
+    def first(self) -> Entry | None:
+        """The earliest that waits."""
+        run, heap = self._run, self._heap
+        while run and not run[0][2].waiting:
+            run.popleft()
+        if not heap:
+            return run[0] if run else None
+        while heap and not heap[0][2].waiting:
+            heappop(heap)
+        if not run or (heap and heap[0] < run[0]):
+            return heap[0] if heap else None
+        return run[0]
+
+    def compact(self) -> None:
+        self._run = deque(entry for entry in self._run if entry[2].waiting)
+        self._heap = [entry for entry in self._heap if entry[2].waiting]
+        heapify(self._heap)
