@@ -58,11 +58,11 @@ def test_user_code_that_blocks_is_killed_and_the_others_are_served(
         history, looks, died = asyncio.run(drive_and_look(stage, schedule, chaos_seed))
         stage.check(history)
         blocked = [execution for execution in stage.journal.executions() if execution.ended is None]
+        assert not [execution.pid for execution in blocked if Path(f"/proc/{execution.pid}").exists()]
 
     assert [record for record in history.of_kind("good") if not record.ok] == [], history.endings()
     assert {record.status for record in history.of_kind(*BLOCKS)} == {504}, history.endings()
     assert len(blocked) >= len(BLOCKS)
-    assert {execution.pid for execution in blocked} <= died.keys()
     if chaos_long:
         kills = [died[execution.pid] - execution.begun for execution in blocked]
         figure = f"/livez {milliseconds(looks, 0.99)}, {len(kills)} killed, the last after {max(kills):.2f} s"

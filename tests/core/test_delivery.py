@@ -174,6 +174,19 @@ def test_a_request_found_by_splitting_has_no_further_attempts() -> None:
     assert failed == [8, 4, 2, 1]
 
 
+def test_who_leaves_is_found_in_whichever_retry_it_waits() -> None:
+    batcher = batcher_with(2, BatchingRules(policy="greedy", max_batch=1))
+    one, two = ask(), ask()
+    offer(batcher, one, two)
+    for name, _ in batcher.step(0.0).dispatches:
+        batcher.finished(name, AWAY, 0.1)
+    assert batcher.waiting == 2
+    assert batcher.withdraw(two)
+    assert batcher.withdraw(one)
+    assert not batcher.withdraw(one)
+    assert batcher.waiting == 0
+
+
 def test_a_retry_that_is_empty_by_the_time_it_may_go_is_forgotten() -> None:
     batcher = batcher_with(1, BatchingRules(policy="greedy"))
     leaves, stays = ask(), ask()

@@ -225,6 +225,7 @@ def test_several_models_are_told_apart_and_one_must_be_named() -> None:
         value = {"any": ["json", 1, None, True, 1.5]}
         two = server.post("/v1/inference", {"input": value, "model": "two"}).json()
         assert (two["model"], two["output"]) == ("two", value)
+        assert two["metadata"]["model_version"] == "2024-05"
         nameless = server.post("/v1/inference", {"input": "text"})
         assert nameless.status == 422
         assert "one, two" in nameless.json()["message"]

@@ -182,6 +182,8 @@ def test_a_full_queue_is_503_with_a_time_to_come_back() -> None:
         answer = server.post("/v1/inference", {"input": "b"})
         check_error(answer, 503, "SERVICE_OVERLOADED", "queue is full")
         assert int(answer.headers["retry-after"]) * 1000 >= answer.json()["retry_after_ms"]
+        refused = {"model": "narrow", "code": "SERVICE_OVERLOADED"}
+        assert server.metric("penstock_refused_requests_total", **refused) == 1
         first.result()
 
 

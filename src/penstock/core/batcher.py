@@ -22,7 +22,7 @@ from penstock.core.estimator import ServiceCurve
 from penstock.core.fleet import Fleet, Worker
 from penstock.core.lane import Lane, LaneKey, lane_key
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
-from penstock.errors import BackendTimeout
+from penstock.errors import BackendTimeout, BatchRejected
 from penstock.types import (
     Batch,
     Execution,
@@ -174,7 +174,10 @@ class Batcher:
         ]
 
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
-        self.fleet.failed(worker, now, at_once=failure.code == BackendTimeout.code)
+        if batch.retry and failure.code == BatchRejected.code:
+            self.fleet.refused(worker)  # a batch that failed before: that tells of the batch
+        else:
+            self.fleet.failed(worker, now, at_once=failure.code == BackendTimeout.code)
         batch.avoid = worker.id
         self._answered += self.delivery.failed(batch, failure, self.curve, self._batch_id + 1, now)
         self._batch_id += 2

@@ -42,11 +42,12 @@ class Depth:
 
 
 class _Tenant:
-    __slots__ = ("name", "requests", "virtual")
+    __slots__ = ("name", "requests", "virtual", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.virtual = 0.0
+        self.waiting = 0
         self.requests = Ordered()  # by deadline
 
 
@@ -65,10 +66,10 @@ class _Tier:
 class Buffer:
     __slots__ = (
         "_arrivals",
-        "_changes",
         "_clock",
         "_deadlines",
         "_depth",
+        "_discarded",
         "_expiries",
         "_rules",
         "_sequence",
@@ -86,7 +87,7 @@ class Buffer:
         self._arrivals: deque[Request] = deque()
         # Two, because which of a request's limits binds depends on how long a batch takes at the moment.
         self._expiries = Ordered()
-        self._changes = 0  # requests that came or were discarded since everything was compacted
+        self._discarded = 0  # since everything was compacted: the dead among the tenants'
         self._deadlines = Ordered()
         self.waiting = 0
         self.cost = 0.0
@@ -105,12 +106,12 @@ class Buffer:
             # takes its turn like the others instead of going first each time.
             tenant.virtual = tier.clock + _share(request)
             heappush(tier.queue, (tenant.virtual, sequence, tenant))
+        tenant.waiting += 1
         deadline = request.deadline
         tenant.requests.push(deadline, sequence, request)
         self._deadlines.push(deadline, sequence, request)
         self._expiries.push(request.expires, sequence, request)
         self._arrivals.append(request)
-        self._changes += 1
         self.waiting += 1
         self.cost += request.cost
         depth = self._depth
@@ -120,8 +121,9 @@ class Buffer:
 
     def discard(self, request: Request) -> None:
         """Out of the queue: it left, was cancelled, or can no longer make it."""
+        self._tiers[request.tier].tenants[request.tenant].waiting -= 1
         self._remove(request)
-        self._changes += 1
+        self._discarded += 1
         self._tidy()
 
     def _remove(self, request: Request) -> None:
@@ -194,18 +196,32 @@ class Buffer:
         virtual, sequence, tenant = tier.queue[0]
         share = _share(request)
         tier.clock = virtual
-        tenant.virtual = virtual + share
-        heapreplace(tier.queue, (tenant.virtual, sequence, tenant))
+        tenant.waiting -= 1
+        if tenant.waiting:
+            tenant.virtual = virtual + share
+            heapreplace(tier.queue, (tenant.virtual, sequence, tenant))
+        else:
+            heappop(tier.queue)
+            del tier.tenants[tenant.name]
         self._clock = tier.virtual
         age = now - request.arrival
         tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing) if age > 0.0 else tier.weight)
         self._remove(request)
 
     def _tidy(self) -> None:
-        """Compact once as many have come or gone as may be dead: that pays for itself, and bounds the dead."""
-        if self._changes <= self.waiting + SLACK:
+        """Drop the dead in front; compact once the others, which stand behind the living, outnumber those."""
+        self._deadlines.first()
+        self._expiries.first()
+        self.oldest()
+        most = 2 * self.waiting + SLACK
+        if (
+            len(self._deadlines) <= most
+            and len(self._expiries) <= most
+            and len(self._arrivals) <= most
+            and self._discarded <= self.waiting + SLACK
+        ):
             return
-        self._changes = 0
+        self._discarded = 0
         self._deadlines.compact()
         self._expiries.compact()
         self._arrivals = deque(request for request in self._arrivals if request.waiting)

@@ -108,7 +108,7 @@ class ServiceCurve:
         self._refit()
 
     def _surprised_again(self, ratio: float) -> bool:
-        """Twice in a row off to the same side by more than its spread explains: it has changed. Once is a hiccup."""
+        """Twice in a row off to one side, beyond what the spread explains: it has changed. Once is a hiccup."""
         limit = 1.0 + max(SPREAD_CLIP * self.spread, 0.15)
         side = 1 if ratio > limit else -1 if ratio < 1.0 / limit else 0
         again = side != 0 and side == self._surprise

@@ -132,6 +132,10 @@ class Fleet:
             worker.open_until = now + worker.cooldown
         self._rest_or_idle(worker)
 
+    def refused(self, worker: Worker) -> None:
+        """It lives, and said no to a batch that others had said no to: nothing is held against it."""
+        self._rest_or_idle(worker)
+
     def _rest_or_idle(self, worker: Worker) -> None:
         if worker.ready and worker.batch is None:
             (self._resting if worker.on_probation else self._idle)[worker.id] = worker

@@ -41,7 +41,7 @@ class Listener:
             interface=interface,
             backlog=min(connections, 65535),
             backpressure=connections,
-            http=HTTPModes.auto,
+            http=HTTPModes.http1,  # in auto mode a connection that sends nothing is never closed
             http1_settings=HTTP1Settings(header_read_timeout=round(header_timeout * 1000)),
             websockets=False,
             log_enabled=False,
