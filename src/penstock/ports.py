@@ -3,7 +3,6 @@
 An adapter translates foreign errors into `penstock.errors` and knows nothing of its siblings.
 """
 
-from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -95,23 +94,29 @@ class Watch(Protocol):
     def cancel(self) -> bool: ...
 
 
-class Waiting(Protocol):
-    """An accepted request, as its asker holds it."""
+class Asker(Protocol):
+    """Whoever waits for the answer. A callback and not a future: thousands wait, and none needs a task for it."""
 
-    future: "Future[Reply]"
-    watch: Callable[[], Watch] | None  # how to learn that the client has gone, if it can go
+    def reply(self, reply: Reply) -> None:
+        """The one answer, called once."""
+        ...
+
+    def watch(self) -> Watch | None:
+        """How to learn that it has gone, if it can go."""
+        ...
 
 
 class Task(Protocol):
     """An accepted request whose answer is fetched later."""
 
-    id: str
+    @property
+    def id(self) -> str: ...
 
     @property
     def status(self) -> TaskStatus: ...
 
     @property
-    def reply(self) -> Reply | None: ...
+    def answer(self) -> Reply | None: ...
 
     @property
     def changed_at(self) -> float:
@@ -137,7 +142,7 @@ class Gateway(Protocol):
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
         ...
 
-    def submit(self, ask: Ask) -> Waiting: ...
+    def submit(self, ask: Ask, asker: Asker) -> object: ...
 
     def submit_task(self, ask: Ask) -> Task: ...
 

@@ -74,7 +74,7 @@ def task(task: Task) -> bytes:
         datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )
     said: dict[str, object] = {"task_id": task.id, "status": task.status, "timestamp": timestamp}
-    reply = task.reply
+    reply = task.answer
     if reply is not None and reply.failure is not None:
         said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}
     elif reply is not None:

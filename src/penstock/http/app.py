@@ -13,7 +13,7 @@ from penstock.http.body import start_reading
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.rsgi import Exchange, Headers, RequestHeaders, Scope
 from penstock.http.schema import Reader, request_id
-from penstock.ports import Gateway, Task
+from penstock.ports import Gateway, Task, Watch
 from penstock.types import Ask, Execution, Failure, Reply
 
 log = logging.getLogger("penstock.http")
@@ -23,6 +23,28 @@ Parse = Callable[[bytes, RequestHeaders], Ask]
 Answer = Callable[[Reply, Execution, float], tuple[Headers, bytes]]
 
 RESULT = "/v1/result/"
+
+
+class Connection:
+    """A client that waits for its answer on the connection it asked on."""
+
+    __slots__ = ("_answer", "_clock", "_exchange")
+
+    def __init__(self, exchange: Exchange, answer: Answer, clock: Callable[[], float]) -> None:
+        self._exchange = exchange
+        self._answer = answer
+        self._clock = clock
+
+    def reply(self, reply: Reply) -> None:
+        execution = reply.execution
+        if execution is None:
+            assert reply.failure is not None
+            self._exchange.response_bytes(*answers.error(reply.failure, reply.request.request_id))
+        else:
+            self._exchange.response_bytes(200, *self._answer(reply, execution, self._clock()))
+
+    def watch(self) -> Watch:
+        return self._exchange.client_disconnect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +108,7 @@ class DataPlane:
         return self._run(scope, exchange, self._reader.short, answers.short_answer)
 
     async def _run(self, scope: Scope, exchange: Exchange, parse: Parse, answer: Answer) -> None:
-        """The hot path, in one coroutine: read, ask, wait, answer."""
+        """The hot path: read, understand, submit. The answer is `Connection.reply`; nothing here waits for it."""
         gateway = self._gateway
         try:
             headers = scope.headers
@@ -100,16 +122,7 @@ class DataPlane:
             if prefer is not None and "respond-async" in prefer.lower():
                 self._accept_task(ask, exchange)
                 return
-            waiting = gateway.submit(ask)
-            waiting.watch = exchange.client_disconnect
-            del headers, reading, body, ask  # of what was read, only the input is kept while it waits
-            reply = await waiting.future
-            execution = reply.execution
-            if execution is None:
-                assert reply.failure is not None
-                exchange.response_bytes(*answers.error(reply.failure, reply.request.request_id))
-            else:
-                exchange.response_bytes(200, *answer(reply, execution, gateway.clock()))
+            gateway.submit(ask, Connection(exchange, answer, gateway.clock))
         except Exception as exc:
             self._failed(scope, exchange, exc)
 

@@ -65,7 +65,6 @@ class Embedded:
             self._tasks,
             self._wheel,
             self._metrics,
-            loop,
             clock,
             prefix,
         )

@@ -13,6 +13,7 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from penstock.errors import UserMistake
+from penstock.roles.rsgi import spawn_rsgi
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
@@ -32,6 +33,7 @@ class Listener:
     ) -> None:
         self.host = host
         self.port = port
+        self._interface = interface
         # Granian leaves connections beyond `backpressure` hanging unanswered: it is set far above our own
         # limits, so that overload is answered by us, with a 503.
         self._server = Server(
@@ -54,7 +56,9 @@ class Listener:
         return f"http://{host}:{self.port}"
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._server.serve(), name=f"listener {self.url}")
+        spawn: Any = spawn_rsgi if self._interface == Interfaces.RSGI else None
+        serving = self._server.serve(spawn_target=spawn)
+        self._task = asyncio.create_task(serving, name=f"listener {self.url}")
 
     @property
     def dead(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from penstock.errors import Draining, NotFound, Refused, Unacceptable
-from penstock.ports import Broker, Clock, Expiring, Observer
+from penstock.ports import Asker, Broker, Clock, Expiring, Observer
 from penstock.runtime.tasks import StoredTask, TaskStore
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
@@ -43,7 +43,6 @@ class Gateway:
         tasks: TaskStore,
         wheel: Wheel,
         observer: Observer,
-        loop: asyncio.AbstractEventLoop,
         clock: Clock,
         id_prefix: str,
     ) -> None:
@@ -57,7 +56,7 @@ class Gateway:
         self._numbers = count(1)
         self.clock = clock
         self.draining = False
-        self.waiters = Waiters(loop, wheel, self._withdraw)
+        self.waiters = Waiters(wheel, self._withdraw)
         self.waiters.on_settled = self._settled
 
     @property
@@ -77,7 +76,7 @@ class Gateway:
             raise NotFound(f"no model {model!r}; this server has {', '.join(sorted(self._desks))}")
         return desk
 
-    def submit(self, ask: Ask) -> Waiter:
+    def submit(self, ask: Ask, asker: Asker) -> Waiter:
         desk = self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
@@ -108,14 +107,16 @@ class Gateway:
         if refused is not None:
             refused.model = desk.model
             raise refused
-        waiter = self.waiters.add(request)
+        waiter = self.waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
 
     def submit_task(self, ask: Ask) -> StoredTask:
         desk = self._desk(ask.model)
         self._tasks.check_room(ask.request_id, desk.backlog_seconds())
-        return self._tasks.open(self.submit(ask))
+        task = self._tasks.new()
+        self._tasks.open(task, self.submit(ask, task))
+        return task
 
     def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
         return self._tasks.find(task_id, self._tenant(client_id)[0])

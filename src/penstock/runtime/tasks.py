@@ -14,17 +14,24 @@ from penstock.types import Reply, TaskStatus
 
 
 class StoredTask:
-    __slots__ = ("_future", "_store", "_waiter", "changed_at", "id", "reply", "request", "when")
+    """An asker that keeps the answer until somebody fetches it."""
 
-    def __init__(self, store: "TaskStore", task_id: str, waiter: Waiter, now: float) -> None:
+    __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "when")
+
+    def __init__(self, store: "TaskStore", now: float) -> None:
         self._store = store
-        self._waiter = waiter
-        self._future = waiter.future
-        self.request = waiter.request
-        self.id = task_id
-        self.when = 0.0  # until which its result is kept, once there is one
-        self.reply: Reply | None = None
+        self._pollers: list[asyncio.Future[None]] = []
+        self.answer: Reply | None = None
         self.changed_at = now
+        self.when = 0.0  # until which the answer is kept, once there is one
+
+    def accepted(self, waiter: Waiter) -> None:
+        self._waiter = waiter
+        self.request = waiter.request
+
+    @property
+    def id(self) -> str:
+        return self.request.request_id
 
     @property
     def settled(self) -> bool:
@@ -33,13 +40,27 @@ class StoredTask:
 
     @property
     def status(self) -> TaskStatus:
-        if self.reply is not None:
-            return TaskStatus(self.reply.outcome.value)
+        if self.answer is not None:
+            return TaskStatus(self.answer.outcome.value)
         return TaskStatus.PENDING if self.request.waiting else TaskStatus.PROCESSING
 
     async def wait(self, seconds: float) -> None:
-        if self.reply is None:
-            await asyncio.wait([self._future], timeout=seconds)
+        if self.answer is None:
+            over = asyncio.get_running_loop().create_future()
+            self._pollers.append(over)
+            try:
+                await asyncio.wait([over], timeout=seconds)
+            finally:
+                self._pollers.remove(over)
+
+    def reply(self, reply: Reply) -> None:
+        self.answer = reply
+        self._store.finish(self, reply)
+        for over in self._pollers:
+            over.set_result(None)
+
+    def watch(self) -> None:
+        """Its asker has long gone, and comes back for the answer."""
 
     def cancel(self) -> None:
         self._waiter.give_up(WITHDRAWN)
@@ -79,13 +100,14 @@ class TaskStore:
         if len(self._tasks) >= self._max_tasks and not self._finished:
             raise Overloaded("too many tasks are pending", retry_after=drain_seconds)
 
-    def open(self, waiter: Waiter) -> StoredTask:
+    def new(self) -> StoredTask:
+        return StoredTask(self, self._wall_clock())
+
+    def open(self, task: StoredTask, waiter: Waiter) -> None:
+        task.accepted(waiter)
         if len(self._tasks) >= self._max_tasks:
             self._evict()
-        task = StoredTask(self, waiter.request.request_id, waiter, self._wall_clock())
         self._tasks[task.id] = task
-        waiter.future.add_done_callback(lambda future: self._finish(task, future.result()))
-        return task
 
     def find(self, task_id: str, tenant: str) -> StoredTask:
         """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
@@ -101,8 +123,7 @@ class TaskStore:
         """Whoever's it is: for the admin plane."""
         return self._tasks.get(task_id)
 
-    def _finish(self, task: StoredTask, reply: Reply) -> None:
-        task.reply = reply
+    def finish(self, task: StoredTask, reply: Reply) -> None:
         task.changed_at = self._wall_clock()
         reply.request.input = b""  # nobody needs it any more
         self._finished[task.id] = task
@@ -118,5 +139,5 @@ class TaskStore:
     def forget(self, task: StoredTask) -> None:
         if self._finished.pop(task.id, None) is not None:
             del self._tasks[task.id]
-            assert task.reply is not None
-            self.bytes -= len(task.reply.output)
+            assert task.answer is not None
+            self.bytes -= len(task.answer.output)

@@ -1,11 +1,13 @@
 """Who waits for which reply. The first reply is the answer; whatever comes later finds nobody waiting."""
 
-import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
-from penstock.ports import Watch
+from penstock.ports import Asker, Watch
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
+
+log = logging.getLogger("penstock.waiters")
 
 CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
@@ -28,23 +30,23 @@ class Waiter:
     Once settled it lets go of the request and the reply: the wheel may hold it until the deadline.
     """
 
-    __slots__ = ("_waiters", "_watching", "future", "request", "settled", "watch", "when")
+    __slots__ = ("_asker", "_waiters", "_watching", "request", "settled", "when")
 
-    def __init__(self, waiters: "Waiters", request: Request, future: "asyncio.Future[Reply]") -> None:
+    def __init__(self, waiters: "Waiters", request: Request, asker: Asker) -> None:
         self._waiters = waiters
+        self._asker = asker
         self._watching: Watch | None = None
         self.request = request
-        self.future = future
-        self.watch: Callable[[], Watch] | None = None
         self.when = min(request.deadline, request.arrival + UNATTENDED)
         self.settled = False
 
     def settle(self, reply: Reply) -> None:
         self.settled = True
-        self.future.set_result(reply)
-        if self._watching is not None:
-            self._watching.cancel()
-        del self.request, self.future, self.watch, self._watching
+        asker, watching = self._asker, self._watching
+        del self.request, self._asker, self._watching
+        if watching is not None:
+            watching.cancel()
+        asker.reply(reply)
 
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
         """End it now; what has not gone to a worker never goes. Nothing if it was answered already."""
@@ -56,9 +58,9 @@ class Waiter:
         if self.when >= deadline:
             self.give_up(LATE)
             return
-        if self.watch is not None:
-            self._watching = self.watch()
-            self._watching.add_done_callback(lambda _: self.give_up(LEFT))
+        watching = self._watching = self._asker.watch()
+        if watching is not None:
+            watching.add_done_callback(lambda _: self.give_up(LEFT))
         self.when = deadline
         self._waiters.look_again(self)
 
@@ -66,10 +68,7 @@ class Waiter:
 class Waiters:
     """By key; one deadline wheel for all of them."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, wheel: Wheel, withdraw: Callable[[Request], None]
-    ) -> None:
-        self._loop = loop
+    def __init__(self, wheel: Wheel, withdraw: Callable[[Request], None]) -> None:
         self._wheel = wheel
         self._withdraw = withdraw
         self._by_key: dict[str, Waiter] = {}
@@ -79,8 +78,8 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def add(self, request: Request) -> Waiter:
-        waiter = self._by_key[request.key] = Waiter(self, request, self._loop.create_future())
+    def add(self, request: Request, asker: Asker) -> Waiter:
+        waiter = self._by_key[request.key] = Waiter(self, request, asker)
         self._wheel.add(waiter)
         return waiter
 
@@ -97,8 +96,11 @@ class Waiters:
         for reply in replies:
             waiter = self._by_key.pop(reply.request.key, None)
             if waiter is not None:
-                waiter.settle(reply)
                 settled.append(reply)
+                try:
+                    waiter.settle(reply)
+                except Exception:
+                    log.exception("an answer could not be given")  # and must not keep the others from theirs
         if settled and self.on_settled is not None:
             self.on_settled(settled)
         if not self._by_key and self.on_empty is not None:
