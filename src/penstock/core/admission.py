@@ -63,26 +63,20 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
         return Unacceptable(
             f"this input costs {request.cost:g} and a batch at most {limit:g}: make it shorter"
         )
-    if not _comfortable(batcher, request, rules, now):
-        return _closer_look(batcher, request, rules, now)
-    return None
-
-
-def _comfortable(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> bool:
-    """Even behind everything that waits, and with all workers just started, it has time: nearly always so.
-
-    This stands before the exact answer because it runs for every request, and an upper bound is cheap.
-    """
+    # First an upper bound, since this runs for every request: even behind everything that waits, and with all
+    # workers just started, it nearly always has time.
     curve, depth, healthy = batcher.curve, batcher.depth, batcher.fleet.healthy
-    if not healthy or depth.total >= rules.max_queue or len(batcher.lanes) >= batcher.rules.max_lanes:
-        return False
-    batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * healthy)
-    worst = now + curve.full + curve.best_seconds * (1.0 + batches + GUARD * max(curve.spread, LEAST_SPREAD))
-    return (
-        worst < request.expires
-        and worst < request.deadline
-        and depth.bytes + len(request.input) <= rules.max_queue_bytes
-    )
+    if healthy and depth.total < rules.max_queue and len(batcher.lanes) < batcher.rules.max_lanes:
+        batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * healthy)
+        guard = GUARD * (curve.spread + LEAST_SPREAD)
+        worst = now + curve.full + curve.best_seconds * (1.0 + batches + guard)
+        if (
+            worst < request.expires
+            and worst < request.deadline
+            and depth.bytes + len(request.input) <= rules.max_queue_bytes
+        ):
+            return None
+    return _closer_look(batcher, request, rules, now)
 
 
 def _closer_look(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> Refused | None:

@@ -82,6 +82,7 @@ class Batcher:
         self.delivery = Delivery(rules.retries)
         self.lanes: dict[LaneKey, Lane] = {}
         self.draining = False
+        self._plain = not (rules.per_item_parameters or rules.group_lengths)
         self._policy: Policy = POLICIES[rules.policy]
         self._batch_id = 0
         self._last_finish: Seconds = -inf
@@ -112,7 +113,7 @@ class Batcher:
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Request, now: Seconds) -> None:
-        key = self._key(request)
+        key = (request.parameters, 0) if self._plain else self._key(request)
         lane = self.lanes.get(key) or self._open(key)
         lane.meter.add(now)
         lane.buffer.push(request)
@@ -166,7 +167,7 @@ class Batcher:
         self.curve.observe(batch.size, seconds)
         lane = self.lanes.get(self._key(batch.requests[0]))
         if lane is not None:
-            lane.learn(batch.size, seconds)
+            lane.learn(batch.size, seconds, alone=len(self.lanes) == 1)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
         self._answered += [
             Reply(request, Outcome.SUCCESS, output, None, execution)

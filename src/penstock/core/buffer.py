@@ -161,6 +161,9 @@ class Buffer:
         spent = 0.0
         while len(taken) < count and self.waiting:
             tier = self._next_tier()
+            if tier.waiting == self.waiting and len(tier.queue) == 1 and not taken:
+                taken = self._take_from_one(tier, count, max_cost, now)
+                break
             request = self._head(tier)
             spent += request.cost
             if taken and spent > max_cost:
@@ -168,6 +171,41 @@ class Buffer:
             self._serve(tier, request, now)
             taken.append(request)
         self._tidy()
+        return taken
+
+    def _take_from_one(self, tier: _Tier, count: int, max_cost: float, now: Seconds) -> list[Request]:
+        """All that waits is one tenant's, the usual case: nobody to be fair to, and the books are kept once."""
+        virtual, sequence, tenant = tier.queue[0]
+        first = tenant.requests.first
+        taken: list[Request] = []
+        spent, size = 0.0, 0
+        while len(taken) < count and (entry := first()) is not None:
+            request = entry[2]
+            if taken and spent + request.cost > max_cost:
+                break
+            request.waiting = False
+            taken.append(request)
+            spent += request.cost
+            size += len(request.input)
+        number = len(taken)
+        age = max(0.0, now - taken[0].arrival)
+        share = spent or float(number)
+        self._clock, tier.clock = tier.virtual, virtual
+        tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing))
+        tenant.virtual = virtual + share
+        tenant.waiting -= number
+        tier.waiting -= number
+        self.waiting -= number
+        self.cost = self.cost - spent if self.waiting else 0.0
+        depth = self._depth
+        depth.total -= number
+        depth.by_tier[taken[0].tier] -= number
+        depth.bytes -= size
+        if tenant.waiting:
+            tier.queue[0] = (tenant.virtual, sequence, tenant)
+        else:
+            tier.queue.clear()
+            del tier.tenants[tenant.name]
         return taken
 
     def _next_tier(self) -> _Tier:

@@ -15,6 +15,8 @@ SHORTEST = 1e-6  # a batch between two ticks of the clock took some time all the
 SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
+SETTLED = 64  # samples after which one more moves the curve so little that
+REFIT = 4  # it is drawn anew only with every fourth
 KNOWN = 4  # samples after which a size is known
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
 
@@ -105,7 +107,8 @@ class ServiceCurve:
         bucket.size += weight * (size - bucket.size)
         bucket.seconds += weight * (seconds - bucket.seconds)
         bucket.touched = self.samples
-        self._refit()
+        if changed or self.samples < SETTLED or self.samples % REFIT == 0:
+            self._refit()
 
     def _surprised_again(self, ratio: float) -> bool:
         """Twice in a row off to one side, beyond what the spread explains: it has changed. Once is a hiccup."""

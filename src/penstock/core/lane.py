@@ -41,10 +41,11 @@ class Lane:
         trusted = own.samples >= TRUSTED and model.samples - self._learned <= FORGOTTEN
         return own if trusted else model
 
-    def learn(self, size: int, seconds: Seconds) -> None:
-        """After the model's curve has."""
-        self._own_curve.observe(size, seconds)
-        self._learned = self._model_curve.samples
+    def learn(self, size: int, seconds: Seconds, *, alone: bool) -> None:
+        """After the model's curve has; a lane that is alone has nothing to tell that the model has not seen."""
+        if not alone:
+            self._own_curve.observe(size, seconds)
+            self._learned = self._model_curve.samples
         window = max(MEMORY, 3.0 * self.curve.single)
         if abs(window - self.meter.window) > 0.05 * self.meter.window:
             self.meter.widen(window)

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import Malformed, MethodNotAllowed, NotFound, PenstockError, Unacceptable
 from penstock.http import answers
-from penstock.http.body import start_reading
+from penstock.http.body import Bodies
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.rsgi import Exchange, Headers, RequestHeaders, Scope
 from penstock.http.schema import Reader, request_id
@@ -61,6 +61,7 @@ class DataPlane:
         self._gateway = gateway
         self._limits = limits
         self._make_id = make_id
+        self._bodies = Bodies(gateway.clock, limits.max_body, limits.body_seconds)
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
@@ -112,11 +113,12 @@ class DataPlane:
         gateway = self._gateway
         try:
             headers = scope.headers
-            reading = start_reading(headers, exchange, gateway, self._limits)
+            pending = self._bodies.start(headers, exchange)
             try:
-                body = await reading.pending
+                body = await pending
             except BaseException as exc:
-                raise reading.broken(exc) from None
+                raise self._bodies.broken(pending, exc) from None
+            self._bodies.done(pending)
             ask = parse(body, headers)
             prefer = headers.get("prefer")
             if prefer is not None and "respond-async" in prefer.lower():

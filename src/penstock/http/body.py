@@ -1,63 +1,66 @@
 """Reading a body without trusting it: its size is known before it is read, and its time is limited (SPEC A7)."""
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
 
 from granian._granian import RSGIProtocolClosed
 
 from penstock.errors import BodyTooSlow, Malformed, TooLarge, UnsupportedMedia
 from penstock.http.rsgi import Exchange, RequestHeaders
-from penstock.ports import Gateway
 
 
-class BodyLimits(Protocol):
-    @property
-    def max_body(self) -> int: ...
+class Bodies:
+    """Bodies on their way, each within its limits of size and time.
 
-    @property
-    def body_seconds(self) -> float: ...
+    They are kept in the order they began, so the one timer looks only at the first: a body that arrives in time,
+    as nearly all do, costs an entry in a dictionary and no timer.
+    """
 
+    __slots__ = ("_clock", "_limit", "_pending", "_seconds", "_timer")
 
-class Reading:
-    """A body on its way: `await reading.pending`, within its time. One entry on a shared wheel, no timer."""
+    def __init__(self, clock: Callable[[], float], limit: int, seconds: float) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._seconds = seconds
+        self._pending: dict[asyncio.Future[bytes], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
-    __slots__ = ("cut", "pending", "when")
+    def start(self, headers: RequestHeaders, exchange: Exchange) -> "asyncio.Future[bytes]":
+        """Refuse what need not be read; begin to read the rest. `done` or `broken` must follow."""
+        _check_type(headers)
+        declared = headers.get("content-length")
+        if declared is None:
+            counted = _read_counting(exchange, self._limit, "transfer-encoding" in headers)
+            pending: asyncio.Future[bytes] = asyncio.ensure_future(counted)
+        else:
+            _check_length(declared, self._limit)
+            pending = exchange()
+        self._pending[pending] = self._clock() + self._seconds
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._cut)
+        return pending
 
-    def __init__(self, pending: "asyncio.Future[bytes]", when: float) -> None:
-        self.pending = pending
-        self.when = when
-        self.cut = False
+    def done(self, pending: "asyncio.Future[bytes]") -> None:
+        del self._pending[pending]
 
-    @property
-    def settled(self) -> bool:
-        return self.pending.done()
-
-    def expire(self) -> None:
-        self.cut = True
-        self.pending.cancel()
-
-    def broken(self, exc: BaseException) -> BaseException:
-        """What it means that waiting for `pending` ended with this."""
+    def broken(self, pending: "asyncio.Future[bytes]", exc: BaseException) -> BaseException:
+        """What it means that waiting for it ended with this."""
+        cut = self._pending.pop(pending, None) is None
         if isinstance(exc, RSGIProtocolClosed):
             return Malformed("the body ended before its Content-Length")
-        return BodyTooSlow("the body did not arrive in time") if self.cut else exc
+        return BodyTooSlow(f"the body did not arrive within {self._seconds:g} s") if cut else exc
 
-
-def start_reading(
-    headers: RequestHeaders, exchange: Exchange, gateway: Gateway, limits: BodyLimits
-) -> Reading:
-    """Refuse what need not be read; begin to read the rest, within its limits."""
-    _check_type(headers)
-    declared = headers.get("content-length")
-    if declared is None:
-        counted = _read_counting(exchange, limits.max_body, "transfer-encoding" in headers)
-        pending: asyncio.Future[bytes] = asyncio.ensure_future(counted)
-    else:
-        _check_length(declared, limits.max_body)
-        pending = exchange()
-    reading = Reading(pending, gateway.clock() + limits.body_seconds)
-    gateway.limit(reading)
-    return reading
+    def _cut(self) -> None:
+        """Cut off those whose time is over, and look again when that of the first one left will be."""
+        self._timer = None
+        now = self._clock()
+        while self._pending:
+            pending, when = next(iter(self._pending.items()))
+            if when > now:
+                self._timer = asyncio.get_running_loop().call_later(when - now, self._cut)
+                return
+            del self._pending[pending]
+            pending.cancel()
 
 
 def _check_type(headers: RequestHeaders) -> None:

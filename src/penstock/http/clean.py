@@ -26,11 +26,6 @@ def check_unicode(body: bytes) -> None:
             raise Unacceptable(f"the body is not UTF-8: byte {exc.start} is invalid") from None
 
 
-def check_text(payload: bytes, field: str) -> None:
-    if not payload.startswith(b'"'):
-        raise Unacceptable(f"{field!r} must be a string: this model takes text")
-
-
 def decode(payload: bytes, field: str) -> object:
     """The value of a part that has been skipped over once: what is left to go wrong is a number like 1e999."""
     try:

@@ -53,7 +53,7 @@ class Reader:
         if timeout is not None and (timeout <= 0 or timeout % 1):
             raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
         return Ask(
-            self._payload(said.input, said.model),
+            self._payload(said.input, said.model, body.isascii()),
             said.model,
             _canonical(bytes(said.parameters)) if said.parameters else b"",
             said.client_id,
@@ -65,15 +65,20 @@ class Reader:
     def short(self, body: bytes, headers: RequestHeaders) -> Ask:
         said = _decode(_SHORT, body)
         return Ask(
-            self._payload(said.input, None), request_id=request_id(headers), traceparent=traceparent(headers)
+            self._payload(said.input, None, body.isascii()),
+            request_id=request_id(headers),
+            traceparent=traceparent(headers),
         )
 
-    def _payload(self, raw: msgspec.Raw, model: str | None) -> bytes:
+    def _payload(self, raw: msgspec.Raw, model: str | None, ascii_only: bool) -> bytes:
         payload = bytes(raw)
         if self._gateway.kind_of(model) == "text":
-            clean.check_text(payload, "input")
+            if not payload.startswith(b'"'):
+                raise Unacceptable("'input' must be a string: this model takes text")
         else:
             clean.check_depth(payload, self._max_depth)
+        if ascii_only and b"\\" not in payload and b"\x7f" not in payload:
+            return payload  # no control character can be in it
         return clean.clean_controls(payload, self._controls)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from penstock.errors import Draining, NotFound, Refused, Unacceptable
-from penstock.ports import Asker, Broker, Clock, Expiring, Observer
+from penstock.ports import Asker, Broker, Clock, Observer
 from penstock.runtime.tasks import StoredTask, TaskStore
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
@@ -49,8 +49,8 @@ class Gateway:
         self._desks = desks
         self._only = next(iter(desks.values())) if len(desks) == 1 else None
         self._tenant = tenants
+        self._anonymous = tenants(None)
         self._tasks = tasks
-        self._wheel = wheel
         self._observer = observer
         self._prefix = id_prefix
         self._numbers = count(1)
@@ -87,7 +87,7 @@ class Gateway:
         if ask.timeout is not None:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         key = f"{self._prefix}{next(self._numbers):x}"
-        tenant, tier = self._tenant(ask.client_id)
+        tenant, tier = self._anonymous if ask.client_id is None else self._tenant(ask.client_id)
         request = Request(
             key,
             desk.model,
@@ -120,9 +120,6 @@ class Gateway:
 
     def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
         return self._tasks.find(task_id, self._tenant(client_id)[0])
-
-    def limit(self, entry: Expiring) -> None:
-        self._wheel.add(entry)
 
     def count(self, model: str, code: str) -> None:
         self._observer.refused_at_door(model if model in self._desks else "", code)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from zlib import crc32
 
 from penstock.core.backoff import backoff
-from penstock.errors import BackendError, BackendTimeout, BackendUnavailable
+from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, Failure, Result, WorkerId
@@ -81,16 +81,20 @@ class Slot:
         try:
             async with asyncio.timeout(self._start_limit):
                 await self.backend.start()
-        except (BackendError, TimeoutError) as exc:
-            error = exc if isinstance(exc, BackendError) else self._too_slow()
-            self.last_error = error.message
-            self._on_started(self.worker, error)
-            return False
+        except BackendError as error:
+            return self._not_started(error)
+        except TimeoutError:
+            return self._not_started(self._too_slow())
         self._start_seconds = self._clock() - began
         log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
         self._pump.ready(self.worker)
         self._on_started(self.worker, None)
         return True
+
+    def _not_started(self, error: BackendError) -> bool:
+        self.last_error = error.message
+        self._on_started(self.worker, error)
+        return False
 
     def _too_slow(self) -> BackendError:
         return BackendTimeout(
@@ -140,17 +144,20 @@ class Slot:
         return batch
 
     async def _execute(self, batch: Batch) -> tuple[Result | Failure, bool]:
+        """An error is let go of within its `except`: kept in a variable of a frame that its traceback holds, it
+        would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         try:
             async with asyncio.timeout(self._processing_limit):
                 result = await self.backend.run(batch)
-            result.version = result.version or self._version
-            return result, False
         except TimeoutError:
-            error: BackendError = BackendTimeout(
-                f"the backend did not answer within {self._processing_limit:g} s"
-            )
-        except BackendError as exc:
-            error = exc
+            message = f"the backend did not answer within {self._processing_limit:g} s"
+            return self._failure(batch, BackendTimeout(message))
+        except BackendError as error:
+            return self._failure(batch, error)
+        result.version = result.version or self._version
+        return result, False
+
+    def _failure(self, batch: Batch, error: BackendError) -> tuple[Failure, bool]:
         self.last_error = error.message
         log.warning(
             "batch failed",
@@ -162,13 +169,17 @@ class Slot:
         try:
             async with asyncio.timeout(PROBE_LIMIT):
                 await self.backend.probe()
-        except (BackendError, TimeoutError) as exc:
-            error = exc if isinstance(exc, BackendError) else BackendUnavailable("the health probe timed out")
-            self.last_error = error.message
-            log.warning("worker unhealthy", extra={"worker": self.worker, "error": error.message})
-            self._pump.gone(self.worker, None)
-            if self._batch is not None:  # it was handed a batch while being probed
-                self._batch = None
-                self._arrived.clear()
-            return False
+        except BackendError as error:
+            return self._unhealthy(error.message)
+        except TimeoutError:
+            return self._unhealthy("the health probe timed out")
         return True
+
+    def _unhealthy(self, why: str) -> bool:
+        self.last_error = why
+        log.warning("worker unhealthy", extra={"worker": self.worker, "error": why})
+        self._pump.gone(self.worker, None)
+        if self._batch is not None:  # it was handed a batch while being probed
+            self._batch = None
+            self._arrived.clear()
+        return False
