@@ -27,7 +27,11 @@ class Bodies:
 
     def start(self, headers: RequestHeaders, exchange: Exchange) -> "asyncio.Future[bytes]":
         """Refuse what need not be read; begin to read the rest. `done` or `broken` must follow."""
-        _check_type(headers)
+        kind = headers.get("content-type")
+        if kind != "application/json" and kind is not None:
+            _check_type(kind)
+        if headers.get("content-encoding", "identity") != "identity":
+            raise UnsupportedMedia("send the body uncompressed: Content-Encoding is not accepted")
         declared = headers.get("content-length")
         if declared is None:
             counted = _read_counting(exchange, self._limit, "transfer-encoding" in headers)
@@ -63,15 +67,11 @@ class Bodies:
             pending.cancel()
 
 
-def _check_type(headers: RequestHeaders) -> None:
-    kind = headers.get("content-type")
-    if kind != "application/json" and kind is not None:
-        name, _, parameter = kind.partition(";")
-        charset = parameter.strip().lower().replace('"', "")
-        if name.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
-            raise UnsupportedMedia("send application/json in UTF-8")
-    if headers.get("content-encoding", "identity") != "identity":
-        raise UnsupportedMedia("send the body uncompressed: Content-Encoding is not accepted")
+def _check_type(kind: str) -> None:
+    name, _, parameter = kind.partition(";")
+    charset = parameter.strip().lower().replace('"', "")
+    if name.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+        raise UnsupportedMedia("send application/json in UTF-8")
 
 
 def _check_length(declared: str, limit: int) -> None:

@@ -19,11 +19,10 @@ _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.S)
 
 
 def check_unicode(body: bytes) -> None:
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError as exc:
-            raise Unacceptable(f"the body is not UTF-8: byte {exc.start} is invalid") from None
+    try:
+        body.decode()
+    except UnicodeDecodeError as exc:
+        raise Unacceptable(f"the body is not UTF-8: byte {exc.start} is invalid") from None
 
 
 def decode(payload: bytes, field: str) -> object:

@@ -42,37 +42,44 @@ class Reader:
 
     def __init__(self, gateway: Gateway, *, max_depth: int, control_characters: str) -> None:
         self._gateway = gateway
+        models = gateway.models
+        self._kinds: dict[str | None, str] = dict(models.items())
+        if len(models) == 1:
+            self._kinds[None] = next(iter(models.values()))
         self._max_depth = max_depth
         self._controls = control_characters
 
     def full(self, body: bytes, headers: RequestHeaders) -> Ask:
-        said = _decode(_FULL, body)
+        ascii_only = body.isascii()
+        said = _decode(_FULL, body, ascii_only)
         if said.client_id is not None and not 0 < len(said.client_id) <= 128:
             raise Unacceptable("'client_id' must be 1 to 128 characters long")
         timeout = said.timeout_ms
         if timeout is not None and (timeout <= 0 or timeout % 1):
             raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
         return Ask(
-            self._payload(said.input, said.model, body.isascii()),
+            self._payload(said.input, said.model, ascii_only),
             said.model,
             _canonical(bytes(said.parameters)) if said.parameters else b"",
             said.client_id,
             None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
-            request_id(headers),
-            traceparent(headers),
+            request_id(headers.get("x-request-id")),
+            traceparent(headers.get("traceparent")),
         )
 
     def short(self, body: bytes, headers: RequestHeaders) -> Ask:
-        said = _decode(_SHORT, body)
+        ascii_only = body.isascii()
+        said = _decode(_SHORT, body, ascii_only)
         return Ask(
-            self._payload(said.input, None, body.isascii()),
-            request_id=request_id(headers),
-            traceparent=traceparent(headers),
+            self._payload(said.input, None, ascii_only),
+            request_id=request_id(headers.get("x-request-id")),
+            traceparent=traceparent(headers.get("traceparent")),
         )
 
     def _payload(self, raw: msgspec.Raw, model: str | None, ascii_only: bool) -> bytes:
         payload = bytes(raw)
-        if self._gateway.kind_of(model) == "text":
+        kind = self._kinds.get(model) or self._gateway.kind_of(model)
+        if kind == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")
         else:
@@ -82,8 +89,9 @@ class Reader:
         return clean.clean_controls(payload, self._controls)
 
 
-def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes) -> Body:
-    clean.check_unicode(body)
+def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, ascii_only: bool) -> Body:
+    if not ascii_only:
+        clean.check_unicode(body)
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as exc:
@@ -99,14 +107,12 @@ def _plain(message: str) -> str:
     return message.replace("`", "'").replace("$.", "")
 
 
-def request_id(headers: RequestHeaders) -> str | None:
+def request_id(given: str | None) -> str | None:
     """The client's own, if it is one that can stand in headers, logs and JSON as it is."""
-    given = headers.get("x-request-id")
     return given if given is not None and REQUEST_ID.fullmatch(given) else None
 
 
-def traceparent(headers: RequestHeaders) -> str | None:
-    given = headers.get("traceparent")
+def traceparent(given: str | None) -> str | None:
     return given if given is not None and TRACEPARENT.fullmatch(given) else None
 
 

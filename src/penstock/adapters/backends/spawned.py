@@ -79,7 +79,11 @@ class Spawned(asyncio.BufferedProtocol):
         self._question = question.id
         self._answer = self._loop.create_future()
         self._transport.write(frame)
-        answer = await self._answer
+        try:
+            answer = await self._answer
+        except BackendCrashed:
+            self._answer = None  # it holds the error, and the error's traceback holds us: nobody would let go
+            raise
         self._answer = None  # but not when cancelled: then the process still works on it, and is of no use
         return answer
 

@@ -88,6 +88,7 @@ class Exposition:
             "penstock_retried_batches", "Batches that were retries", labels=["model"]
         )
         for name, metrics in self._metrics.models.items():
+            outcomes.add_metric([name, "SUCCESS"], metrics.succeeded)
             for outcome, count in metrics.outcomes.items():
                 outcomes.add_metric([name, outcome], count)
             for reason, count in metrics.reasons.items():

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from penstock.types import Batch, Outcome, Reply
+from penstock.types import Batch, Reply
 
 SECONDS = (
     0.001,
@@ -49,7 +49,8 @@ class ModelMetrics:
         self.queue_wait = Histogram(SECONDS)  # from arrival to dispatch
         self.worker_latency = Histogram(SECONDS)  # of a batch on its worker
         self.batch_size = Histogram(SIZES)
-        self.outcomes: Counter[str] = Counter()  # by error code, and SUCCESS
+        self.succeeded = 0
+        self.outcomes: Counter[str] = Counter()  # of the others, by error code
         self.reasons: Counter[str] = Counter()
         self.retried_batches = 0
         self.batched_requests = 0
@@ -70,20 +71,20 @@ class Metrics:
         model.batch_size.observe(len(batch.requests))
 
     def replied(self, replies: Sequence[Reply], now: float) -> None:
-        execution = None
+        last = None
         for reply in replies:
-            request = reply.request
-            model = self.models[request.model]
-            if reply.outcome is not Outcome.SUCCESS:
+            model = self.models[reply.request.model]
+            execution = reply.execution
+            if execution is None:
                 assert reply.failure is not None
                 model.outcomes[reply.failure.code] += 1
                 continue
-            model.outcomes["SUCCESS"] += 1
-            model.latency.observe(now - request.arrival)
-            assert reply.execution is not None
-            model.queue_wait.observe(reply.execution.started - request.arrival)
-            if reply.execution is not execution:  # members of one batch come together
-                execution = reply.execution
+            arrival = reply.request.arrival
+            model.succeeded += 1
+            model.latency.observe(now - arrival)
+            model.queue_wait.observe(execution.started - arrival)
+            if execution is not last:  # members of one batch come together
+                last = execution
                 model.worker_latency.observe(execution.seconds)
 
     def refused_at_door(self, model: str, code: str) -> None:
