@@ -1,4 +1,4 @@
-"""Doubles for tests, ours and yours: time that jumps, and a backend that follows a script.
+"""Doubles for tests, ours and yours: time that jumps, a backend that follows a script, an asker that keeps its answer.
 
 async def scene() -> None:
     backend = MockBackend([Answer(seconds=30), Answer(error=BatchRejected("no"))])
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import BackendError
-from penstock.types import Batch, Result, Seconds
+from penstock.types import Batch, Reply, Result, Seconds
 
 T = TypeVar("T")
 
@@ -133,6 +133,26 @@ class MockBackend:
 
     async def close(self) -> None:
         self.closes += 1
+
+
+class Recorder:
+    """A `penstock.ports.Asker` that keeps its answer (`await recorder.answer`) and leaves when it is told to."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Reply] = loop.create_future()
+        self.watching: asyncio.Future[None] | None = None  # None: nobody has asked whether it is still there
+
+    def reply(self, reply: Reply) -> None:
+        self.answer.set_result(reply)  # a second answer is an error
+
+    def watch(self) -> "asyncio.Future[None]":
+        self.watching = asyncio.get_running_loop().create_future()
+        return self.watching
+
+    def leave(self) -> None:
+        assert self.watching is not None, "nobody is watching"
+        self.watching.set_result(None)
 
 
 def _in_turn(answers: Iterable[Answer]) -> Callable[[Batch], Answer]:

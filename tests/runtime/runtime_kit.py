@@ -14,8 +14,8 @@ from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.testing import MockBackend
-from penstock.types import Batch, Outcome, Reply, Request, WorkerId
+from penstock.testing import MockBackend, Recorder
+from penstock.types import Ask, Batch, Outcome, Reply, Request, WorkerId
 
 WORKER = WorkerId("model/0")
 _keys = count()
@@ -129,8 +129,13 @@ class Door:
         )  # fmt: skip
         self.gateway = Gateway(
             {"model": desk}, lambda client: (client or "", 1), self.tasks, self.wheel, self.observed,
-            loop, loop.time, "id-",
+            loop.time, "id-",
         )  # fmt: skip
+
+    def submit(self, ask: Ask) -> Recorder:
+        recorder = Recorder()
+        self.gateway.submit(ask, recorder)
+        return recorder
 
     def answer(self, number: int = -1, output: bytes = b"1") -> None:
         self.gateway.waiters.settle([answer(self.published[number], output)])

@@ -14,7 +14,7 @@ def test_an_accepted_request_carries_its_limits_and_its_asker() -> None:
     async def body() -> None:
         door = Door()
         await asyncio.sleep(1.0)
-        door.gateway.submit(Ask(b'"x"', client_id="acme", request_id="mine", traceparent="00-1"))
+        door.submit(Ask(b'"x"', client_id="acme", request_id="mine", traceparent="00-1"))
         (request,) = door.published
         assert (request.arrival, request.expires, request.deadline) == (1.0, 3.0, 5.0)
         assert (request.tenant, request.tier, request.request_id) == ("acme", 1, "mine")
@@ -27,7 +27,7 @@ def test_a_client_may_ask_for_less_or_more_time_up_to_the_longest() -> None:
     async def body() -> None:
         door = Door()
         for timeout in (0.5, 50.0, 500.0):
-            door.gateway.submit(Ask(b'"x"', timeout=timeout))
+            door.submit(Ask(b'"x"', timeout=timeout))
         limits = [(request.expires, request.deadline) for request in door.published]
         assert limits == [(0.5, 0.5), (50.0, 50.0), (60.0, 60.0)]
 
@@ -39,7 +39,7 @@ def test_what_is_refused_at_the_door_leaves_nothing_behind() -> None:
         door = Door()
         door.refusal = Overloaded("full", retry_after=3.0)
         with pytest.raises(Overloaded) as refused:
-            door.gateway.submit(Ask(b'"x"'))
+            door.submit(Ask(b'"x"'))
         assert refused.value.retry_after == 3.0
         assert (door.published, len(door.gateway.waiters)) == ([], 0)
 
@@ -50,11 +50,11 @@ def test_a_model_nobody_knows_and_parameters_nobody_takes_are_refused() -> None:
     async def body() -> None:
         door = Door()
         with pytest.raises(NotFound, match="this server has model"):
-            door.gateway.submit(Ask(b'"x"', model="other"))
+            door.submit(Ask(b'"x"', model="other"))
         with pytest.raises(NotFound):
             door.gateway.kind_of("other")
         with pytest.raises(Unacceptable, match="takes no parameters"):
-            door.gateway.submit(Ask(b'"x"', parameters=b'{"a":1}'))
+            door.submit(Ask(b'"x"', parameters=b'{"a":1}'))
         assert door.gateway.kind_of(None) == door.gateway.models["model"] == "text"
 
     run_virtual(body())
@@ -74,7 +74,7 @@ def test_draining_ends_when_the_last_asker_is_answered() -> None:
     async def body() -> None:
         door = Door()
         for _ in range(2):
-            door.gateway.submit(Ask(b'"x"'))
+            door.submit(Ask(b'"x"'))
         door.loop.call_later(0.5, door.answer, 0)
         door.loop.call_later(1.0, door.answer, 1)
         assert await door.gateway.drained(3.0)
@@ -87,7 +87,7 @@ def test_draining_ends_when_the_last_asker_is_answered() -> None:
 def test_draining_gives_up_when_its_time_is_over() -> None:
     async def body() -> None:
         door = Door()
-        door.gateway.submit(Ask(b'"x"', timeout=50.0))
+        door.submit(Ask(b'"x"', timeout=50.0))
         assert not await door.gateway.drained(3.0)
         assert door.loop.time() == pytest.approx(3.0)
 
@@ -100,7 +100,7 @@ def test_a_draining_gateway_takes_nothing_more_and_says_when_to_come_back() -> N
         assert await door.gateway.drained(3.0)  # nobody waits: at once
         assert door.loop.time() == 0.0
         with pytest.raises(Draining) as refused:
-            door.gateway.submit(Ask(b'"x"'))
+            door.submit(Ask(b'"x"'))
         assert refused.value.retry_after == 7.0
 
     run_virtual(body())
@@ -109,7 +109,7 @@ def test_a_draining_gateway_takes_nothing_more_and_says_when_to_come_back() -> N
 def test_an_accepted_request_can_be_described_by_its_askers_id() -> None:
     async def body() -> None:
         door = Door()
-        door.gateway.submit(Ask(b'"x"', request_id="mine", client_id="acme"))
+        door.submit(Ask(b'"x"', request_id="mine", client_id="acme"))
         await asyncio.sleep(1.0)
         found = door.gateway.describe("mine")
         assert found is not None

@@ -28,8 +28,8 @@ def test_a_task_goes_from_pending_to_its_result() -> None:
         await asyncio.sleep(0)
         found = door.gateway.find_task("t", None)
         assert (found, found.status) == (task, TaskStatus.SUCCESS)
-        assert task.reply is not None
-        assert (task.reply.output, task.changed_at) == (b"42", 1.0)
+        assert task.answer is not None
+        assert (task.answer.output, task.changed_at) == (b"42", 1.0)
 
     run_virtual(body())
 
@@ -139,7 +139,7 @@ def test_a_long_poll_ends_with_the_result_or_with_its_time() -> None:
         task = door.gateway.submit_task(Ask(b'"x"', timeout=50.0))
         await task.wait(2.0)
         assert door.loop.time() == pytest.approx(2.0)
-        assert task.reply is None
+        assert task.answer is None
         door.loop.call_later(1.0, door.answer)
         await task.wait(20.0)
         assert door.loop.time() == pytest.approx(3.0)

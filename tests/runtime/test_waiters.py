@@ -7,7 +7,7 @@ from runtime_kit import answer, ask
 
 from penstock.runtime.waiters import UNATTENDED, WITHDRAWN, Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.testing import run_virtual
+from penstock.testing import Recorder, run_virtual
 from penstock.types import Outcome, Reply, Request
 
 
@@ -16,29 +16,18 @@ class Hall:
         loop = asyncio.get_running_loop()
         self.withdrawn: list[Request] = []
         self.settled: list[Reply] = []
-        self.waiters = Waiters(loop, Wheel(loop, loop.time), self.withdrawn.append)
+        self.waiters = Waiters(Wheel(loop, loop.time), self.withdrawn.append)
         self.waiters.on_settled = self.settled.extend
-
-
-class Client:
-    """A client whose departure can be watched for."""
-
-    def __init__(self) -> None:
-        self.gone: asyncio.Future[None] | None = None
-
-    def watch(self) -> "asyncio.Future[None]":
-        self.gone = asyncio.get_running_loop().create_future()
-        return self.gone
 
 
 def test_only_the_first_reply_counts() -> None:
     async def body() -> None:
-        hall, request = Hall(), ask()
-        future = hall.waiters.add(request).future
+        hall, asker, request = Hall(), Recorder(), ask()
+        hall.waiters.add(request, asker)
         first, second = answer(request, b"1"), answer(request, b"2")
         hall.waiters.settle([first, second])
         hall.waiters.settle([second])
-        assert future.result() is first
+        assert asker.answer.result() is first
         assert (hall.settled, len(hall.waiters)) == ([first], 0)
 
     run_virtual(body())
@@ -55,9 +44,9 @@ def test_a_reply_to_nobody_is_nothing() -> None:
 
 def test_at_the_deadline_the_asker_is_answered_and_the_request_withdrawn() -> None:
     async def body() -> None:
-        hall, request = Hall(), ask(limit=1.0)
-        future = hall.waiters.add(request).future
-        reply = await future
+        hall, asker, request = Hall(), Recorder(), ask(limit=1.0)
+        hall.waiters.add(request, asker)
+        reply = await asker.answer
         assert 1.0 <= asyncio.get_running_loop().time() <= 1.0 + 0.1 + 1e-9
         assert reply.outcome is Outcome.EXPIRED
         assert reply.failure is not None
@@ -69,25 +58,23 @@ def test_at_the_deadline_the_asker_is_answered_and_the_request_withdrawn() -> No
 
 def test_a_reply_after_the_deadline_finds_nobody() -> None:
     async def body() -> None:
-        hall, request = Hall(), ask(limit=1.0)
-        future = hall.waiters.add(request).future
+        hall, asker, request = Hall(), Recorder(), ask(limit=1.0)
+        hall.waiters.add(request, asker)
         await asyncio.sleep(2.0)
         hall.waiters.settle([answer(request)])
         assert [reply.outcome for reply in hall.settled] == [Outcome.EXPIRED]
-        assert future.result().outcome is Outcome.EXPIRED
+        assert asker.answer.result().outcome is Outcome.EXPIRED
 
     run_virtual(body())
 
 
 def test_a_client_that_leaves_takes_its_request_along() -> None:
     async def body() -> None:
-        hall, client, request = Hall(), Client(), ask()
-        waiter = hall.waiters.add(request)
-        waiter.watch, future = client.watch, waiter.future
+        hall, client, request = Hall(), Recorder(), ask()
+        hall.waiters.add(request, client)
         await asyncio.sleep(UNATTENDED + 0.1 + 0.01)
-        assert client.gone is not None
-        client.gone.set_result(None)
-        reply = await future
+        client.leave()
+        reply = await client.answer
         assert (reply.outcome, hall.withdrawn) == (Outcome.CANCELLED, [request])
         assert reply.failure is not None
         assert reply.failure.code == "CLIENT_LEFT"
@@ -97,16 +84,16 @@ def test_a_client_that_leaves_takes_its_request_along() -> None:
 
 def test_a_request_answered_soon_is_never_watched_and_one_answered_later_no_longer() -> None:
     async def body() -> None:
-        hall, early, late = Hall(), Client(), Client()
+        hall, early, late = Hall(), Recorder(), Recorder()
         requests = ask(), ask()
         for client, request in zip((early, late), requests, strict=True):
-            hall.waiters.add(request).watch = client.watch
+            hall.waiters.add(request, client)
         hall.waiters.settle([answer(requests[0])])
         await asyncio.sleep(1.0)
         hall.waiters.settle([answer(requests[1])])
-        assert early.gone is None
-        assert late.gone is not None
-        assert late.gone.cancelled()
+        assert early.watching is None
+        assert late.watching is not None
+        assert late.watching.cancelled()
         await asyncio.sleep(1.0)
         assert hall.withdrawn == []
 
@@ -115,21 +102,20 @@ def test_a_request_answered_soon_is_never_watched_and_one_answered_later_no_long
 
 def test_giving_up_twice_or_after_the_answer_changes_nothing() -> None:
     async def body() -> None:
-        hall, request = Hall(), ask()
-        waiter = hall.waiters.add(request)
-        future = waiter.future
+        hall, asker, request = Hall(), Recorder(), ask()
+        waiter = hall.waiters.add(request, asker)
         waiter.give_up(WITHDRAWN)
         waiter.give_up(WITHDRAWN)
         assert (len(hall.settled), hall.withdrawn) == (1, [request])
-        assert future.result().outcome is Outcome.CANCELLED
+        assert asker.answer.result().outcome is Outcome.CANCELLED
 
     run_virtual(body())
 
 
 def test_once_answered_a_waiter_holds_on_to_nothing() -> None:
     async def body() -> None:
-        hall, request = Hall(), ask()
-        waiter = hall.waiters.add(request)
+        hall, asker, request = Hall(), Recorder(), ask()
+        waiter = hall.waiters.add(request, asker)
         hall.waiters.settle([answer(request)])
         with pytest.raises(AttributeError):
             _ = waiter.request
@@ -140,7 +126,7 @@ def test_once_answered_a_waiter_holds_on_to_nothing() -> None:
 def test_a_request_can_be_found_by_its_askers_id() -> None:
     async def body() -> None:
         hall, request = Hall(), ask()
-        hall.waiters.add(request)
+        hall.waiters.add(request, Recorder())
         assert hall.waiters.find(request.request_id) is request
         assert hall.waiters.find("nobody") is None
 

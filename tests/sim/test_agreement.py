@@ -34,7 +34,7 @@ from penstock.runtime.wheel import Wheel
 from penstock.service_model import Fault
 from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Scenario, askers
-from penstock.testing import Answer, MockBackend, run_virtual
+from penstock.testing import Answer, MockBackend, Recorder, run_virtual
 from penstock.types import Ask, Batch, Reply, WorkerId
 
 MODEL = "sim"  # so that the server names its workers as the kernel does
@@ -106,6 +106,18 @@ class Gpus:
                 return Answer(seconds, error=BatchRejected("the backend refused the batch"))
 
 
+class Logged(Recorder):
+    """An asker that tells the log when it was answered, and how."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def reply(self, reply: Reply) -> None:
+        super().reply(reply)
+        self._log.replied(asyncio.get_running_loop().time(), reply)
+
+
 class Unobserved:
     def dispatched(self, batch: Batch) -> None: ...
 
@@ -124,7 +136,7 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     for slot in stack.slots:
         stack.pump.attach(slot.worker, partial(tapped, log, slot))
     tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
-    gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop, loop.time, "")
+    gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop.time, "")
     bus.subscribe(gateway.waiters.settle)
     running = [asyncio.create_task(slot.run()) for slot in stack.slots]
     who = askers(scenario)
@@ -132,13 +144,11 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     def arrive(index: int) -> None:
         tenant, tier = next(who)
         try:
-            waiter = gateway.submit(
-                Ask(b'""', client_id=f"{tenant}/{tier}", timeout=timeout, request_id=str(index))
+            gateway.submit(
+                Ask(b'""', client_id=f"{tenant}/{tier}", timeout=timeout, request_id=str(index)), Logged(log)
             )
         except Refused as refused:
             log.refused[refused.code] += 1
-        else:
-            waiter.future.add_done_callback(lambda future: log.replied(loop.time(), future.result()))
 
     for index, at in enumerate(schedule):
         loop.call_at(at, arrive, index)

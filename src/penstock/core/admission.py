@@ -35,9 +35,11 @@ def forecast(batcher: Batcher, tier: int, now: Seconds) -> Forecast | None:
     gap = curve.best_seconds / max(1, fleet.healthy)
     ahead = _ahead(batcher, tier)
     seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
+    if ahead >= fleet.idle:  # with workers to spare, trying costs nobody anything
+        seconds *= 1.0 + GUARD * max(curve.spread, LEAST_SPREAD)
     return Forecast(
         free + ahead // size * gap,
-        seconds * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD)),
+        seconds,
         size / gap if gap > 0 else float("inf"),
     )
 

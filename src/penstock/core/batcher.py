@@ -217,6 +217,8 @@ class Batcher:
         if self.in_doubt(now):
             return 0.0
         curve, size = lane.curve, lane.buffer.waiting
+        if size <= self.fleet.idle:
+            return curve(size)  # workers to spare: trying costs nobody anything
         if size > curve.limit:
             size = curve.limit
         return curve(size) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))

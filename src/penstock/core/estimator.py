@@ -159,8 +159,10 @@ class ServiceCurve:
                 times.append(seconds)
         self._slope = 0.0
         if len(pooled) > 1:
-            (_, before, _, from_size), (_, seconds, _, to_size) = pooled[-2:]
-            self._slope = (seconds - before) / (to_size - from_size)
+            (weight_before, before, _, from_size), (weight, seconds, _, to_size) = pooled[-2:]
+            # What noise alone may have made of the last step must not be carried on to sizes never seen.
+            noise = self.spread * seconds * (1.0 / sqrt(weight_before) + 1.0 / sqrt(weight))
+            self._slope = max(0.0, seconds - before - noise) / (to_size - from_size)
 
     def __call__(self, size: float) -> float:
         sizes, times = self._sizes, self._times

@@ -6,6 +6,7 @@ start ──ready──► wait for a batch ──► run it ──► wait …
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from zlib import crc32
@@ -69,6 +70,7 @@ class Slot:
                     succeeded = await self._serve()
                     failures = 0 if succeeded or self._clock() - since > STABLE else failures
                 await self.backend.close()
+                gc.collect()  # what a backend leaves behind hangs together in cycles, and the next one is as large
                 failures += 1
                 self.restarts += 1
                 await self._pause(failures)
