@@ -1,4 +1,4 @@
-"""Doubles for tests, ours and yours: time that jumps, a backend that follows a script, an asker that keeps its answer.
+"""Doubles for tests, ours and yours: time that jumps, a scripted backend, an asker that keeps its answer.
 
 async def scene() -> None:
     backend = MockBackend([Answer(seconds=30), Answer(error=BatchRejected("no"))])

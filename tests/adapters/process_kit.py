@@ -47,11 +47,15 @@ async def outputs(backend: ProcessBackend, *values: object, parameters: bytes = 
     return [msgspec.json.decode(output) for output in result.outputs]
 
 
-async def failure(backend: ProcessBackend, kind: type[BackendError], *values: object) -> str:
+async def failed(backend: ProcessBackend, kind: type[BackendError], *values: object) -> BackendError:
     with pytest.raises(BackendError) as caught:
         await backend.run(batch(*values))
     assert type(caught.value) is kind
-    return caught.value.message
+    return caught.value
+
+
+async def failure(backend: ProcessBackend, kind: type[BackendError], *values: object) -> str:
+    return (await failed(backend, kind, *values)).message
 
 
 async def begin_hanging(backend: ProcessBackend, fifo: Path) -> "asyncio.Task[Any]":

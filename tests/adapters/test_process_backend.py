@@ -9,6 +9,7 @@ from process_kit import (
     Runner,
     Started,
     each_loop,
+    failed,
     failure,
     outputs,
 )
@@ -119,8 +120,6 @@ def test_a_megabyte_for_each_of_64_requests_passes_whole(run_loop: Runner) -> No
         ("one_too_few", "one_too_few returned 2 outputs for 3 inputs"),
         ("not_a_list", "not_a_list returned str, not a list"),
         ("numbers", "numbers returned int for input 2, not str"),
-        ("raising", "ValueError: no a"),
-        ("async_raising", "ValueError: no a"),
     ],
 )
 def test_an_answer_that_breaks_the_contract_rejects_the_batch_and_says_why(
@@ -130,6 +129,17 @@ def test_an_answer_that_breaks_the_contract_rejects_the_batch_and_says_why(
         async with Started(function) as backend:
             assert await failure(backend, BatchRejected, "a", "b", "c") == message
             assert await failure(backend, BatchRejected, "a", "b", "c") == message
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("function", ["raising", "async_raising"])
+def test_an_exception_rejects_the_batch_and_its_words_are_only_for_the_one_concerned(function: str) -> None:
+    async def body() -> None:
+        async with Started(function) as backend:
+            for _ in range(2):
+                error = await failed(backend, BatchRejected, "a", "b", "c")
+                assert (error.message, error.details) == (f"{function} raised ValueError", "ValueError: no a")
 
     asyncio.run(body())
 
@@ -158,17 +168,18 @@ def test_after_an_exception_of_any_kind_the_function_serves_on() -> None:
     async def body() -> None:
         async with Started("raising") as backend:
             pid = backend.pid
-            assert await failure(backend, BatchRejected, "interrupt") == "KeyboardInterrupt"
-            message = await failure(backend, BatchRejected, "long")
-            assert message.startswith("ValueError: é? é? ")
-            assert len(message) == 500
+            error = await failed(backend, BatchRejected, "interrupt")
+            assert (error.message, error.details) == ("raising raised KeyboardInterrupt", "KeyboardInterrupt")
+            error = await failed(backend, BatchRejected, "long")
+            assert error.details.startswith("ValueError: é? é? ")
+            assert len(error.details) == 500
             assert await outputs(backend, "fine") == ["fine"]
             assert backend.pid == pid
 
     asyncio.run(body())
 
 
-def test_the_traceback_of_an_exception_is_logged_once_for_each_place(
+def test_where_an_exception_was_raised_is_logged_once_for_each_place_and_its_words_never(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def body() -> None:
@@ -177,7 +188,10 @@ def test_the_traceback_of_an_exception_is_logged_once_for_each_place(
                 await failure(backend, BatchRejected, "a")
 
     asyncio.run(body())
-    assert capfd.readouterr().err.count("Traceback") == 1
+    err = capfd.readouterr().err
+    assert err.count("raising raised ValueError\n") == 1
+    assert err.count(f'File "{FUNCTIONS}", line ') == 1
+    assert "no a" not in err
 
 
 @pytest.mark.parametrize(

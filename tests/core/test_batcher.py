@@ -115,9 +115,18 @@ def test_the_guard_grows_with_the_spread_of_the_service_time() -> None:
     for n in range(100):
         batcher.curve.observe(1, 0.09 if n % 2 else 0.11)
     batcher._last_finish = 0.0
+    offer(batcher, ask(deadline=0.12), ask(deadline=0.12))
+    assert len(batcher.step(0.0).replies) == 2
+    offer(batcher, ask(deadline=0.13), ask(deadline=0.13))
+    assert len(batcher.step(0.0).dispatches) == 1
+
+
+def test_where_workers_are_idle_a_request_goes_without_a_guard() -> None:
+    batcher = batcher_with(2, GREEDY)
+    for n in range(100):
+        batcher.curve.observe(1, 0.09 if n % 2 else 0.11)
+    batcher._last_finish = 0.0
     offer(batcher, ask(deadline=0.12))
-    assert len(batcher.step(0.0).replies) == 1
-    offer(batcher, ask(deadline=0.13))
     assert len(batcher.step(0.0).dispatches) == 1
 
 

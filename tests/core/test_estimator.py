@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.buffer import Depth, TierRules
-from penstock.core.estimator import STALE, RateMeter, ServiceCurve
+from penstock.core.estimator import REFIT, STALE, RateMeter, ServiceCurve
 from penstock.core.lane import FORGOTTEN, Lane
 
 
@@ -79,7 +79,7 @@ def test_a_tenfold_slowdown_is_believed_within_fifteen_batches(size: int) -> Non
 
 def test_sizes_nobody_has_used_for_long_are_forgotten() -> None:
     curve = learned(32, {1: 0.1, 32: 2.0})
-    for _ in range(STALE + 1):
+    for _ in range(STALE + REFIT):
         curve.observe(1, 0.1)
     assert curve(32) == pytest.approx(0.1)
 
@@ -102,7 +102,7 @@ def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
     assert lane.curve is model
     for _ in range(4):
         model.observe(4, 1.0)
-        lane.learn(4, 1.0)
+        lane.learn(4, 1.0, alone=False)
     assert lane.curve is not model
     for _ in range(FORGOTTEN + 1):
         model.observe(4, 0.1)
@@ -111,10 +111,10 @@ def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
 
 def test_the_rate_is_counted_over_three_service_times_if_that_is_longer() -> None:
     lane = Lane((b"", 0), TierRules(), Depth(3), ServiceCurve(8))
-    lane.learn(1, 0.01)
+    lane.learn(1, 0.01, alone=False)
     assert lane.meter.window == 0.25
     for _ in range(4):
-        lane.learn(1, 0.5)
+        lane.learn(1, 0.5, alone=False)
     assert lane.meter.window > 0.7
 
 

@@ -74,13 +74,13 @@ def test_user_code_that_cannot_be_loaded_is_told_with_its_line(workplace: Path, 
     assert told in mistake(workplace, f"{file}:batchstring", *ANY_PORT)
 
 
-@pytest.mark.parametrize("flag", ["--port", "--admin-port"])
+@pytest.mark.parametrize(("flag", "told"), [("--port", "--port or --host"), ("--admin-port", "--admin-port")])
 def test_a_port_in_use_is_told_with_the_option_that_changes_it(
-    workplace: Path, taken_port: int, flag: str
+    workplace: Path, taken_port: int, flag: str, told: str
 ) -> None:
     line = mistake(workplace, "app.py:batchstring", *ANY_PORT, flag, str(taken_port))
     assert f"cannot listen on 127.0.0.1:{taken_port}: Address already in use" in line
-    assert line.endswith(flag)
+    assert line.endswith(f"choose another with {told}")
 
 
 @pytest.mark.parametrize(

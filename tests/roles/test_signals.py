@@ -66,7 +66,7 @@ def test_a_second_ctrl_c_ends_at_once_and_says_how_many_were_left() -> None:
         eventually(lambda: '"draining"' in server.stderr())
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(10) == 0
-        assert '"unanswered": 1' in server.stderr()
+        assert '"given_up": 1' in server.stderr()
         assert failed(answer)
 
 
@@ -78,7 +78,7 @@ def test_what_takes_longer_than_the_drain_is_cut_off() -> None:
         answer = asked(pool, server)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(10) == 0
-        assert '"unanswered": 1' in server.stderr()
+        assert '"given_up": 1' in server.stderr()
         assert failed(answer)
 
 

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from runtime_kit import ask
+from runtime_kit import answer, ask
 
 from penstock.errors import BackendUnavailable, BatchRejected
-from penstock.ports import Backend
-from penstock.testing import Answer, MockBackend, VirtualClock, VirtualLoop, run_virtual
+from penstock.ports import Asker, Backend
+from penstock.testing import Answer, MockBackend, Recorder, VirtualClock, VirtualLoop, run_virtual
 from penstock.types import Batch, Reason, Request
 
 MONTH = 30 * 24 * 3600.0
@@ -76,5 +76,25 @@ def test_a_mock_backend_starts_and_is_probed_as_it_is_told() -> None:
             await backend.probe()
         await backend.close()
         assert (mock.starts, mock.probes, mock.closes) == (2, 2, 1)
+
+    run_virtual(body())
+
+
+def test_a_recorder_keeps_its_one_answer_and_leaves_when_it_is_told_to() -> None:
+    async def body() -> None:
+        recorder, reply = Recorder(), answer(ask())
+        asker: Asker = recorder
+        asker.reply(reply)
+        assert await recorder.answer is reply
+        with pytest.raises(asyncio.InvalidStateError):
+            asker.reply(reply)
+        with pytest.raises(AssertionError, match="nobody is watching"):
+            recorder.leave()
+        gone = asyncio.Event()
+        watch = asker.watch()
+        assert watch is not None
+        watch.add_done_callback(lambda _: gone.set())
+        recorder.leave()
+        await gone.wait()
 
     run_virtual(body())

@@ -33,6 +33,25 @@ def test_only_the_first_reply_counts() -> None:
     run_virtual(body())
 
 
+def test_an_asker_that_fails_does_not_keep_the_others_from_their_answers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Recorder):
+        def reply(self, reply: Reply) -> None:
+            raise OSError("the connection is closed")
+
+    async def body() -> None:
+        hall, sound, requests = Hall(), Recorder(), (ask(), ask())
+        for asker, request in zip((Broken(), sound), requests, strict=True):
+            hall.waiters.add(request, asker)
+        hall.waiters.settle([answer(request) for request in requests])
+        assert sound.answer.result().request is requests[1]
+        assert len(hall.waiters) == 0
+
+    run_virtual(body())
+    assert [record.message for record in caplog.records] == ["an answer could not be given"]
+
+
 def test_a_reply_to_nobody_is_nothing() -> None:
     async def body() -> None:
         hall = Hall()

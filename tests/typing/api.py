@@ -8,12 +8,12 @@ from typing import assert_type
 from penstock.config import Config, Model, load
 from penstock.core.batcher import BatchingRules
 from penstock.errors import BackendCrashed, BackendError, BatchRejected, Overloaded, UserMistake
-from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
+from penstock.ports import Asker, Backend, Broker, Clock, Gateway, Observer, ResultBus
 from penstock.service_model import ServiceModel, parse_service
 from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
 from penstock.sim.report import Summary, spread
-from penstock.testing import Answer, MockBackend, VirtualClock, VirtualLoop, run_virtual
+from penstock.testing import Answer, MockBackend, Recorder, VirtualClock, VirtualLoop, run_virtual
 from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request, Result, WorkerId
 
 
@@ -33,6 +33,13 @@ class MyBackend:
     async def close(self) -> None: ...
 
 
+class MyAsker:
+    def reply(self, reply: Reply) -> None:
+        assert_type(reply.output, bytes)
+
+    def watch(self) -> None: ...
+
+
 class MyObserver:
     def replied(self, replies: Sequence[Reply], now: float) -> None:
         assert_type(replies[0].outcome, Outcome)
@@ -47,6 +54,7 @@ backend: Backend = MyBackend()
 double: Backend = MockBackend([Answer(0.1), Answer(error=BackendCrashed("gone"))])
 scripted: Backend = MockBackend(lambda batch: Answer(0.01 * batch.size))
 observer: Observer = MyObserver()
+asker: Asker = MyAsker()
 clock: Clock = VirtualClock()
 loop = VirtualLoop(VirtualClock(1000.0))
 
@@ -56,6 +64,13 @@ async def two() -> int:
 
 
 assert_type(run_virtual(two()), int)
+
+
+async def answered(gateway: Gateway) -> Reply:
+    recorder = Recorder()
+    gateway.submit(Ask(b'"hello"'), recorder)
+    return await recorder.answer
+
 
 rules = BatchingRules(max_batch=32, policy="paced", max_wait=0.05)
 scenario = Scenario(parse_service("a=50ms,b=0.5ms,jitter=5%"), workers=6, rules=rules, request_limit=0.2)

@@ -178,7 +178,8 @@ class Buffer:
         virtual, sequence, tenant = tier.queue[0]
         first = tenant.requests.first
         taken: list[Request] = []
-        spent, size = 0.0, 0
+        spent = share = 0.0
+        size = 0
         while len(taken) < count and (entry := first()) is not None:
             request = entry[2]
             if taken and spent + request.cost > max_cost:
@@ -186,13 +187,16 @@ class Buffer:
             request.waiting = False
             taken.append(request)
             spent += request.cost
+            share += _share(request)
             size += len(request.input)
         number = len(taken)
+        last = _share(taken[-1])
         age = max(0.0, now - taken[0].arrival)
-        share = spent or float(number)
-        self._clock, tier.clock = tier.virtual, virtual
-        tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing))
+        weight = tier.weight * (1.0 + age / self._rules.ageing)
+        tier.virtual += share / weight
+        self._clock = tier.virtual - last / weight
         tenant.virtual = virtual + share
+        tier.clock = tenant.virtual - last
         tenant.waiting -= number
         tier.waiting -= number
         self.waiting -= number

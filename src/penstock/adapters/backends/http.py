@@ -3,9 +3,9 @@
 The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote:
 only the frame around them is read. What the endpoint does wrong is one of four things:
 
-    no connection, 429, 503, cut off before it answered     BackendUnavailable
+    no connection, 429, 503                                 BackendUnavailable
     any other status, not JSON, not the shape, not n        BatchRejected
-    cut off in the middle of its answer                     BackendCrashed
+    cut off before its answer, or in the middle of it       BackendCrashed
     no end to its answer                                    the owner cancels `run`
 """
 
@@ -174,13 +174,14 @@ class HttpBackend:
         if self._busy:
             raise BatchRejected(f"{self._where} takes one batch at a time")
         body = self._shape.fill(b"[" + b",".join(inputs) + b"]", parameters)
+        at_once = len(body) <= _AT_ONCE
         self._busy = True
         answering = False
         try:
             async with session.request(
                 self._shape.method,
                 self._url,
-                data=body if len(body) <= _AT_ONCE else io.BytesIO(body),
+                data=body if at_once else io.BytesIO(body),
                 headers={**self._headers, **headers},
                 allow_redirects=False,
             ) as response:
@@ -190,7 +191,9 @@ class HttpBackend:
         except (aiohttp.ClientError, OSError) as error:
             if answering:
                 raise BackendCrashed(f"{self._where} broke off its answer: {_words(error)}") from error
-            if isinstance(error, aiohttp.ClientConnectorError):
+            # Writing to a connection that had closed meanwhile: of what goes in one write, nothing has gone.
+            unsent = at_once and isinstance(error.__cause__, aiohttp.ClientConnectionResetError)
+            if unsent or isinstance(error, aiohttp.ClientConnectorError):
                 raise BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}") from error
             # It had the batch, and may have died of it.
             raise BackendCrashed(f"{self._where} gave no answer: {_words(error)}") from error
