@@ -21,7 +21,8 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
 	tools/system-packages chromium
-	$(BIN)/pytest --cov --cov-report=term:skip-covered
+	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
+	$(BIN)/pytest --ignore tests/core
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk

@@ -46,6 +46,13 @@ def test_an_idle_server_ends_at_once_on_ctrl_c() -> None:
         assert "Traceback" not in server.stderr()
 
 
+def test_signals_that_come_while_it_ends_change_nothing() -> None:
+    with running("sim:1ms") as server:
+        while server.process.poll() is None:
+            server.process.send_signal(signal.SIGTERM)
+        assert server.process.returncode == 0
+
+
 def test_while_draining_it_is_not_ready_and_refuses_with_a_wait() -> None:
     with running("sim:2s", config=PATIENT) as server, ThreadPoolExecutor() as pool:
         answer = asked(pool, server)

@@ -113,5 +113,7 @@ class _Signals:
         return False
 
     def close(self) -> None:
-        self._loop.remove_signal_handler(signal.SIGTERM)
-        self._loop.remove_signal_handler(signal.SIGINT)
+        """All is done and the exit code is known: a signal that comes now must not change it."""
+        for kind in (signal.SIGTERM, signal.SIGINT):
+            self._loop.remove_signal_handler(kind)
+            signal.signal(kind, signal.SIG_IGN)
