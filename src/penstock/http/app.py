@@ -120,7 +120,14 @@ class DataPlane:
             try:
                 body = await pending
             except BaseException as exc:
-                raise self._bodies.broken(pending, exc) from None
+                refused = self._bodies.broken(pending, exc)
+                if refused is None:
+                    raise
+                self._failed(scope, exchange, refused)
+                # The error's traceback holds this frame: what holds the error must not be held by it, or the
+                # connection would stay open until the garbage collector comes by.
+                del pending, refused
+                return
             self._bodies.done(pending)
             ask = parse(body, headers)
             prefer = headers.get("prefer")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from granian._granian import RSGIProtocolClosed
 
-from penstock.errors import BodyTooSlow, Malformed, TooLarge, UnsupportedMedia
+from penstock.errors import BodyTooSlow, Malformed, Refused, TooLarge, UnsupportedMedia
 from penstock.http.rsgi import Exchange, RequestHeaders
 
 
@@ -47,12 +47,14 @@ class Bodies:
     def done(self, pending: "asyncio.Future[bytes]") -> None:
         del self._pending[pending]
 
-    def broken(self, pending: "asyncio.Future[bytes]", exc: BaseException) -> BaseException:
-        """What it means that waiting for it ended with this."""
+    def broken(self, pending: "asyncio.Future[bytes]", exc: BaseException) -> Refused | None:
+        """What to tell the client when waiting for its body ended with this; None if that was not its doing."""
         cut = self._pending.pop(pending, None) is None
+        if isinstance(exc, Refused):
+            return exc
         if isinstance(exc, RSGIProtocolClosed):
             return Malformed("the body ended before its Content-Length")
-        return BodyTooSlow(f"the body did not arrive within {self._seconds:g} s") if cut else exc
+        return BodyTooSlow(f"the body did not arrive within {self._seconds:g} s") if cut else None
 
     def _cut(self) -> None:
         """Cut off those whose time is over, and look again when that of the first one left will be."""
