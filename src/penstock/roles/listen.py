@@ -15,7 +15,7 @@ from granian.server.embed import Server
 from penstock.errors import UserMistake
 from penstock.roles.rsgi import spawn_rsgi
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 
 
 class Listener:
@@ -103,3 +103,4 @@ def tune_process() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 256 * 2**20)
         libc.mallopt(M_MMAP_THRESHOLD, 64 * 2**20)
+        libc.mallopt(M_ARENA_MAX, 1)

@@ -32,7 +32,6 @@ class Desk:
     queue_limit: float
     request_limit: float
     longest_limit: float
-    version: str = ""
 
 
 class Gateway:
