@@ -112,11 +112,19 @@ class Batcher:
 
     # ---- events ------------------------------------------------------------------------------------------
 
-    def offer(self, request: Request, now: Seconds) -> None:
+    def offer(self, request: Request, now: Seconds) -> bool:
+        """Take it in. Whether a step is called for: while all workers are busy, one that is not the most urgent
+        changes nothing until a worker frees, and that is a step anyway."""
         key = (request.parameters, 0) if self._plain else self._key(request)
         lane = self.lanes.get(key) or self._open(key)
         lane.meter.add(now)
         lane.buffer.push(request)
+        return (
+            self.fleet.idle > 0
+            or lane.buffer.waiting == 1
+            or request.expires < lane.give_up
+            or request.deadline - lane.horizon < lane.give_up
+        )
 
     def withdraw(self, request: Request) -> bool:
         """The asker left or cancelled. True if it had not gone to a worker, and now never goes."""
@@ -204,6 +212,7 @@ class Batcher:
     def _expire(self, lane: Lane, now: Seconds, effects: Effects) -> None:
         """Answer what can no longer make it, and note when the next one could no longer."""
         buffer, horizon = lane.buffer, self._horizon(lane, now)
+        lane.horizon = horizon
         while (urgent := buffer.most_urgent(horizon)) is not None:
             lane.give_up = give_up(urgent, horizon)
             if now <= lane.give_up:

@@ -97,7 +97,7 @@ def tune_process() -> None:
     # Requests make no cycles; what is there by now stays. Looking through everything often buys nothing.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(50_000, 20, 50)
     # Keep freed memory for the next batch rather than give it back to the kernel and fault it in again.
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)

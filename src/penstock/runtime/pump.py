@@ -44,8 +44,8 @@ class Pump:
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Request) -> None:
-        self.batcher.offer(request, request.arrival)
-        self._kick()
+        if self.batcher.offer(request, request.arrival):
+            self._kick()
 
     def withdraw(self, request: Request) -> None:
         if self.batcher.withdraw(request):

@@ -149,7 +149,7 @@ class Kernel:
         return make
 
     def _arrive(self, request: Request, now: Seconds) -> bool:
-        """False if it was refused, which changes nothing: the batcher does not hear of it."""
+        """Whether a step is called for; one that is refused changes nothing."""
         run, admission = self.run_so_far, self.scenario.admission
         run.sent_by_tier[request.tier] += 1
         if admission is not None:
@@ -157,8 +157,7 @@ class Kernel:
             if refused is not None:
                 run.errors[refused.code] += 1
                 return False
-        self.batcher.offer(request, now)
-        return True
+        return self.batcher.offer(request, now)
 
     def _step(self, now: Seconds) -> Seconds | None:
         effects = self.batcher.step(now)
