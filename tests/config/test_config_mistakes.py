@@ -51,8 +51,8 @@ def mistake(
             "penstock.toml:1: server.port must be a whole number from 0 to 65535, not true",
         ),
         (
-            "models.x.group_lengths = 1",
-            "penstock.toml:1: models.x.group_lengths must be true or false, not 1",
+            ONE + "group_lengths = 1",
+            "penstock.toml:3: models.x.group_lengths must be true or false, not 1",
         ),
         ("server.host = ' '", 'penstock.toml:1: server.host must be a text that is not empty, not " "'),
         (
