@@ -53,6 +53,9 @@ class Waiter:
         if not self.settled:
             self._waiters.end(self.request, ending)
 
+    def _left(self, watch: object) -> None:
+        self.give_up(LEFT)
+
     def expire(self) -> None:
         deadline = self.request.deadline
         if self.when >= deadline:
@@ -60,7 +63,7 @@ class Waiter:
             return
         watching = self._watching = self._asker.watch()
         if watching is not None:
-            watching.add_done_callback(lambda _: self.give_up(LEFT))
+            watching.add_done_callback(self._left)
         self.when = deadline
         self._waiters.look_again(self)
 
