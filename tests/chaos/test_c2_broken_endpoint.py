@@ -99,6 +99,10 @@ def test_an_endpoint_that_answers_wrongly_is_rested_and_nobody_gets_a_wrong_answ
         stage,
         fixed,
     ):
+        if chaos_long:
+            for manner in BROKEN:
+                Episode(stage, fixed, manner, chaos_seed).run(10.0)
+            stage.settle()
         for manner in BROKEN:
             episode = Episode(stage, fixed, manner, chaos_seed)
             history = episode.run(10.0 if chaos_long else 0.4)
@@ -120,6 +124,10 @@ def test_an_endpoint_that_never_ends_its_answer_is_cut_off_and_comes_back_when_i
         stage,
         fixed,
     ):
+        if chaos_long:
+            for manner in ENDLESS:
+                Episode(stage, fixed, manner, chaos_seed).run(10.0)
+            stage.settle()
         for manner in ENDLESS:
             episode = Episode(stage, fixed, manner, chaos_seed)
             history = episode.run(10.0 if chaos_long else 0.4)
