@@ -89,7 +89,7 @@ def test_a_trace_gives_the_lengths_and_ends_where_it_ends(tmp_path: Path) -> Non
     ]
     assert plan.duration == pytest.approx(2.0)
     assert "Microsoft" in plan.source
-    with pytest.raises(UserMistake, match="no longer than the warm-up"):
+    with pytest.raises(UserMistake, match="nothing arrives after the warm-up"):
         make_plan(Shape(rate=5, duration=30, warmup=5, arrivals="trace", trace=path), TARGET)
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from random import Random
 
 from penstock.bench.options import Target
-from penstock.errors import UserMistake
-from penstock.sim import arrivals
+from penstock.sim.traffic import Traffic, make_schedule
 
 CHARACTERS_PER_TOKEN = 4  # about what English text takes
-BURST_FACTOR, BURST_PERIOD = 3.0, 10.0
 _NUMBER = b"%08x"  # each input differs in its first characters, so that no cache answers for the model
 
 
@@ -61,34 +59,23 @@ class Shape:
 
 
 def make_plan(shape: Shape, target: Target) -> Plan:
-    rng = Random(shape.seed)
-    span = shape.warmup + shape.duration
+    traffic = Traffic(shape.rate, shape.duration, shape.warmup, shape.arrivals, shape.trace, shape.seed)
+    schedule = make_schedule(traffic)
     lengths: Sequence[int] = ()
-    source = ""
-    match shape.arrivals:
-        case "poisson":
-            times = arrivals.poisson(shape.rate, span, rng)
-        case "uniform":
-            times = arrivals.uniform(shape.rate, span)
-        case "bursty":
-            times = arrivals.bursty(shape.rate, span, BURST_FACTOR, BURST_PERIOD, rng)
-        case "trace":
-            if shape.trace is None:
-                raise UserMistake("--arrivals trace needs --trace FILE")
-            times, tokens, source = arrivals.trace(shape.trace, shape.rate, span)
-            span = min(span, times[-1] + 1 / shape.rate)
-            if shape.payload is None and shape.payload_size is None:
-                lengths = [count * CHARACTERS_PER_TOKEN for count in tokens]
-        case other:
-            raise UserMistake(f"--arrivals is poisson, uniform, bursty or trace, not {other!r}")
-    if span <= shape.warmup:
-        raise UserMistake(
-            f"at {shape.rate:g}/s the trace lasts {span:.1f} s, no longer than the warm-up; "
-            "lower --rate or --warmup"
-        )
-    choice, templates = _templates(shape, target, lengths, len(times), rng)
-    timeout = shape.timeout_ms / 1000 if shape.timeout_ms else None
-    return Plan(times, choice, templates, shape.warmup, span, timeout, shape.model, source)
+    if schedule.tokens is not None and shape.payload is None and shape.payload_size is None:
+        lengths = [count * CHARACTERS_PER_TOKEN for count in schedule.tokens]
+    askers = Random(f"{shape.seed}/clients")  # a stream of their own: the times are the same without them
+    choice, templates = _templates(shape, target, lengths, len(schedule.times), askers)
+    return Plan(
+        schedule.times,
+        choice,
+        templates,
+        shape.warmup,
+        shape.warmup + schedule.measured,
+        shape.timeout_ms / 1000 if shape.timeout_ms else None,
+        shape.model,
+        schedule.source,
+    )
 
 
 def _templates(
