@@ -45,7 +45,9 @@ class Bodies:
         return pending
 
     def done(self, pending: "asyncio.Future[bytes]") -> None:
-        del self._pending[pending]
+        self._pending.pop(
+            pending, None
+        )  # gone already if it came in the very turn that would have cut it off
 
     def broken(self, pending: "asyncio.Future[bytes]", exc: BaseException) -> Refused | None:
         """What to tell the client when waiting for its body ended with this; None if that was not its doing."""
@@ -63,7 +65,7 @@ class Bodies:
         while self._pending:
             pending, when = next(iter(self._pending.items()))
             if when > now:
-                self._timer = asyncio.get_running_loop().call_later(when - now, self._cut)
+                self._timer = asyncio.get_running_loop().call_later(when - now + 0.001, self._cut)
                 return
             del self._pending[pending]
             pending.cancel()
