@@ -39,7 +39,7 @@ SETTINGS = {
     "PENSTOCK_TIMEOUTS_REQUEST": "1h",
     "PENSTOCK_TIMEOUTS_PROCESSING": "1h",
     "PENSTOCK_TIMEOUTS_MAX_CLIENT": "1h",
-    "PENSTOCK_LIMITS_HEADER_TIMEOUT": "1h",  # or idle connections would be closed while we count
+    "PENSTOCK_LIMITS_IDLE_TIMEOUT": "1h",  # or idle connections would be closed while we count
     "PENSTOCK_LIMITS_MAX_QUEUE": "1000000",
     "PENSTOCK_LIMITS_MAX_QUEUE_BYTES": "8GiB",
     "PENSTOCK_SERVER_DRAIN": "0s",

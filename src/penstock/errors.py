@@ -4,8 +4,8 @@ PenstockError
 ├── UserMistake                  the operator's: one line, exit code 2
 ├── Refused                      before queueing: nothing was started
 │   ├── Malformed 400   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408   Conflict 409
-│   ├── TooLarge 413    UnsupportedMedia 415   Unacceptable 422
-│   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)
+│   ├── HeadTooSlow 408  TooLarge 413    UnsupportedMedia 415   Unacceptable 422   HeadTooLarge 431
+│   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
 ├── Undelivered                  accepted, and ended without an output
 │   ├── DeadlineExceeded 504   BackendFailed 502   ClientLeft 499   Cancelled 409   Internal 500
 └── BackendError                 an adapter's word on one batch; shown when the attempts are spent
@@ -57,6 +57,10 @@ class BodyTooSlow(Refused):
     code, status = "BODY_TOO_SLOW", 408
 
 
+class HeadTooSlow(Refused):
+    code, status = "HEAD_TOO_SLOW", 408
+
+
 class Conflict(Refused):
     code, status = "CONFLICT", 409
 
@@ -73,12 +77,22 @@ class Unacceptable(Refused):
     code, status = "UNACCEPTABLE", 422
 
 
+class HeadTooLarge(Refused):
+    code, status = "HEAD_TOO_LARGE", 431
+
+
 class Overloaded(Refused):
     code, status = "SERVICE_OVERLOADED", 503
 
 
 class Draining(Refused):
     code, status = "SERVICE_DRAINING", 503
+
+
+class StoreDown(Refused):
+    """Redis does not answer, or cannot take more: nothing can be accepted until it can (SPEC E9)."""
+
+    code, status = "STORE_UNAVAILABLE", 503
 
 
 class Undelivered(PenstockError):
@@ -138,8 +152,8 @@ class BackendUnavailable(BackendError):
 STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
-        Malformed, NotFound, MethodNotAllowed, BodyTooSlow, Conflict, TooLarge, UnsupportedMedia,
-        Unacceptable, Overloaded, Draining, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal,
-        BackendCrashed, BackendTimeout, BackendUnavailable,
+        Malformed, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict, TooLarge, UnsupportedMedia,
+        Unacceptable, HeadTooLarge, Overloaded, Draining, StoreDown, DeadlineExceeded, BackendFailed, ClientLeft,
+        Cancelled, Internal, BackendCrashed, BackendTimeout, BackendUnavailable,
     )
 }  # fmt: skip

@@ -136,23 +136,14 @@ class MockBackend:
 
 
 class Recorder:
-    """A `penstock.ports.Asker` that keeps its answer (`await recorder.answer`) and leaves when it is told to."""
+    """A `penstock.ports.Asker` that keeps its answer: `await recorder.answer`."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Reply] = loop.create_future()
-        self.watching: asyncio.Future[None] | None = None  # None: nobody has asked whether it is still there
 
     def reply(self, reply: Reply) -> None:
         self.answer.set_result(reply)  # a second answer is an error
-
-    def watch(self) -> "asyncio.Future[None]":
-        self.watching = asyncio.get_running_loop().create_future()
-        return self.watching
-
-    def leave(self) -> None:
-        assert self.watching is not None, "nobody is watching"
-        self.watching.set_result(None)
 
 
 def _in_turn(answers: Iterable[Answer]) -> Callable[[Batch], Answer]:

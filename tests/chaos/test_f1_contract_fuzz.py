@@ -31,7 +31,9 @@ output = "json"
 )
 ALLOWED = "\ncontrol_characters = 'allow'"
 HERE = Path(__file__).parent
-IMPATIENT = "[limits]\nbody_timeout = '1s'\nheader_timeout = '1s'\nmax_long_poll = '100ms'"
+IMPATIENT = (
+    "[limits]\nbody_timeout = '1s'\nheader_timeout = '1s'\nidle_timeout = '1s'\nmax_long_poll = '100ms'"
+)
 FUZZER = str(Path(sys.executable).with_name("schemathesis"))
 # A cancelled task can still be looked at (SPEC A3), so DELETE need not make it vanish; and the backend is never
 # at fault here, so our own check of 5xx is the stricter one.

@@ -12,7 +12,7 @@ BODY = b'{"input": "a"}'
 LIMIT = 4096
 HEAD = b"POST /v1/inference HTTP/1.1\r\nHost: test\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-TIGHT = f"[limits]\nmax_body = '{LIMIT}'\nbody_timeout = '300ms'\nheader_timeout = '300ms'"
+TIGHT = f"[limits]\nmax_body = '{LIMIT}'\nbody_timeout = '300ms'\nheader_timeout = '300ms'\nidle_timeout = '300ms'"
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +119,20 @@ def test_a_head_that_does_not_come_is_closed(server: Server) -> None:
         CHUNKED + chunk(BODY) + b"-1\r\n",
         CHUNKED + chunk(BODY) + b"fffffffffffffffff\r\n",
         CHUNKED + b"%x\r\n%sXX" % (len(BODY), BODY),
-        CHUNKED + chunk(BODY) + b"0\r\nTrailer: x\r\n\r\n",
     ],
 )
 def test_a_broken_chunked_body_is_never_executed(server: Server, broken: bytes) -> None:
     heard = talk(server.address, broken)
     assert heard.statuses == [400]
     assert heard.json()["error"] == "MALFORMED_REQUEST"
+
+
+def test_trailers_after_a_chunked_body_change_nothing(server: Server) -> None:
+    trailer = b"X-Request-Id: from-the-trailer\r\nContent-Type: text/plain\r\n"
+    body = CHUNKED.replace(b"Host", b"X-Request-Id: mine\r\nHost") + chunk(BODY)
+    heard = talk(server.address, body + b"0\r\n" + trailer + b"\r\n", seconds=1)
+    assert heard.statuses == [200]
+    assert heard.json()["request_id"] == "mine"
 
 
 @pytest.mark.parametrize(

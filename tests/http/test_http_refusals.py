@@ -168,11 +168,15 @@ def test_other_paths_are_not_found(server: Server, path: str) -> None:
     ],
 )
 def test_another_method_is_405_with_what_is_allowed(server: Server, path: str, allowed: str) -> None:
-    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"):
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         if method not in allowed:
             answer = server.call(method, path)
             check_error(answer, 405, "METHOD_NOT_ALLOWED", method, allowed.split(", ")[0])
             assert answer.headers["allow"] == allowed
+
+
+def test_a_method_nobody_knows_is_400(server: Server) -> None:
+    check_error(server.call("BREW", "/v1/inference"), 400, "MALFORMED_REQUEST", "method")
 
 
 def test_a_full_queue_is_503_with_a_time_to_come_back() -> None:

@@ -80,7 +80,7 @@ def test_a_mock_backend_starts_and_is_probed_as_it_is_told() -> None:
     run_virtual(body())
 
 
-def test_a_recorder_keeps_its_one_answer_and_leaves_when_it_is_told_to() -> None:
+def test_a_recorder_keeps_its_one_answer() -> None:
     async def body() -> None:
         recorder, reply = Recorder(), answer(ask())
         asker: Asker = recorder
@@ -88,13 +88,5 @@ def test_a_recorder_keeps_its_one_answer_and_leaves_when_it_is_told_to() -> None
         assert await recorder.answer is reply
         with pytest.raises(asyncio.InvalidStateError):
             asker.reply(reply)
-        with pytest.raises(AssertionError, match="nobody is watching"):
-            recorder.leave()
-        gone = asyncio.Event()
-        watch = asker.watch()
-        assert watch is not None
-        watch.add_done_callback(lambda _: gone.set())
-        recorder.leave()
-        await gone.wait()
 
     run_virtual(body())

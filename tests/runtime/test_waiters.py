@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from runtime_kit import answer, ask
 
-from penstock.runtime.waiters import UNATTENDED, WITHDRAWN, Waiters
+from penstock.runtime.waiters import WITHDRAWN, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.testing import Recorder, run_virtual
 from penstock.types import Outcome, Reply, Request
@@ -90,31 +90,11 @@ def test_a_reply_after_the_deadline_finds_nobody() -> None:
 def test_a_client_that_leaves_takes_its_request_along() -> None:
     async def body() -> None:
         hall, client, request = Hall(), Recorder(), ask()
-        hall.waiters.add(request, client)
-        await asyncio.sleep(UNATTENDED + 0.1 + 0.01)
-        client.leave()
+        hall.waiters.add(request, client).left()
         reply = await client.answer
         assert (reply.outcome, hall.withdrawn) == (Outcome.CANCELLED, [request])
         assert reply.failure is not None
         assert reply.failure.code == "CLIENT_LEFT"
-
-    run_virtual(body())
-
-
-def test_a_request_answered_soon_is_never_watched_and_one_answered_later_no_longer() -> None:
-    async def body() -> None:
-        hall, early, late = Hall(), Recorder(), Recorder()
-        requests = ask(), ask()
-        for client, request in zip((early, late), requests, strict=True):
-            hall.waiters.add(request, client)
-        hall.waiters.settle([answer(requests[0])])
-        await asyncio.sleep(1.0)
-        hall.waiters.settle([answer(requests[1])])
-        assert early.watching is None
-        assert late.watching is not None
-        assert late.watching.cancelled()
-        await asyncio.sleep(1.0)
-        assert hall.withdrawn == []
 
     run_virtual(body())
 

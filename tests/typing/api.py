@@ -37,8 +37,6 @@ class MyAsker:
     def reply(self, reply: Reply) -> None:
         assert_type(reply.output, bytes)
 
-    def watch(self) -> None: ...
-
 
 class MyObserver:
     def replied(self, replies: Sequence[Reply], now: float) -> None:

@@ -10,7 +10,7 @@ import uvloop
 from penstock import logs
 from penstock.config import Config, find_file, load
 from penstock.roles.embedded import Embedded
-from penstock.roles.listen import Listener
+from penstock.roles.listen import AdminListener, DataListener
 
 Setting = Annotated[str | None, typer.Option(show_default=False)]
 
@@ -102,7 +102,7 @@ def serve(
     return uvloop.run(run(settings, _announce))
 
 
-def _announce(data: Listener, admin: Listener, embedded: Embedded) -> None:
+def _announce(data: DataListener, admin: AdminListener, embedded: Embedded) -> None:
     config: Config = embedded.config
     for name, model in config.models.items():
         workers = f"{model.workers} worker{'s' if model.workers > 1 else ''}"

@@ -43,6 +43,7 @@ class Limits:
     max_body: Bytes = 1 * MIB
     body_timeout: Span = 5.0
     header_timeout: Span = 5.0
+    idle_timeout: Span = 75.0  # of a connection between two requests
     max_depth: Annotated[int, Whole(1, 512)] = 64  # of JSON; beyond 512 the decoder's own stack is at stake
     control_characters: Annotated[str, Choice(("refuse", "strip", "allow"))] = "refuse"
     max_queue: Positive = 20_000  # waiting, of one model

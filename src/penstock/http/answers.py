@@ -1,39 +1,55 @@
 """Bytes for the client: answers are spliced around the output, which is never decoded here (SPEC A1, A6, A7)."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from math import ceil
 
 import msgspec
 
 from penstock.errors import STATUS_BY_CODE
-from penstock.http.rsgi import Headers
 from penstock.ports import Task
 from penstock.types import Execution, Failure, Reply, Request
 
 JSON = ("content-type", "application/json")
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+
+# A reply, its execution, the time, and how every head ends just now; gives the whole response.
+Render = Callable[[Reply, Execution, float, bytes], bytes]
+
+_FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 
 
-def full_answer(reply: Reply, execution: Execution, now: float) -> tuple[Headers, bytes]:
+def head(status: int, headers: Sequence[tuple[str, str]], length: int, ending: bytes) -> bytes:
+    lines = [
+        _FIRST_LINE[status],
+        *(f"{name}: {value}" for name, value in headers),
+        f"content-length: {length}",
+    ]
+    return b"%b\r\n%b\r\n" % ("\r\n".join(lines).encode("latin-1"), ending)
+
+
+def full_answer(reply: Reply, execution: Execution, now: float, ending: bytes) -> bytes:
     """The output goes last, as it is; what the members of a batch share is rendered once."""
     request = reply.request
-    request_id = request.request_id
+    request_id, arrival = request.request_id, request.arrival
     timing, metadata = execution.rendered or _render(execution, request.model)
-    queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
+    queue = f"{(execution.started - arrival) * 1e3:.3f}"
     start = (
         f'{{"request_id":"{request_id}","task_id":"{request_id}",'
-        f'"latency_ms":{(now - request.arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
-    )
-    return _headers(request, f"queue;dur={queue}{timing}"), b"%b%b}" % (start.encode(), reply.output)
+        f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
+    ).encode()
+    return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, ending)
 
 
-def short_answer(reply: Reply, execution: Execution, now: float) -> tuple[Headers, bytes]:
+def short_answer(reply: Reply, execution: Execution, now: float, ending: bytes) -> bytes:
     request = reply.request
     timing, _ = execution.rendered or _render(execution, request.model)
     queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
     start = (
         f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
-    )
-    return _headers(request, f"queue;dur={queue}{timing}"), b"%b%b}" % (start.encode(), reply.output)
+    ).encode()
+    return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, ending)
 
 
 def _render(execution: Execution, model: str) -> tuple[str, str]:
@@ -47,18 +63,20 @@ def _render(execution: Execution, model: str) -> tuple[str, str]:
     return execution.rendered
 
 
-def _headers(request: Request, timing: str) -> Headers:
-    headers = [JSON, ("x-request-id", request.request_id), ("server-timing", timing)]
-    if request.traceparent is not None:
-        headers.append(("traceparent", request.traceparent))
-    return headers
+def _whole(request: Request, timing: str, start: bytes, output: bytes, ending: bytes) -> bytes:
+    trace = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
+    lines = (
+        f"x-request-id: {request.request_id}\r\nserver-timing: {timing}\r\n{trace}"
+        f"content-length: {len(start) + len(output) + 1}\r\n"
+    )
+    return b"%b%b%b\r\n%b%b}" % (OK, lines.encode(), ending, start, output)
 
 
 def in_full(failure: Failure) -> str:
     return f"{failure.message}: {failure.details}" if failure.details else failure.message
 
 
-def error(failure: Failure, request_id: str) -> tuple[int, Headers, bytes]:
+def error(failure: Failure, request_id: str) -> tuple[int, list[tuple[str, str]], bytes]:
     """Status, headers and body of anything that is not an answer; the one place where codes become statuses."""
     said: dict[str, object] = {"error": failure.code, "message": in_full(failure), "request_id": request_id}
     headers = [JSON, ("x-request-id", request_id)]

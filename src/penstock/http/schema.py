@@ -6,14 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.errors import Malformed, Unacceptable
+from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 from penstock.http import clean
-from penstock.http.rsgi import RequestHeaders
+from penstock.http.connection import Headers
 from penstock.ports import Gateway
 from penstock.types import Ask
 
-REQUEST_ID = re.compile(r"[A-Za-z0-9._:+=@-]{1,128}")
-TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._:+=@-]{1,128}")
+TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
 MOST_PARAMETERS = 16 * 1024  # bytes
 DEEPEST_PARAMETERS = 64
 LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
@@ -41,15 +41,11 @@ class Reader:
     """Turns bodies into asks, by the limits of this server."""
 
     def __init__(self, gateway: Gateway, *, max_depth: int, control_characters: str) -> None:
-        self._gateway = gateway
-        models = gateway.models
-        self._kinds: dict[str | None, str] = dict(models.items())
-        if len(models) == 1:
-            self._kinds[None] = next(iter(models.values()))
+        self._kind_of = gateway.kind_of
         self._max_depth = max_depth
         self._controls = control_characters
 
-    def full(self, body: bytes, headers: RequestHeaders) -> Ask:
+    def full(self, body: bytes, headers: Headers) -> Ask:
         ascii_only = body.isascii()
         said = _decode(_FULL, body, ascii_only)
         if said.client_id is not None and not 0 < len(said.client_id) <= 128:
@@ -63,23 +59,22 @@ class Reader:
             _canonical(bytes(said.parameters)) if said.parameters else b"",
             said.client_id,
             None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
-            request_id(headers.get("x-request-id")),
-            traceparent(headers.get("traceparent")),
+            request_id(headers.get(b"x-request-id")),
+            traceparent(headers.get(b"traceparent")),
         )
 
-    def short(self, body: bytes, headers: RequestHeaders) -> Ask:
+    def short(self, body: bytes, headers: Headers) -> Ask:
         ascii_only = body.isascii()
         said = _decode(_SHORT, body, ascii_only)
         return Ask(
             self._payload(said.input, None, ascii_only),
-            request_id=request_id(headers.get("x-request-id")),
-            traceparent=traceparent(headers.get("traceparent")),
+            request_id=request_id(headers.get(b"x-request-id")),
+            traceparent=traceparent(headers.get(b"traceparent")),
         )
 
     def _payload(self, raw: msgspec.Raw, model: str | None, ascii_only: bool) -> bytes:
         payload = bytes(raw)
-        kind = self._kinds.get(model) or self._gateway.kind_of(model)
-        if kind == "text":
+        if self._kind_of(model) == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")
         else:
@@ -107,13 +102,24 @@ def _plain(message: str) -> str:
     return message.replace("`", "'").replace("$.", "")
 
 
-def request_id(given: str | None) -> str | None:
+def check_type(headers: Headers) -> None:
+    kind = headers.get(b"content-type")
+    if kind != b"application/json" and kind is not None:
+        name, _, parameter = kind.lower().partition(b";")
+        charset = parameter.strip().replace(b'"', b"")
+        if name.strip() != b"application/json" or charset not in (b"", b"charset=utf-8"):
+            raise UnsupportedMedia("send application/json in UTF-8")
+    if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
+        raise UnsupportedMedia("send the body uncompressed: Content-Encoding is not accepted")
+
+
+def request_id(given: bytes | None) -> str | None:
     """The client's own, if it is one that can stand in headers, logs and JSON as it is."""
-    return given if given is not None and REQUEST_ID.fullmatch(given) else None
+    return given.decode() if given is not None and REQUEST_ID.fullmatch(given) else None
 
 
-def traceparent(given: str | None) -> str | None:
-    return given if given is not None and TRACEPARENT.fullmatch(given) else None
+def traceparent(given: bytes | None) -> str | None:
+    return given.decode() if given is not None and TRACEPARENT.fullmatch(given) else None
 
 
 @lru_cache(maxsize=1024)

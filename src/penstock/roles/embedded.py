@@ -14,8 +14,9 @@ from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.errors import BackendError, Draining, UserMistake
 from penstock.http.app import DataPlane, HttpLimits
+from penstock.http.edge import Edge, EdgeLimits
 from penstock.ports import Clock
-from penstock.roles.listen import Listener
+from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
@@ -71,18 +72,24 @@ class Embedded:
         bus.subscribe(self.gateway.waiters.settle)
         self.data_plane = DataPlane(
             self.gateway,
-            HttpLimits(
-                limits.max_body,
-                limits.body_timeout,
-                limits.max_depth,
-                limits.control_characters,
-                limits.max_long_poll,
-            ),
+            HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
             lambda: secrets.token_hex(8),
+        )
+        self.edge = Edge(
+            self.data_plane,
+            EdgeLimits(
+                limits.max_body,
+                config.server.max_connections,
+                limits.header_timeout,
+                limits.body_timeout,
+                limits.idle_timeout,
+            ),
+            loop,
+            clock,
         )
         self.admin = admin_app(self)
         self._exposition = Exposition(self._metrics, self._gauges)
-        self._listeners: Sequence[Listener] = ()
+        self._listeners: Sequence[DataListener | AdminListener] = ()
         self._running: dict[str, asyncio.Task[None]] = {}
 
     # ---- life --------------------------------------------------------------------------------------------
@@ -92,7 +99,7 @@ class Embedded:
             for slot in stack.slots:
                 self._running[slot.worker] = asyncio.create_task(slot.run(), name=f"worker {slot.worker}")
 
-    def watch(self, *listeners: Listener) -> None:
+    def watch(self, *listeners: DataListener | AdminListener) -> None:
         """Listeners whose end makes this server dead."""
         self._listeners = listeners
 

@@ -1,4 +1,4 @@
-"""Listening: Granian's embedded server inside our own loop, for the data plane and for the admin plane."""
+"""Listening: our own edge for the data plane, uvicorn for the admin plane, both on sockets that are bound here."""
 
 import asyncio
 import ctypes
@@ -6,86 +6,103 @@ import gc
 import resource
 import socket
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.server.embed import Server
+import uvicorn
+from starlette.applications import Starlette
 
 from penstock.errors import UserMistake
-from penstock.roles.rsgi import spawn_rsgi
+from penstock.http.edge import Edge
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
+ADMIN_CONNECTIONS = 1024
 
 
-class Listener:
-    """One application on one port."""
+def bind(host: str, port: int, flag: str) -> socket.socket:
+    """A listening socket, or one line that says why not; port 0 finds a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as exc:
+        bound.close()
+        raise UserMistake(
+            f"cannot listen on {host}:{port}: {exc.strerror}; choose another with {flag}"
+        ) from None
+    return bound
 
-    def __init__(
-        self,
-        app: Any,
-        interface: Interfaces,
-        host: str,
-        port: int,
-        *,
-        connections: int,
-        header_timeout: float,
-    ) -> None:
-        self.host = host
-        self.port = port
-        self._interface = interface
-        # Granian leaves connections beyond `backpressure` hanging unanswered: it is set far above our own
-        # limits, so that overload is answered by us, with a 503.
-        self._server = Server(
-            app,
-            address=host,
-            port=port,
-            interface=interface,
-            backlog=min(connections, 65535),
-            backpressure=connections,
-            http=HTTPModes.http1,  # in auto mode a connection that sends nothing is never closed
-            http1_settings=HTTP1Settings(header_read_timeout=round(header_timeout * 1000)),
-            websockets=False,
-            log_enabled=False,
-        )
-        self._task: asyncio.Task[None] | None = None
+
+def url_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class DataListener:
+    """The data plane on one port."""
+
+    def __init__(self, edge: Edge, bound: socket.socket) -> None:
+        self.url = url_of(bound)
+        self._edge = edge
+        self._bound = bound
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        backlog = min(self._edge.limits.max_connections, 65535)
+        self._server = await loop.create_server(self._edge, sock=self._bound, backlog=backlog)
 
     @property
-    def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+    def dead(self) -> bool:
+        return self._server is not None and not self._server.is_serving()
+
+    def stop(self) -> None:
+        """Nobody new; those who have been answered are let go."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._bound.close()
+        self._edge.finish()
+
+    def close(self) -> None:
+        self.stop()
+        self._edge.close()
+
+
+class AdminListener:
+    """The admin plane on one port."""
+
+    def __init__(self, app: Starlette, bound: socket.socket) -> None:
+        self.url = url_of(bound)
+        self._bound = bound
+        self._server = _Uvicorn(
+            uvicorn.Config(
+                app, lifespan="off", log_config=None, access_log=False, http="httptools", ws="none",
+                limit_concurrency=ADMIN_CONNECTIONS, timeout_graceful_shutdown=1,
+            )
+        )  # fmt: skip
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        spawn: Any = spawn_rsgi if self._interface == Interfaces.RSGI else None
-        serving = self._server.serve(spawn_target=spawn)
-        self._task = asyncio.create_task(serving, name=f"listener {self.url}")
+        self._task = asyncio.create_task(self._server.serve([self._bound]), name=f"listener {self.url}")
 
     @property
     def dead(self) -> bool:
         return self._task is not None and self._task.done()
 
-    async def stop(self, seconds: float = 5.0) -> None:
+    async def stop(self, seconds: float) -> None:
         if self._task is not None and not self._task.done():
-            self._server.stop()  # type: ignore[no-untyped-call]
+            self._server.should_exit = True
             await asyncio.wait([self._task], timeout=seconds)
+        self._bound.close()
 
 
-def claim_port(host: str, port: int, flag: str) -> int:
-    """Check that nobody listens there; port 0 finds a free one.
-
-    Granian binds with SO_REUSEPORT, so a second server on the port would go unnoticed and take half of the
-    connections; a plain bind first is refused as it should be.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-            return int(probe.getsockname()[1])
-        except OSError as exc:
-            raise UserMistake(
-                f"cannot listen on {host}:{port}: {exc.strerror}; choose another with {flag}"
-            ) from None
+class _Uvicorn(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the role's, which drains before it lets the admin plane go."""
+        yield
 
 
 def tune_process() -> None:

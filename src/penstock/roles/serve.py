@@ -6,16 +6,14 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from granian.constants import Interfaces
-
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.embedded import Embedded
-from penstock.roles.listen import Listener, claim_port, tune_process
+from penstock.roles.listen import AdminListener, DataListener, bind, tune_process
 
 log = logging.getLogger("penstock")
 
-Announce = Callable[[Listener, Listener, Embedded], None]
+Announce = Callable[[DataListener, AdminListener, Embedded], None]
 
 
 async def serve(config: Config, announce: Announce) -> int:
@@ -24,53 +22,31 @@ async def serve(config: Config, announce: Announce) -> int:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
     tune_process()
     server = config.server
-    port = claim_port(server.host, server.port, "--port or --host")
-    admin_port = claim_port(server.admin_host, server.admin_port, "--admin-port")
+    bound = bind(server.host, server.port, "--port or --host")
+    admin_bound = bind(server.admin_host, server.admin_port, "--admin-port")
     loop = asyncio.get_running_loop()
     embedded = Embedded(config, loop)
-    limits = config.limits
-    data = Listener(
-        embedded.data_plane, Interfaces.RSGI, server.host, port,
-        connections=server.max_connections, header_timeout=limits.header_timeout,
-    )  # fmt: skip
-    admin = Listener(
-        embedded.admin, Interfaces.ASGINL, server.admin_host, admin_port,
-        connections=1024, header_timeout=limits.header_timeout,
-    )  # fmt: skip
+    data = DataListener(embedded.edge, bound)
+    admin = AdminListener(embedded.admin, admin_bound)
     stopping = _Signals(loop)
     embedded.watch(data, admin)
     try:
         embedded.start()
         admin.start()  # the probes answer while models load
         if await stopping.first_of(embedded.started):
-            data.start()
-            await _bound(data)
+            await data.start()
             announce(data, admin, embedded)
             await stopping.requested.wait()
             await _drain(embedded, data, server.drain, stopping)
         return 0
     finally:
+        data.close()
         await admin.stop(1.0)
         await embedded.stop()
         stopping.close()
 
 
-async def _bound(listener: Listener) -> None:
-    """Until it accepts connections: what is announced must be true."""
-    for _ in range(500):
-        if listener.dead:
-            raise UserMistake(f"cannot listen on {listener.url}")
-        try:
-            _, writer = await asyncio.open_connection(listener.host, listener.port)
-        except OSError:
-            await asyncio.sleep(0.01)
-        else:
-            writer.close()
-            return
-    raise UserMistake(f"cannot listen on {listener.url}: it does not answer")
-
-
-async def _drain(embedded: Embedded, data: Listener, seconds: float, stopping: "_Signals") -> None:
+async def _drain(embedded: Embedded, data: DataListener, seconds: float, stopping: "_Signals") -> None:
     waiting = len(embedded.gateway.waiters)
     log.info("draining", extra={"waiting": waiting, "at_most_seconds": seconds})
     draining = asyncio.ensure_future(embedded.drain(seconds))
@@ -83,7 +59,7 @@ async def _drain(embedded: Embedded, data: Listener, seconds: float, stopping: "
         draining.cancel()
         log.warning("stopped before all was done", extra={"given_up": len(embedded.gateway.waiters)})
         embedded.abandon()
-    await data.stop()
+    data.stop()
 
 
 class _Signals:

@@ -110,14 +110,14 @@ class Gateway:
         desk.broker.publish(request)
         return waiter
 
-    def submit_task(self, ask: Ask) -> StoredTask:
+    async def submit_task(self, ask: Ask) -> StoredTask:
         desk = self._desk(ask.model)
         self._tasks.check_room(ask.request_id, desk.backlog_seconds())
         task = self._tasks.new()
         self._tasks.open(task, self.submit(ask, task))
         return task
 
-    def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
+    async def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
         return self._tasks.find(task_id, self._tenant(client_id)[0])
 
     def count(self, model: str, code: str) -> None:

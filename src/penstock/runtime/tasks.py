@@ -59,10 +59,7 @@ class StoredTask:
         for over in self._pollers:
             over.set_result(None)
 
-    def watch(self) -> None:
-        """Its asker has long gone, and comes back for the answer."""
-
-    def cancel(self) -> None:
+    async def cancel(self) -> None:
         self._waiter.give_up(WITHDRAWN)
 
     def expire(self) -> None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from penstock.ports import Asker, Watch
+from penstock.ports import Asker
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
 
@@ -13,8 +13,6 @@ CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
 TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed before the backend answered")
 
-UNATTENDED = 0.25  # seconds before a client is watched; a departed one is noticed within 1 s (SPEC C4)
-
 LEFT = Outcome.CANCELLED, CLIENT_LEFT
 WITHDRAWN = Outcome.CANCELLED, CANCELLED
 LATE = Outcome.EXPIRED, TOO_LATE
@@ -23,29 +21,22 @@ LATE = Outcome.EXPIRED, TOO_LATE
 class Waiter:
     """One asker, from acceptance to its one answer.
 
-    Its place on the wheel has two stops: after a quarter of a second it begins to watch whether the client is
-    still there, and at the deadline it ends. Watching costs the server too much for requests that are answered in
-    milliseconds; and a watch that begins late still tells of a client that left early.
-
-    Once settled it lets go of the request and the reply: the wheel may hold it until the deadline.
+    Once settled it lets go of the request and the asker: the wheel may hold it until the deadline.
     """
 
-    __slots__ = ("_asker", "_waiters", "_watching", "request", "settled", "when")
+    __slots__ = ("_asker", "_waiters", "request", "settled", "when")
 
     def __init__(self, waiters: "Waiters", request: Request, asker: Asker) -> None:
         self._waiters = waiters
         self._asker = asker
-        self._watching: Watch | None = None
         self.request = request
-        self.when = min(request.deadline, request.arrival + UNATTENDED)
+        self.when = request.deadline
         self.settled = False
 
     def settle(self, reply: Reply) -> None:
         self.settled = True
-        asker, watching = self._asker, self._watching
-        del self.request, self._asker, self._watching
-        if watching is not None:
-            watching.cancel()
+        asker = self._asker
+        del self.request, self._asker
         asker.reply(reply)
 
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
@@ -53,19 +44,11 @@ class Waiter:
         if not self.settled:
             self._waiters.end(self.request, ending)
 
-    def _left(self, watch: object) -> None:
+    def left(self) -> None:
         self.give_up(LEFT)
 
     def expire(self) -> None:
-        deadline = self.request.deadline
-        if self.when >= deadline:
-            self.give_up(LATE)
-            return
-        watching = self._watching = self._asker.watch()
-        if watching is not None:
-            watching.add_done_callback(self._left)
-        self.when = deadline
-        self._waiters.look_again(self)
+        self.give_up(LATE)
 
 
 class Waiters:
@@ -85,9 +68,6 @@ class Waiters:
         waiter = self._by_key[request.key] = Waiter(self, request, asker)
         self._wheel.add(waiter)
         return waiter
-
-    def look_again(self, waiter: Waiter) -> None:
-        self._wheel.add(waiter)
 
     def find(self, request_id: str) -> Request | None:
         """By the asker's id; a search, for people."""

@@ -1,0 +1,317 @@
+"""One client's connection: HTTP/1.1 in, one request at a time, answers out in the order they were asked.
+
+    NEW ──► HEAD ──► BODY ──► BUSY ──► IDLE ──► HEAD …
+                                │ the client does not read: SENDING
+                                └ refused: LINGERING ──► closed
+
+llhttp (through httptools) splits the bytes; what is decided here is how much of them is taken, and for how long.
+The connection is itself the one who asks (`reply`): a request that waits costs no object more than it must, and a
+client that leaves is noticed the moment its connection closes.
+
+After a refusal the client may still be sending: a closed socket would answer that with a reset, which can overtake
+the reason it was refused for. So the answer is sent, our side is shut, and a little more is read and thrown away.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, cast
+
+import httptools
+
+from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Malformed, Overloaded, TooLarge
+from penstock.http import answers
+from penstock.ports import Leaving
+from penstock.types import Reply
+
+if TYPE_CHECKING:
+    from penstock.http.edge import Edge
+
+Headers = dict[bytes, bytes]
+
+MOST_HEADERS = 100
+MOST_HEAD = 64 * 1024  # bytes of an unfinished head
+MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class State(IntEnum):
+    """What it waits for. The edge limits the time of all but the last two."""
+
+    NEW = 0  # its first byte
+    IDLE = 1  # the next request
+    HEAD = 2
+    BODY = 3
+    SENDING = 4  # for the client to read
+    LINGERING = 5  # for a refused client to notice
+    BUSY = 6  # for the answer: the gateway sees to its deadline
+    CLOSED = 7
+
+
+NEW, IDLE, HEAD, BODY, SENDING, LINGERING, BUSY, CLOSED = State  # names of this module are found faster
+NO_HEADERS: Headers = {}
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_body", "_chunks", "_edge", "_head", "_headers", "_last", "_later", "_parser", "_paused", "_reading",
+        "_size", "_transport", "_url", "_without_body", "leaving", "render", "since", "state",
+    )  # fmt: skip
+
+    def __init__(self, edge: "Edge") -> None:
+        self._edge = edge
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpRequestParser | None = None  # None: nothing more is taken
+        self._later: deque[tuple[bytes, bytes, Headers, bytes, bool] | Exception] | None = None  # pipelined
+        self._reading = False  # in the middle of a request
+        self._url = self._body = b""
+        self._headers = self._head = NO_HEADERS  # as they come, and once the head is complete
+        self._chunks: list[bytes] | None = None
+        self._size = 0  # of an unfinished head or body, or thrown away
+        self._paused = False  # the client does not read
+        self._last = False  # the answer that is due is the last on this connection
+        self._without_body = False
+        self.state = NEW
+        self.since = edge.tick
+        self.leaving: Leaving | None = None  # whom to tell when the client goes
+        self.render: answers.Render = answers.full_answer
+
+    # ---- the transport -----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpRequestParser(self)
+        edge = self._edge
+        edge.connections.add(self)
+        if edge.full:
+            self._refuse(Overloaded("too many connections", retry_after=1.0))
+
+    def data_received(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:
+            self._throw_away(data)
+            return
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._parser = None  # answered like any other; but what follows is not HTTP
+        except httptools.HttpParserCallbackError as exc:
+            self._refuse(cast(Exception, exc.__context__))
+        except httptools.HttpParserError as exc:
+            if self._parser is not None:  # after the last request anything may come, and nothing matters
+                self._refuse(Malformed(f"this is not HTTP/1.1: {exc}"))
+        else:
+            if self.state <= HEAD:
+                self._size += len(data)
+                if self._size > MOST_HEAD:
+                    self._refuse(HeadTooLarge(f"the head is longer than {MOST_HEAD} bytes"))
+
+    def _throw_away(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > MOST_THROWN_AWAY and self._transport is not None:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        """One that will send no more counts as gone, since whether it still listens cannot be known."""
+        if self.state == BODY:
+            self._refuse(Malformed("the body ended before it was complete"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._edge.connections.discard(self)
+        self.state = CLOSED
+        self._parser = self._transport = self._later = None  # the parser holds our methods: break the ring
+        leaving, self.leaving = self.leaving, None
+        if leaving is not None:
+            leaving.left()
+
+    def pause_writing(self) -> None:
+        """It does not read its answers: then nothing more is read from it either."""
+        self._paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        if self.state == SENDING and not self._last:
+            self._ready_for_more()
+
+    # ---- the parser: what it raises here ends the connection with that refusal -----------------------------
+
+    def on_message_begin(self) -> None:
+        if self.state <= IDLE:
+            self.state = HEAD
+            self.since = self._edge.tick
+        self._reading = True
+        self._size = 0
+        self._url = self._body = b""
+        self._headers = {}
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self._headers
+        name = name.lower()
+        headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+
+    def on_headers_complete(self) -> None:
+        parser, headers, limit = self._parser, self._headers, self._edge.limits.max_body
+        assert parser is not None
+        if len(headers) > MOST_HEADERS:
+            raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
+        host = headers.get(b"host")
+        if (b"," in host) if host is not None else (parser.get_http_version() != "1.0"):
+            raise Malformed("exactly one Host header is needed")
+        declared = headers.get(b"content-length")
+        if declared is not None and (len(declared) > 18 or int(declared) > limit):
+            raise TooLarge(f"the body is {declared[:20].decode()} bytes, and at most {limit} are accepted")
+        if self.state == HEAD:
+            self.state = BODY
+            self.since = self._edge.tick
+            if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+                self._write(CONTINUE)
+        self._size = 0
+        self._head, self._headers = headers, {}  # trailers come later, to be forgotten
+
+    def on_body(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._size > self._edge.limits.max_body:
+            raise TooLarge(f"the body is longer than {self._edge.limits.max_body} bytes")
+        if not self._body:
+            self._body = chunk
+        elif self._chunks is None:
+            self._chunks = [self._body, chunk]
+        else:
+            self._chunks.append(chunk)
+
+    def on_message_complete(self) -> None:
+        parser, body = self._parser, self._body
+        assert parser is not None
+        if self._chunks is not None:
+            body = b"".join(self._chunks)
+            self._chunks = None
+        url, headers = self._url, self._head
+        last = not parser.should_keep_alive() or parser.get_http_version() == "1.0"
+        # The next one may take seconds to come: nothing of this one is kept till then.
+        self._reading, self._body, self._head = False, b"", NO_HEADERS
+        if last:
+            self._parser = None
+        if self.state == BUSY or self._later:
+            self._wait_its_turn((parser.get_method(), url, headers, body, last))
+        else:
+            self._hand_over(parser.get_method(), url, headers, body, last)
+
+    def _wait_its_turn(self, asked: "tuple[bytes, bytes, Headers, bytes, bool] | Exception") -> None:
+        """No more is read until the queue is empty: what one read brought is all that waits here."""
+        if self._later is None:
+            self._later = deque()
+        self._later.append(asked)
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
+        self.state = BUSY
+        self._last = last
+        self._without_body = method == b"HEAD"
+        self._edge.app.handle(self, method, url, headers, body)
+
+    # ---- answers -----------------------------------------------------------------------------------------
+
+    def reply(self, reply: Reply) -> None:
+        """The one answer to what was submitted."""
+        if self.state == CLOSED:
+            return
+        self.leaving = None
+        edge, execution = self._edge, reply.execution
+        if execution is None:
+            assert reply.failure is not None
+            self.respond(*answers.error(reply.failure, reply.request.request_id))
+        else:
+            ending = edge.last_ending if self._last or edge.closing else edge.ending
+            self._write(self.render(reply, execution, edge.clock(), ending))
+            self._answered()
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+        if self.state == CLOSED:
+            return
+        self.leaving = None
+        edge = self._edge
+        ending = edge.last_ending if self._last or edge.closing else edge.ending
+        head = answers.head(status, headers, len(body), ending)
+        self._write(head if self._without_body else head + body)
+        self._answered()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _answered(self) -> None:
+        self.since = self._edge.tick
+        if self._last or (self._edge.closing and not self._later):
+            self._end()
+        elif self._paused:
+            self.state = SENDING
+        elif self._later is None:
+            self.state = BODY if self._reading else IDLE
+        else:
+            self.state = IDLE
+            asyncio.get_running_loop().call_soon(self._ready_for_more)  # not from here: a thousand may wait
+
+    def _ready_for_more(self) -> None:
+        """The next of those that came early; or, when there is none, read on."""
+        if self.state == CLOSED or self._paused:
+            return
+        if self._later:
+            asked = self._later.popleft()
+            if isinstance(asked, Exception):
+                self._refuse(asked)
+            else:
+                self._hand_over(*asked)
+            return
+        self._later = None
+        self.state = BODY if self._reading else IDLE
+        if self._transport is not None and self._parser is not None:
+            self._transport.resume_reading()
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def _refuse(self, exc: Exception) -> None:
+        self._parser = None
+        if self.state == BUSY or self._later:
+            self._wait_its_turn(exc)
+            return
+        self.state = BUSY
+        self._last = True
+        self._reading = True  # it may still be sending
+        self._size = 0
+        self._edge.app.refuse(self, exc)
+
+    def _end(self) -> None:
+        self._last = True
+        transport = self._transport
+        assert transport is not None
+        if self._reading and not transport.is_closing():
+            self._parser = None
+            self.state = LINGERING
+            transport.write_eof()
+        else:
+            self.state = SENDING
+            transport.close()
+
+    def out_of_time(self) -> None:
+        if self.state == HEAD:
+            self._refuse(HeadTooSlow("the request's head did not arrive in time"))
+        elif self.state == BODY:
+            limit = self._edge.limits.body_seconds
+            self._refuse(BodyTooSlow(f"the body did not arrive within {limit:g} s"))
+        else:
+            self.abort()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,95 @@
+"""All connections of the data plane: their number, their time limits, their end.
+
+One timer for all of them. A connection notes the tick at which its state began, and costs nothing more; each tick
+those that have stayed too long where a client can keep them for ever are ended.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import Protocol
+
+from penstock.http.connection import Connection, Headers, State
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLimits:
+    max_body: int = 2**20
+    max_connections: int = 65536
+    head_seconds: float = 5.0  # for the request line and headers, from the first byte or from the connect
+    body_seconds: float = 5.0
+    idle_seconds: float = 75.0  # between two requests on a connection
+    send_seconds: float = 30.0  # for a client that does not read its answers
+    linger_seconds: float = 2.0  # for a refused client to read why
+
+
+class App(Protocol):
+    def handle(
+        self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
+    ) -> None:
+        """A whole request has come; one answer must follow, now or later. Never raises."""
+        ...
+
+    def refuse(self, connection: Connection, exc: Exception) -> None:
+        """What came cannot be a request, or is too much of one."""
+        ...
+
+
+class Edge:
+    """Makes the connections, and holds what they share."""
+
+    def __init__(
+        self, app: App, limits: EdgeLimits, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]
+    ) -> None:
+        self.app = app
+        self.limits = limits
+        self.clock = clock
+        self.tick = 0
+        self.closing = False  # every answer from now on is the last on its connection
+        self.connections: set[Connection] = set()
+        self._loop = loop
+        shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
+        self._seconds = min(0.5, max(0.02, shortest / 5))
+        in_ticks = {
+            State.IDLE: limits.idle_seconds,
+            State.NEW: limits.head_seconds,
+            State.HEAD: limits.head_seconds,
+            State.BODY: limits.body_seconds,
+            State.SENDING: limits.send_seconds,
+            State.LINGERING: limits.linger_seconds,
+        }
+        # A limit is never cut short: a state may have begun at the very end of its first tick.
+        self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}
+        self.ending = self.last_ending = b""  # of every head: the date, and whether more may follow
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn()
+
+    def __call__(self) -> Connection:
+        return Connection(self)
+
+    @property
+    def full(self) -> bool:
+        return len(self.connections) > self.limits.max_connections
+
+    def _turn(self) -> None:
+        self.tick += 1
+        self.ending = b"date: %b\r\n" % formatdate(usegmt=True).encode()
+        self.last_ending = self.ending + b"connection: close\r\n"
+        for connection in [c for c in self.connections if c.state < State.BUSY]:
+            if self.tick - connection.since > self._patience[connection.state]:
+                connection.out_of_time()
+        self._timer = self._loop.call_later(self._seconds, self._turn)
+
+    def finish(self) -> None:
+        """From now on every answer is the last one on its connection, and whoever asks nothing is let go."""
+        self.closing = True
+        for connection in list(self.connections):
+            if connection.state in (State.IDLE, State.NEW):
+                connection.close()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self.connections):
+            connection.abort()
