@@ -51,6 +51,8 @@ class Request:
     traceparent: str | None = None
     executions: int = 0  # how many batches it has been in that failed
     waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
+    task: bool = False  # its result is stored for whoever fetches it
+    origin: object = None  # where it came from, for the adapter that carried it
 
 
 @dataclass(slots=True, eq=False)
@@ -136,3 +138,29 @@ class Result:
 
     outputs: list[bytes] = field(default_factory=list)  # JSON, one for each input, in order
     version: str = ""
+    delivered: int = 0  # outputs the worker has sent to the askers itself; then none are here
+
+    @property
+    def size(self) -> int:
+        return self.delivered or len(self.outputs)
+
+
+@dataclass(slots=True, eq=False)
+class DeadLetter:
+    """A request that spent all its attempts, kept for people to look at (SPEC E4)."""
+
+    key: str
+    request_id: str
+    model: str
+    tenant: str
+    tier: int
+    attempts: int
+    code: str
+    message: str
+    details: str
+    input: bytes
+    parameters: bytes
+    cost: float
+    task: bool
+    id: str = ""  # of the letter
+    when: float = 0.0  # seconds since the epoch

@@ -62,6 +62,13 @@ def outputs(batch: Batch) -> Result:
     return Result([request.input for request in batch.requests])
 
 
+def finish(batcher: Batcher, name: WorkerId, outcome: Result | Failure, now: Seconds) -> None:
+    """The worker's word on the batch it holds, or on one it was given up on with."""
+    holder = batcher.fleet.workers.get(name)
+    batch = holder.batch if holder is not None else None
+    batcher.finished(name, 0 if batch is None else batch.id, outcome, now)
+
+
 def teach(batcher: Batcher, seconds: Seconds, *, size: int = 1, times: int = 8) -> None:
     """Let the batcher learn that a batch takes so long, whatever its size."""
     for _ in range(times):

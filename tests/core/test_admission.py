@@ -1,7 +1,7 @@
 """Who is let in (SPEC D4, C5, B6)."""
 
 import pytest
-from core_kit import ask, batcher_with, offer, outputs, sent, teach, worker
+from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,7 +83,7 @@ def test_retry_after_is_true(ahead: int, patience: float, workers: int) -> None:
         for number in range(workers):
             batch = batcher.fleet.workers[worker(number)].batch
             if batch is not None:
-                batcher.finished(worker(number), outputs(batch), now)
+                finish(batcher, worker(number), outputs(batch), now)
         batcher.step(now)
     later = refused.retry_after + 1e-6
     assert why(batcher, ask(later, expires=patience, deadline=patience), later) == ""
@@ -171,7 +171,7 @@ def test_a_forecast_that_nothing_has_tested_for_a_while_refuses_nobody() -> None
     batcher = busy(1, seconds=2.0)
     batch = batcher.fleet.workers[worker(0)].batch
     assert batch is not None
-    batcher.finished(worker(0), outputs(batch), 2.0)
+    finish(batcher, worker(0), outputs(batch), 2.0)
     batcher.step(2.0)
     assert why(batcher, ask(2.1, deadline=0.5), 2.1) == "the queue is too long for its deadline"
     assert why(batcher, ask(3.1, deadline=0.5), 3.1) == ""

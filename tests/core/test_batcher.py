@@ -1,8 +1,9 @@
 """The batcher of one model, event by event."""
 
 import pytest
-from core_kit import AWAY, REFUSED, answered, ask, batcher_with, offer, outputs, sent, teach, worker
+from core_kit import AWAY, REFUSED, answered, ask, batcher_with, finish, offer, outputs, sent, teach, worker
 
+from penstock.config.sections import Retries
 from penstock.core.batcher import DOUBT, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
@@ -19,7 +20,7 @@ def test_a_batch_is_sealed_only_when_a_worker_is_free_to_take_it() -> None:
     assert sent(batcher.step(0.01)) == []
     _, batch = batcher.fleet.workers[worker(0)], batcher.fleet.workers[worker(0)].batch
     assert batch is not None
-    batcher.finished(worker(0), outputs(batch), 0.1)
+    finish(batcher, worker(0), outputs(batch), 0.1)
     assert sent(batcher.step(0.1)) == [4]
 
 
@@ -27,7 +28,7 @@ def test_outputs_go_by_position_with_what_is_known_of_the_execution() -> None:
     batcher = batcher_with(1, GREEDY)
     offer(batcher, *(ask(text=b'"%d"' % n) for n in range(3)))
     ((name, batch),) = batcher.step(0.0).dispatches
-    batcher.finished(name, Result([b"A", b"B", b"C"], version="v1"), 0.1)
+    finish(batcher, name, Result([b"A", b"B", b"C"], version="v1"), 0.1)
     replies = batcher.step(0.1).replies
     assert [(reply.request.input, reply.output) for reply in replies] == [
         (b'"0"', b"A"), (b'"1"', b"B"), (b'"2"', b"C"),
@@ -43,11 +44,11 @@ def test_a_wrong_count_is_a_failed_batch_never_a_wrong_answer(count: int) -> Non
     batcher = batcher_with(1, BatchingRules(policy="greedy", max_batch=2, retries=RetryRules(attempts=1)))
     offer(batcher, ask(), ask())
     ((name, _),) = batcher.step(0.0).dispatches
-    batcher.finished(name, Result([b"?"] * count), 0.1)
+    finish(batcher, name, Result([b"?"] * count), 0.1)
     effects = batcher.step(0.1)
     assert effects.replies == []
     assert sent(effects) == [1]
-    batcher.finished(name, Result([]), 0.2)
+    finish(batcher, name, Result([]), 0.2)
     effects = batcher.step(0.2)
     (reply,) = effects.replies
     assert reply.failure is not None
@@ -67,10 +68,10 @@ def test_parameters_per_item_are_those_of_the_members_even_after_a_split() -> No
     offer(batcher, ask(parameters=b'{"n":1}'), ask(), ask(parameters=b'{"n":3}'))
     ((name, batch),) = batcher.step(0.0).dispatches
     assert batch.parameters == b'[{"n":1},{},{"n":3}]'
-    batcher.finished(name, REFUSED, 0.1)
+    finish(batcher, name, REFUSED, 0.1)
     ((name, half),) = batcher.step(0.1).dispatches
     assert half.parameters == b'[{"n":1}]'
-    batcher.finished(name, outputs(half), 0.2)
+    finish(batcher, name, outputs(half), 0.2)
     ((_, rest),) = batcher.step(0.2).dispatches
     assert rest.parameters == b'[{},{"n":3}]'
 
@@ -149,7 +150,7 @@ def test_one_slow_batch_does_not_shut_everybody_out_for_ever() -> None:
     batcher = batcher_with(2, GREEDY)
     offer(batcher, ask(deadline=9.0))
     ((name, batch),) = batcher.step(0.0).dispatches
-    batcher.finished(name, outputs(batch), 2.0)  # the first batch of a cold GPU
+    finish(batcher, name, outputs(batch), 2.0)  # the first batch of a cold GPU
     batcher.step(2.0)
     offer(batcher, ask(2.1, deadline=1.0))
     assert len(answered(batcher.step(2.1), Outcome.EXPIRED)) == 1
@@ -162,7 +163,7 @@ def test_one_slow_batch_does_not_shut_everybody_out_for_ever() -> None:
     assert not batcher.in_doubt(later)
     ((name, batch),) = effects.dispatches
     for _ in range(20):
-        batcher.finished(name, outputs(batch), later + 0.1)
+        finish(batcher, name, outputs(batch), later + 0.1)
         offer(batcher, ask(later + 0.1, deadline=3.0))
         ((name, batch),) = batcher.step(later + 0.1).dispatches
         later += 0.1
@@ -185,7 +186,7 @@ def test_who_leaves_before_a_retry_is_not_retried() -> None:
     offer(batcher, leaves, stays)
     ((name, _),) = batcher.step(0.0).dispatches
     assert not batcher.withdraw(leaves)  # on a worker
-    batcher.finished(name, AWAY, 0.1)
+    finish(batcher, name, AWAY, 0.1)
     assert batcher.withdraw(leaves)
     wake = batcher.step(0.1).wake
     assert wake is not None
@@ -203,7 +204,7 @@ def test_a_lost_worker_s_batch_is_retried_and_its_late_word_is_ignored() -> None
     ((other, retry),) = batcher.step(wake).dispatches
     assert other != name
     assert retry.requests == batch.requests
-    batcher.finished(name, Result([b"late"]), 0.2)
+    finish(batcher, name, Result([b"late"]), 0.2)
     assert batcher.step(0.2).replies == []
 
 
@@ -212,7 +213,7 @@ def test_a_removed_worker_leaves_nothing_behind_but_its_requests() -> None:
     offer(batcher, ask())
     ((name, _),) = batcher.step(0.0).dispatches
     batcher.worker_removed(name, 0.1)
-    batcher.finished(name, Result([b"late"]), 0.1)
+    finish(batcher, name, Result([b"late"]), 0.1)
     assert not batcher.fleet.workers
     assert batcher.waiting == 1
 
@@ -228,7 +229,7 @@ def test_lanes_are_bounded_and_empty_ones_make_room() -> None:
     offer(batcher, third)
     assert len(batcher.lanes) == 2
     assert (batch.parameters, 0) not in batcher.lanes
-    batcher.finished(name, outputs(batch), 0.1)  # its lane is gone, and nothing breaks
+    finish(batcher, name, outputs(batch), 0.1)  # its lane is gone, and nothing breaks
     assert len(batcher.step(0.1).replies) == 1
     offer(batcher, ask(parameters=b"4"), ask(parameters=b"5"))  # without asking: accepted all the same
     assert batcher.depth.total == 3
@@ -271,3 +272,8 @@ def test_a_lane_that_has_gone_quiet_for_an_hour_is_still_decided_on() -> None:
     batcher.worker_ready(worker(0))
     batcher.worker_ready(worker(1))
     assert len(batcher.step(3600.5).dispatches) == 2
+
+
+def test_what_the_rules_say_of_the_breaker_is_what_the_configuration_says() -> None:
+    assert BatchingRules().breaker_failures == Retries().breaker_failures
+    assert BatchingRules().breaker_cooldown == Retries().breaker_cooldown

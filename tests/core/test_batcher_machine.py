@@ -145,7 +145,7 @@ class AnythingGoes(RuleBasedStateMachine):
     @rule(name=st.sampled_from(WORKERS))
     def late_word_from_a_worker_that_was_given_up(self, name: WorkerId) -> None:
         if name not in self.in_flight:
-            self.batcher.finished(name, Result([]), self.now)
+            self.batcher.finished(name, 0, Result([]), self.now)
             self.step()
 
     def teardown(self) -> None:
@@ -172,9 +172,10 @@ class AnythingGoes(RuleBasedStateMachine):
         failures = {"refused": REFUSED, "away": AWAY, "timed out": TIMED_OUT}
         good = outputs(batch)
         if how in failures:
-            self.batcher.finished(name, failures[how], self.now)
+            self.batcher.finished(name, batch.id, failures[how], self.now)
         else:
-            self.batcher.finished(name, good if how == "well" else Result(good.outputs[1:]), self.now)
+            result = good if how == "well" else Result(good.outputs[1:])
+            self.batcher.finished(name, batch.id, result, self.now)
         self.step()
 
     def step(self) -> None:

@@ -1,16 +1,17 @@
 """Retries and poison (SPEC E2, E3)."""
 
 from collections import Counter
+from collections.abc import Iterator
 from math import ceil, log2
 
 import pytest
-from core_kit import AWAY, REFUSED, ask, batcher_with, offer, outputs, sent, worker
+from core_kit import AWAY, REFUSED, ask, batcher_with, finish, offer, outputs, sent, worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.delivery import RetryRules
-from penstock.types import Batch, Failure, Outcome, WorkerId
+from penstock.types import Batch, Failure, Outcome, Request, WorkerId
 
 ATTEMPTS = 3
 POISON = b'"poison"'
@@ -34,7 +35,7 @@ def play(batcher: Batcher, seconds: float = 0.1) -> tuple[Counter[Outcome], list
             _, batch = running.pop(name)
             poisoned = any(request.input == POISON for request in batch.requests)
             failed += [batch.size] if poisoned else []
-            batcher.finished(name, REFUSED if poisoned else outputs(batch), now)
+            finish(batcher, name, REFUSED if poisoned else outputs(batch), now)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
@@ -63,7 +64,7 @@ def test_a_retry_goes_to_another_worker_where_there_is_one() -> None:
     batcher = batcher_with(2, BatchingRules(policy="greedy"))
     offer(batcher, ask(), ask())
     ((name, _),) = batcher.step(0.0).dispatches
-    batcher.finished(name, REFUSED, 0.1)
+    finish(batcher, name, REFUSED, 0.1)
     ((other, _),) = batcher.step(0.1).dispatches  # the second half waits for that worker too
     assert other != name
     assert batcher.waiting == 1
@@ -73,12 +74,12 @@ def test_a_retry_that_waits_for_another_worker_does_not_hold_up_those_that_do_no
     batcher = batcher_with(2, BatchingRules(policy="greedy", max_batch=2))
     offer(batcher, *(ask() for _ in range(4)))
     (first, _), (second, _) = batcher.step(0.0).dispatches
-    batcher.finished(first, REFUSED, 0.1)  # two halves that avoid the first
+    finish(batcher, first, REFUSED, 0.1)  # two halves that avoid the first
     offer(batcher, ask(0.1, parameters=b"long"))
     batcher.step(0.1)  # the fresh one goes to the first
-    batcher.finished(second, REFUSED, 0.2)  # and two that avoid the second, which is idle
+    finish(batcher, second, REFUSED, 0.2)  # and two that avoid the second, which is idle
     assert [(name, batch.avoid) for name, batch in batcher.step(0.2).dispatches] == [(second, first)]
-    batcher.finished(first, AWAY, 0.3)
+    finish(batcher, first, AWAY, 0.3)
     assert [(name, batch.avoid) for name, batch in batcher.step(0.3).dispatches] == [(first, second)]
 
 
@@ -86,7 +87,7 @@ def test_with_one_worker_the_retry_goes_there_again() -> None:
     batcher = batcher_with(1, BatchingRules(policy="greedy"))
     offer(batcher, ask(), ask())
     ((name, _),) = batcher.step(0.0).dispatches
-    batcher.finished(name, REFUSED, 0.1)
+    finish(batcher, name, REFUSED, 0.1)
     assert sent(batcher.step(0.1)) == [1]
 
 
@@ -98,7 +99,7 @@ def test_when_nobody_is_to_blame_the_whole_batch_is_tried_again_after_a_back_off
         ((name, batch),) = batcher.step(now).dispatches
         assert batch.size == 5
         assert batch.retry is (attempt > 0)
-        batcher.finished(name, AWAY, now)
+        finish(batcher, name, AWAY, now)
         effects = batcher.step(now)
         if effects.wake is not None:
             waits.append(effects.wake - now)
@@ -113,7 +114,7 @@ def test_a_retry_that_could_not_end_in_time_is_not_made() -> None:
     batcher._last_finish = 0.0
     offer(batcher, ask(expires=0.5, deadline=0.25))
     ((name, _),) = batcher.step(0.0).dispatches
-    batcher.finished(name, AWAY, 0.2)
+    finish(batcher, name, AWAY, 0.2)
     assert [reply.outcome for reply in batcher.step(0.2).replies] == [Outcome.FAILED]
 
 
@@ -137,7 +138,7 @@ def test_what_the_failure_quotes_is_told_only_to_one_that_was_alone() -> None:
     for size in (2, 1):
         offer(batcher, *(ask() for _ in range(size)))
         ((name, _),) = batcher.step(0.0).dispatches
-        batcher.finished(name, secret, 0.1)
+        finish(batcher, name, secret, 0.1)
         replies = batcher.step(0.1).replies
         assert {reply.failure.details for reply in replies if reply.failure} == {
             secret.details if size == 1 else ""
@@ -158,7 +159,7 @@ def test_without_budget_a_failure_is_answered_instead_of_retried() -> None:
         failed += len(effects.replies)
         for name, batch in effects.dispatches:
             retries += batch.retry
-            batcher.finished(name, AWAY, now)
+            finish(batcher, name, AWAY, now)
         if not effects.dispatches:
             assert effects.wake is not None
             now = effects.wake
@@ -179,7 +180,7 @@ def test_who_leaves_is_found_in_whichever_retry_it_waits() -> None:
     one, two = ask(), ask()
     offer(batcher, one, two)
     for name, _ in batcher.step(0.0).dispatches:
-        batcher.finished(name, AWAY, 0.1)
+        finish(batcher, name, AWAY, 0.1)
     assert batcher.waiting == 2
     assert batcher.withdraw(two)
     assert batcher.withdraw(one)
@@ -193,8 +194,38 @@ def test_a_retry_that_is_empty_by_the_time_it_may_go_is_forgotten() -> None:
     for request in (leaves, stays):
         offer(batcher, request)
         ((name, _),) = batcher.step(0.0).dispatches
-        batcher.finished(name, AWAY, 0.0)
+        finish(batcher, name, AWAY, 0.0)
     assert name == worker(0)
     batcher.withdraw(leaves)
     batcher.step(0.0)
-    assert len(batcher.delivery._retries) == len(batcher.delivery._last_failure) == 1
+    assert len(batcher.delivery._retries) == 1
+
+
+def test_what_waits_to_be_retried_is_not_looked_at_one_by_one_before_its_time() -> None:
+    """A failed fleet has thousands waiting, and each step would go through them all."""
+
+    class Watched(list[Request]):
+        looks = 0
+
+        def __iter__(self) -> Iterator[Request]:
+            Watched.looks += 1
+            return super().__iter__()
+
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    requests = [ask(expires=expires) for expires in (5.0, 1.0, 9.0)]
+    offer(batcher, *requests)
+    ((name, batch),) = batcher.step(0.0).dispatches
+    finish(batcher, name, AWAY, 0.1)
+    batcher.worker_gone(name, 0.1)
+    (retry,) = batcher.delivery._retries.values()
+    retry.batch.requests = Watched(retry.batch.requests)
+    for _ in range(10):
+        effects = batcher.step(0.9)
+    assert Watched.looks == 0
+    assert effects.wake == pytest.approx(1.0, abs=0.01)
+    effects = batcher.step(1.01)
+    assert [reply.request for reply in effects.replies] == [requests[1]]
+    assert effects.wake == pytest.approx(5.0, abs=0.01)
+    batcher.withdraw(requests[0])
+    assert batcher.step(1.02).wake == pytest.approx(9.0, abs=0.01)
+    assert batch.size == 3

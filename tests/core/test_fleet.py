@@ -1,7 +1,7 @@
 """Who is idle, who is trusted (SPEC E6)."""
 
 import pytest
-from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, offer, outputs, sent, worker
+from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, sent, worker
 
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.fleet import LONGEST_COOLDOWN, Fleet
@@ -22,7 +22,7 @@ def fail(batcher: Batcher, now: float, failure: Failure) -> None:
     """One fresh request, alone on the only worker, that fails."""
     offer(batcher, ask(now, deadline=0.02))  # no time for a retry: each failure is its own
     ((name, _),) = batcher.step(now).dispatches
-    batcher.finished(name, failure, now + 0.01)
+    finish(batcher, name, failure, now + 0.01)
 
 
 def test_the_worker_that_has_rested_longest_is_picked() -> None:
@@ -59,7 +59,7 @@ def test_failures_in_a_row_open_the_breaker_and_a_success_between_them_does_not(
         fail(batcher, n * 0.1, REFUSED)
     offer(batcher, ask(0.3))
     ((name, batch),) = batcher.step(0.3).dispatches
-    batcher.finished(name, outputs(batch), 0.31)
+    finish(batcher, name, outputs(batch), 0.31)
     for n in range(2):
         fail(batcher, 0.4 + n * 0.1, REFUSED)
     assert batcher.fleet.healthy == 1
@@ -78,7 +78,7 @@ def test_an_open_worker_takes_nothing_then_one_request_and_that_decides() -> Non
     assert effects.wake == pytest.approx(opened + 1.0)
     ((name, probe),) = batcher.step(opened + 1.0).dispatches
     assert probe.size == 1
-    batcher.finished(name, outputs(probe), 1.3)
+    finish(batcher, name, outputs(probe), 1.3)
     assert sent(batcher.step(1.3)) == [2]
 
 
@@ -113,17 +113,17 @@ def test_a_retried_batch_sends_only_one_of_its_requests_to_a_worker_on_probation
     batcher = batcher_with(1, RULES)
     offer(batcher, *(ask() for _ in range(4)))
     ((name, _),) = batcher.step(0.0).dispatches
-    batcher.finished(name, TIMED_OUT, 0.1)
+    finish(batcher, name, TIMED_OUT, 0.1)
     wake = batcher.step(0.1).wake
     assert wake == pytest.approx(1.1)
     ((_, probe),) = batcher.step(1.1).dispatches
     assert (probe.size, probe.retry) == (1, True)
     assert batcher.waiting == 3
-    batcher.finished(name, outputs(probe), 1.2)
+    finish(batcher, name, outputs(probe), 1.2)
     effects = batcher.step(1.2)
     assert len(effects.replies) == 1
     assert sent(effects) == [1]  # the other of its half, then the other half
-    batcher.finished(name, outputs(effects.dispatches[0][1]), 1.3)
+    finish(batcher, name, outputs(effects.dispatches[0][1]), 1.3)
     assert sent(batcher.step(1.3)) == [2]
 
 

@@ -24,7 +24,7 @@ def view(**changed: object) -> View:
     """Case A of SCIENCE.md at 1,000/s: S 100 ms, 6 workers, 32 a batch; one request came just now."""
     usual = View(
         now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, load=1000.0, workers=6.0, all_workers=6,
-        idle=1, last_dispatch=99.995, max_batch=32, max_wait=0.05, reserve=0, curve=curve_of(0.1),
+        idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05, reserve=0, curve=curve_of(0.1),
     )  # fmt: skip
     return replace(usual, **changed)  # type: ignore[arg-type]
 
@@ -184,6 +184,6 @@ def test_paced_keeps_the_reserve_for_full_batches_until_max_wait() -> None:
 
 def test_paced_that_knows_nothing_sends_one_batch_and_fills_the_others() -> None:
     new = ServiceCurve(32)
-    assert decide("paced", curve=new, idle=6) == Send(32, Reason.IDLE)
-    assert decide("paced", curve=new, idle=5) == Wait(100.05)
-    assert decide("paced", curve=new, idle=5, waiting=32) == Send(32, Reason.FULL)
+    assert decide("paced", curve=new, idle=6, busy=0) == Send(32, Reason.IDLE)
+    assert decide("paced", curve=new, idle=5, busy=1) == Wait(100.05)
+    assert decide("paced", curve=new, idle=5, busy=1, waiting=32) == Send(32, Reason.FULL)

@@ -10,7 +10,7 @@ from runtime_kit import WORKER, Observed, Station, ask
 from penstock.core.batcher import Batcher, BatchingRules, Effects
 from penstock.runtime.pump import STUCK, Pump
 from penstock.testing import Answer, MockBackend, VirtualClock, run_virtual
-from penstock.types import Batch, Outcome, Reason, Request, Result
+from penstock.types import Batch, Outcome, Reason, Request, Result, WorkerId
 
 
 class Counting(Batcher):
@@ -145,7 +145,7 @@ def test_what_a_lost_worker_had_in_hand_is_answered_or_tried_again() -> None:
         pump.ready(WORKER)
         await asyncio.sleep(0.5)
         assert [batch.retry for batch in taken] == [False, True]
-        pump.finished(WORKER, Result([b"1"]))
+        pump.finished(WORKER, taken[-1].id, Result([b"1"]))
         pump.close()
 
     run_virtual(body())
@@ -201,5 +201,52 @@ def test_what_runs_out_of_time_is_answered_without_being_sent() -> None:
         at, outcome = outcomes[late.key]
         assert outcome is Outcome.EXPIRED
         assert late.expires < at < late.expires + 0.01
+
+    run_virtual(body())
+
+
+def test_a_host_of_shared_workers_is_told_when_one_is_wanted_and_not_when_one_is_held() -> None:
+    async def body() -> None:
+        loop, taken, wanted = asyncio.get_running_loop(), list[Batch](), list[float]()
+        pump = Pump(
+            Batcher(BatchingRules(policy="window", shared=True)), lambda replies: None, Observed(), loop, loop.time,
+            timer_grain=0.0, on_wants=lambda: wanted.append(loop.time()),
+        )  # fmt: skip
+        pump.attach(WORKER, taken.append)
+        pump.known(WORKER)
+        await asyncio.sleep(1.0)
+        assert wanted == [], "nothing waits"
+        pump.offer(ask(loop.time()))
+        await asyncio.sleep(0.01)
+        assert wanted == pytest.approx([1.0])
+        pump.ready(WORKER)
+        await asyncio.sleep(0.01)
+        pump.lent(WORKER)
+        await asyncio.sleep(0.01)
+        assert wanted == pytest.approx([1.0, 1.02]), "it was given back while something waited"
+        pump.ready(WORKER)
+        await asyncio.sleep(1.0)
+        assert [batch.size for batch in taken] == [1]
+        pump.close()
+
+    run_virtual(body())
+
+
+def test_a_worker_that_was_removed_is_forgotten_and_its_batch_tried_again_elsewhere() -> None:
+    async def body() -> None:
+        other, first, second = WorkerId("other"), list[Batch](), list[Batch]()
+        pump = pump_of(Counting("greedy"), first)
+        pump.attach(other, second.append)
+        pump.offer(ask())
+        await asyncio.sleep(0.001)
+        pump.ready(other)
+        pump.removed(WORKER)
+        await asyncio.sleep(0.1)
+        assert [batch.retry for batch in second] == [True]
+        assert list(pump.batcher.fleet.workers) == [other]
+        pump.finished(WORKER, first[0].id, Result([b"1"]))
+        await asyncio.sleep(0.001)
+        assert pump.batcher.fleet.busy == 1, "its late word changes nothing"
+        pump.close()
 
     run_virtual(body())

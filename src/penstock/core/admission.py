@@ -29,13 +29,13 @@ def forecast(batcher: Batcher, tier: int, now: Seconds) -> Forecast | None:
     """None when nobody can say: no worker is there, and none has said when it will be."""
     curve, fleet = batcher.curve, batcher.fleet
     size = curve.best_size
-    free = now if fleet.idle else fleet.next_free(curve, now)
+    free = fleet.next_free(curve, now)
     if free is None:
         return None
-    gap = curve.best_seconds / max(1, fleet.healthy)
+    gap = curve.best_seconds / fleet.counted
     ahead = _ahead(batcher, tier)
     seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
-    if ahead >= fleet.idle:  # with workers to spare, trying costs nobody anything
+    if ahead >= fleet.free:  # with workers to spare, trying costs nobody anything
         seconds *= 1.0 + GUARD * max(curve.spread, LEAST_SPREAD)
     return Forecast(
         free + ahead // size * gap,
@@ -67,9 +67,9 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
         )
     # First an upper bound, since this runs for every request: even behind everything that waits, and with all
     # workers just started, it nearly always has time.
-    curve, depth, healthy = batcher.curve, batcher.depth, batcher.fleet.healthy
-    if healthy and depth.total < rules.max_queue and len(batcher.lanes) < batcher.rules.max_lanes:
-        batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * healthy)
+    curve, depth, fleet = batcher.curve, batcher.depth, batcher.fleet
+    if fleet.healthy and depth.total < rules.max_queue and len(batcher.lanes) < batcher.rules.max_lanes:
+        batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * fleet.counted)
         guard = GUARD * (curve.spread + LEAST_SPREAD)
         worst = now + curve.full + curve.best_seconds * (1.0 + batches + guard)
         if (

@@ -1,6 +1,7 @@
 """The batcher of one model: requests and workers in, batches and outcomes out.
 
-Events (each O(log n)):   offer  withdraw  worker_ready  worker_gone  worker_removed  finished  drain
+Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker_gone  worker_removed
+where workers are shared: worker_known  worker_lent
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
 Rules
@@ -9,19 +10,21 @@ Rules
 - What can no longer make its deadline is answered and never sent (SPEC C3).
 - What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
   One slow batch would else make every deadline look hopeless, and nothing sent would ever show otherwise.
-- If a worker is idle and something waits, `wake` is set: no wake-up is ever lost.
+- If a worker is idle and something waits, `wake` is set: no wake-up is ever lost. If something waits and no idle
+  worker may take it, `wants_worker` says so; in a shared fleet the host then takes a credit.
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 
 from dataclasses import dataclass, field
 from math import inf
 
-from penstock.core.buffer import Depth, TierRules
-from penstock.core.delivery import Delivery, RetryRules, give_up
+from penstock.core.buffer import Depth
+from penstock.core.delivery import Delivery, give_up
 from penstock.core.estimator import ServiceCurve
-from penstock.core.fleet import Fleet, Worker
-from penstock.core.lane import Lane, LaneKey, lane_key
+from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
+from penstock.core.lane import Lane, Lanes
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
+from penstock.core.rules import BatchingRules as BatchingRules
 from penstock.errors import BackendTimeout, BatchRejected
 from penstock.types import (
     Batch,
@@ -41,27 +44,10 @@ WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in 
 LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are not
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
-LEAST_SHARE = 0.01  # of a worker: what a lane that has gone quiet may count on
+# How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
+# that the other waits for, must not wait for ever.
+INSIST = 0.1
 TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed, or could no longer be met, before it was sent")
-
-
-@dataclass(frozen=True, slots=True)
-class BatchingRules:
-    """What one model's batcher needs to know. Every number is a setting."""
-
-    model: str = "model"
-    max_batch: int = 64
-    max_wait: Seconds = 0.05
-    max_cost: float = inf
-    policy: str = "paced"
-    reserve: int = 0
-    group_lengths: bool = False
-    per_item_parameters: bool = False
-    tiers: TierRules = field(default_factory=TierRules)
-    retries: RetryRules = field(default_factory=RetryRules)
-    breaker_failures: int = 5
-    breaker_cooldown: Seconds = 1.0
-    max_lanes: int = 256
 
 
 @dataclass(slots=True)
@@ -78,11 +64,10 @@ class Batcher:
         self.rules = rules
         self.curve = ServiceCurve(rules.max_batch)
         self.depth = Depth(len(rules.tiers.weights))
-        self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown)
+        self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
         self.delivery = Delivery(rules.retries)
-        self.lanes: dict[LaneKey, Lane] = {}
+        self.lanes = Lanes(rules, self.depth, self.curve)
         self.draining = False
-        self._plain = not (rules.per_item_parameters or rules.group_lengths)
         self._policy: Policy = POLICIES[rules.policy]
         self._batch_id = 0
         self._last_finish: Seconds = -inf
@@ -100,23 +85,41 @@ class Batcher:
 
     def has_room_for(self, request: Request) -> bool:
         """Whether its lane exists or may be opened: lanes are bounded (SPEC C5)."""
-        return (
-            len(self.lanes) < self.rules.max_lanes
-            or self._key(request) in self.lanes
-            or any(lane.buffer.waiting == 0 for lane in self.lanes.values())
-        )
+        return self.lanes.has_room_for(request)
 
     def in_doubt(self, now: Seconds) -> bool:
-        """All workers are idle, and have been for so long that the learned time may no longer be true."""
-        return now - self._last_finish > DOUBT and 0 < self.fleet.idle == self.fleet.healthy
+        """No worker is busy for us, and none has been for so long that the learned time may no longer be true."""
+        return now - self._last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
+
+    @property
+    def share(self) -> float:
+        """The part of a shared fleet this batcher may count on."""
+        return self.fleet.share
+
+    @share.setter
+    def share(self, share: float) -> None:
+        self.fleet.share = share
+
+    def wants_worker(self, now: Seconds) -> bool:
+        """Something waits, and no idle worker may take it. To be asked after a step."""
+        return self.delivery.due(now) or (self.depth.total > 0 and not self.fleet.idle)
+
+    def trusts(self, worker: WorkerId, now: Seconds) -> bool:
+        """Whether its credit is worth holding: nothing is sent to one whose breaker is open."""
+        return self.fleet.trusts(worker, now)
+
+    def spare(self, now: Seconds) -> list[WorkerId]:
+        """Credits held for nothing, to be given back: nothing waits for them, or their breaker is open."""
+        needed = self.depth.total > 0 or self.delivery.due(now)
+        return self.fleet.kept(resting=True) + ([] if needed else self.fleet.kept(resting=False))
 
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Request, now: Seconds) -> bool:
         """Take it in. Whether a step is called for: while all workers are busy, one that is not the most urgent
         changes nothing until a worker frees, and that is a step anyway."""
-        key = (request.parameters, 0) if self._plain else self._key(request)
-        lane = self.lanes.get(key) or self._open(key)
+        key = self.lanes.key_of(request)
+        lane = self.lanes.get(key) or self.lanes.open(key)
         lane.meter.add(now)
         lane.buffer.push(request)
         return (
@@ -129,17 +132,28 @@ class Batcher:
     def withdraw(self, request: Request) -> bool:
         """The asker left or cancelled. True if it had not gone to a worker, and now never goes."""
         if request.waiting:
-            self.lanes[self._key(request)].buffer.discard(request)
+            self.lanes[self.lanes.key_of(request)].buffer.discard(request)
             return True
         return self.delivery.withdraw(request)
 
     def worker_ready(self, worker: WorkerId) -> None:
+        """It takes its next batch from us; in a shared fleet: we have taken its credit."""
         self.fleet.ready(worker)
+
+    def worker_known(self, worker: WorkerId) -> None:
+        """It is there and healthy, in a shared fleet; whether for us, its credit decides."""
+        self.fleet.known(worker)
+
+    def worker_lent(self, worker: WorkerId) -> None:
+        """Its credit was given back."""
+        self.fleet.lent(worker)
 
     def worker_gone(self, worker_id: WorkerId, now: Seconds, back_at: Seconds | None = None) -> None:
         """It takes nothing until it is ready again; what it had in hand is retried."""
         self.fleet.gone(worker_id, back_at)
-        self.finished(worker_id, WORKER_LOST, now)
+        worker = self.fleet.workers[worker_id]
+        if worker.batch is not None:
+            self._end(worker, worker.batch, WORKER_LOST, now)
 
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
         """It is never coming back."""
@@ -150,21 +164,25 @@ class Batcher:
         """Nothing new will come: send what there is without waiting for more."""
         self.draining = True
 
-    def finished(self, worker_id: WorkerId, outcome: Result | Failure, now: Seconds) -> None:
-        """The worker's batch is over. Outputs go by position; a wrong count is a failure (SPEC B8)."""
+    def finished(self, worker_id: WorkerId, batch_id: int, outcome: Result | Failure, now: Seconds) -> None:
+        """The batch is over. Ignored unless that worker holds that very batch: else it was given up on, and what
+        became of it has long been decided."""
         worker = self.fleet.workers.get(worker_id)
-        if worker is None or worker.batch is None:
-            return  # a worker that was given up on: its batch has long been decided
-        batch, seconds = worker.batch, now - worker.started
-        self.fleet.release(worker_id, now)
+        if worker is not None and worker.batch is not None and worker.batch.id == batch_id:
+            self._end(worker, worker.batch, outcome, now)
+
+    def _end(self, worker: Worker, batch: Batch, outcome: Result | Failure, now: Seconds) -> None:
+        """Outputs go by position; a wrong count is a failure (SPEC B8)."""
+        seconds = now - worker.started
+        self.fleet.release(worker.id, now)
         self._last_finish = now
         if isinstance(outcome, Result):
-            if len(outcome.outputs) == batch.size:
+            if outcome.size == batch.size:
                 self._succeeded(worker, batch, outcome, seconds)
                 return
             outcome = Failure(
                 "BACKEND_FAILED",
-                f"the backend gave {len(outcome.outputs)} outputs for {batch.size} inputs",
+                f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
         self._failed(worker, batch, outcome, now)
@@ -173,13 +191,14 @@ class Batcher:
         expected = self.curve(batch.size)
         self.fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
         self.curve.observe(batch.size, seconds)
-        lane = self.lanes.get(self._key(batch.requests[0]))
+        lane = self.lanes.get(self.lanes.key_of(batch.requests[0]))
         if lane is not None:
             lane.learn(batch.size, seconds, alone=len(self.lanes) == 1)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
+        outputs = [b""] * batch.size if result.delivered else result.outputs
         self._answered += [
             Reply(request, Outcome.SUCCESS, output, None, execution)
-            for request, output in zip(batch.requests, result.outputs, strict=True)
+            for request, output in zip(batch.requests, outputs, strict=True)
         ]
 
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
@@ -226,7 +245,7 @@ class Batcher:
         if self.in_doubt(now):
             return 0.0
         curve, size = lane.curve, lane.buffer.waiting
-        if size <= self.fleet.idle:
+        if size <= self.fleet.free:
             return curve(size)  # workers to spare: trying costs nobody anything
         if size > curve.limit:
             size = curve.limit
@@ -235,8 +254,13 @@ class Batcher:
     def _retry(self, now: Seconds, effects: Effects) -> list[Seconds]:
         delivery, fleet = self.delivery, self.fleet
         effects.replies += delivery.expire(self.curve, now)
-        for batch in delivery.ready(now):
-            worker = fleet.pick(batch.avoid if fleet.healthy > 1 else None)
+        wakes = [delivery.next_start(now)]
+        for start, batch in delivery.ready(now):
+            insist = fleet.healthy > 1
+            if insist and fleet.shared:
+                insist = now < start + INSIST
+                wakes += [start + INSIST] if insist else []
+            worker = fleet.pick(batch.avoid if insist else None)
             if worker is None:
                 continue  # the one that frees next is the event that brings us back
             if worker.on_probation and batch.size > 1:
@@ -244,7 +268,7 @@ class Batcher:
                 self._send(worker, delivery.take_one(batch, self._batch_id), now, effects)
             else:
                 self._send(worker, delivery.take(batch), now, effects)
-        return [delivery.next_start(now), delivery.next_expiry(self.curve) + EXPIRY_SLACK]
+        return [*wakes, delivery.next_expiry(self.curve) + EXPIRY_SLACK]
 
     def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds]:
         if len(lanes) > 1:
@@ -274,7 +298,7 @@ class Batcher:
             return Send(rules.max_batch, Reason.COST)
         oldest = buffer.oldest()
         assert oldest is not None  # the caller saw that something waits
-        rate, healthy = lane.meter.rate(now), fleet.healthy
+        rate, counted = lane.meter.rate(now), fleet.counted
         return self._policy.decide(
             View(
                 now=now,
@@ -283,9 +307,10 @@ class Batcher:
                 give_up=lane.give_up,
                 rate=rate,
                 load=load,
-                workers=max(LEAST_SHARE, healthy * rate / load) if load > rate else healthy,
-                all_workers=healthy,
-                idle=fleet.idle,
+                workers=max(LEAST_SHARE, counted * rate / load) if load > rate else counted,
+                all_workers=counted,
+                idle=fleet.free,
+                busy=fleet.busy,
                 last_dispatch=lane.last_dispatch,
                 max_batch=rules.max_batch,
                 max_wait=rules.max_wait,
@@ -312,21 +337,3 @@ class Batcher:
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         self.fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))
-
-    # ---- lanes -------------------------------------------------------------------------------------------
-
-    def _key(self, request: Request) -> LaneKey:
-        rules = self.rules
-        return lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)
-
-    def _open(self, key: LaneKey) -> Lane:
-        if len(self.lanes) >= self.rules.max_lanes:
-            self._forget_one_empty_lane()
-        lane = self.lanes[key] = Lane(key, self.rules.tiers, self.depth, self.curve)
-        return lane
-
-    def _forget_one_empty_lane(self) -> None:
-        """The one that has sent nothing for longest; `has_room_for` has seen that there is one."""
-        empty = [lane for lane in self.lanes.values() if lane.buffer.waiting == 0]
-        if empty:
-            del self.lanes[min(empty, key=lambda lane: lane.last_dispatch).key]

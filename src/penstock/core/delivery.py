@@ -31,15 +31,36 @@ def give_up(request: Request, seconds: Seconds) -> Seconds:
     return min(request.expires, request.deadline - seconds)
 
 
-class Delivery:
-    """The retries of one model: batches, each with the time it may go. The budget keeps them few."""
+@dataclass(slots=True, eq=False)
+class _Retry:
+    """A batch that waits to be tried again; the earliest limits among its members spare looking at each."""
 
-    __slots__ = ("_last_failure", "_retries", "_rules", "budget", "waiting")
+    start: Seconds
+    batch: Batch
+    failure: Failure  # what it is retried for
+    expires: Seconds = inf
+    deadline: Seconds = inf
+
+    def look(self) -> None:
+        """Its members have changed."""
+        requests = self.batch.requests
+        self.expires = min(request.expires for request in requests)
+        self.deadline = min(request.deadline for request in requests)
+
+    def give_up(self, curve: ServiceCurve) -> Seconds:
+        """When the first of its members runs out of time."""
+        return min(self.expires, self.deadline - curve(self.batch.size))
+
+
+class Delivery:
+    """The retries of one model: batches, each with the time it may go. The budget keeps them few, so a look at each
+    batch is cheap; a look at each member would not be."""
+
+    __slots__ = ("_retries", "_rules", "budget", "waiting")
 
     def __init__(self, rules: RetryRules) -> None:
         self._rules = rules
-        self._retries: list[tuple[Seconds, int, Batch]] = []
-        self._last_failure: dict[int, Failure] = {}  # by batch id, for those that still wait
+        self._retries: dict[int, _Retry] = {}  # by batch id
         self.budget = RetryBudget(rules.budget_ratio, rules.budget_per_second)
         self.waiting = 0
 
@@ -80,57 +101,64 @@ class Delivery:
             retry = Batch(
                 next_id + offset, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid
             )
-            self._last_failure[retry.id] = told
             self.waiting += len(alive)
-            self._retries.append((start, retry.id, retry))
+            self._retries[retry.id] = waits = _Retry(start, retry, told)
+            waits.look()
         return replies
 
     def withdraw(self, request: Request) -> bool:
         """Out of the retries, if it is there. Rare, so a search is good enough."""
-        for _, _, batch in self._retries:
-            if request in batch.requests:
-                batch.requests.remove(request)
+        for retry in self._retries.values():
+            if request in retry.batch.requests:
+                retry.batch.requests.remove(request)
                 self.waiting -= 1
+                self._changed(retry)
                 return True
         return False
 
     def expire(self, curve: ServiceCurve, now: Seconds) -> list[Reply]:
         """Answer those that can no longer make it, each with the failure it was retried for."""
         replies: list[Reply] = []
-        for _, _, batch in self._retries:
-            seconds = curve(batch.size)
-            late = [r for r in batch.requests if now > give_up(r, seconds)]
-            for request in late:
-                batch.requests.remove(request)
-                replies.append(Reply(request, Outcome.FAILED, failure=self._last_failure[batch.id]))
+        for retry in [retry for retry in self._retries.values() if now > retry.give_up(curve)]:
+            requests, seconds = retry.batch.requests, curve(retry.batch.size)
+            late = [request for request in requests if now > give_up(request, seconds)]
+            retry.batch.requests = [request for request in requests if now <= give_up(request, seconds)]
+            replies += [Reply(request, Outcome.FAILED, failure=retry.failure) for request in late]
+            self._changed(retry)
         self.waiting -= len(replies)
         return replies
 
-    def ready(self, now: Seconds) -> list[Batch]:
-        """Those that may go now, in the order they may; the caller takes each, or leaves it."""
-        for _, _, batch in [entry for entry in self._retries if not entry[2].requests]:
-            self._drop(batch)
-        return [batch for start, _, batch in sorted(self._retries) if start <= now]
+    def ready(self, now: Seconds) -> list[tuple[Seconds, Batch]]:
+        """Those that may go now and since when, in that order; the caller takes each, or leaves it."""
+        due = [retry for retry in self._retries.values() if retry.start <= now]
+        due.sort(key=lambda retry: (retry.start, retry.batch.id))
+        return [(retry.start, retry.batch) for retry in due]
+
+    def due(self, now: Seconds) -> bool:
+        return any(retry.start <= now for retry in self._retries.values())
 
     def take(self, batch: Batch) -> Batch:
         self.waiting -= batch.size
-        self._drop(batch)
+        del self._retries[batch.id]
         return batch
 
     def take_one(self, batch: Batch, batch_id: int) -> Batch:
         """One member of it, as a batch of its own; the others go on waiting."""
         self.waiting -= 1
-        return replace(batch, id=batch_id, requests=[batch.requests.pop(0)])
+        one = replace(batch, id=batch_id, requests=[batch.requests.pop(0)])
+        self._changed(self._retries[batch.id])
+        return one
 
-    def _drop(self, batch: Batch) -> None:
-        self._retries = [entry for entry in self._retries if entry[2] is not batch]
-        del self._last_failure[batch.id]
+    def _changed(self, retry: _Retry) -> None:
+        if retry.batch.requests:
+            retry.look()
+        else:
+            del self._retries[retry.batch.id]
 
     def next_start(self, now: Seconds) -> Seconds:
         """When the next retry may go, of those that may not yet."""
-        return min((start for start, _, _ in self._retries if start > now), default=inf)
+        return min((retry.start for retry in self._retries.values() if retry.start > now), default=inf)
 
     def next_expiry(self, curve: ServiceCurve) -> Seconds:
         """When the first member of any retry runs out of time."""
-        times = [give_up(r, curve(batch.size)) for _, _, batch in self._retries for r in batch.requests]
-        return min(times, default=inf)
+        return min((retry.give_up(curve) for retry in self._retries.values()), default=inf)

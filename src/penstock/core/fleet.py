@@ -2,27 +2,36 @@
 
 A worker is     GONE ──ready──► IDLE ──assign──► BUSY ──release──► IDLE
                   ▲───────────────gone─────────────┘
+or, where several batchers share the fleet and a worker's credit says whose it is,
+                GONE ──known──► AWAY ──ready──► IDLE ──assign──► BUSY ──release──► AWAY
+                  ▲               ◄────lent──────┘                 │
+                  └────────────────────gone────────────────────────┘
 and its breaker CLOSED ──failures──► OPEN ──cool-down──► on probation ──success──► CLOSED
                                       ▲────────────────────failure──┘  (cool-down doubled)
 
 An open worker takes nothing. On probation it takes one request; that decides.
 A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from.
+
+A shared worker that is away is healthy, and idle or busy for somebody else: nobody here knows which. Of a shared
+fleet a batcher counts on its share, and expects a worker at once while fewer than that are busy for it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 from penstock.types import Batch, Seconds, WorkerId
 
 LONGEST_COOLDOWN = 5.0
 SPEED_MEMORY = 0.2
+LEAST_SHARE = 0.01  # of a worker: what a batcher without shards, or a lane that has gone quiet, may count on
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
     id: WorkerId
     ready: bool = False
+    held: bool = False  # it takes its next batch from us: always so unless the fleet is shared
     batch: Batch | None = None
     started: Seconds = 0.0
     back_at: Seconds | None = None  # while gone: when it may be back, if anybody knows
@@ -43,9 +52,21 @@ class Worker:
 
 
 class Fleet:
-    __slots__ = ("_busy", "_cooldown", "_failures", "_idle", "_ready", "_resting", "workers")
+    __slots__ = (
+        "_busy",
+        "_cooldown",
+        "_failures",
+        "_idle",
+        "_ready",
+        "_resting",
+        "share",
+        "shared",
+        "workers",
+    )
 
-    def __init__(self, breaker_failures: int, breaker_cooldown: Seconds) -> None:
+    def __init__(self, breaker_failures: int, breaker_cooldown: Seconds, *, shared: bool = False) -> None:
+        self.shared = shared
+        self.share = 1.0  # of a shared fleet: the part this batcher may count on
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
         self._failures = breaker_failures
@@ -54,18 +75,34 @@ class Fleet:
         self._busy: dict[WorkerId, Worker] = {}  # in the order they started
         self._resting: dict[WorkerId, Worker] = {}  # ready, but the breaker is open
 
-    def ready(self, worker_id: WorkerId) -> None:
+    def known(self, worker_id: WorkerId) -> Worker:
+        """It exists and is healthy; whose it is does not change."""
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         if not worker.ready:
             self._ready += 1
             worker.ready = True
             worker.back_at = None
-            self._rest_or_idle(worker)
+            self._place(worker)
+        return worker
+
+    def ready(self, worker_id: WorkerId) -> None:
+        """It takes its next batch from us. Of a shared one this may be heard before the end of its last."""
+        worker = self.known(worker_id)
+        if not worker.held:
+            worker.held = True
+            self._place(worker)
+
+    def lent(self, worker_id: WorkerId) -> None:
+        """Its credit was given back: others may have it."""
+        worker = self.workers.get(worker_id)
+        if worker is not None:
+            worker.held = False
+            self._idle.pop(worker_id, None)
 
     def gone(self, worker_id: WorkerId, back_at: Seconds | None) -> None:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         self._ready -= worker.ready
-        worker.ready = False
+        worker.ready = worker.held = False
         worker.back_at = back_at
         self._idle.pop(worker_id, None)
         self._resting.pop(worker_id, None)
@@ -80,7 +117,8 @@ class Fleet:
             return inf
         for worker in [w for w in self._resting.values() if w.open_until <= now]:
             del self._resting[worker.id]
-            self._idle[worker.id] = worker
+            if worker.held:
+                self._idle[worker.id] = worker
         return min((w.open_until for w in self._resting.values()), default=inf)
 
     def pick(self, avoid: WorkerId | None = None) -> Worker | None:
@@ -94,19 +132,47 @@ class Fleet:
             chosen = chosen or worker
         return chosen
 
+    def trusts(self, worker_id: WorkerId, now: Seconds) -> bool:
+        """Whether its breaker lets it take something, if only one request on probation."""
+        worker = self.workers.get(worker_id)
+        return worker is None or not worker.on_probation or worker.open_until <= now
+
     @property
     def idle(self) -> int:
         return len(self._idle)
+
+    @property
+    def busy(self) -> int:
+        """With batches of ours."""
+        return len(self._busy)
 
     @property
     def healthy(self) -> int:
         """Ready, and not resting with an open breaker."""
         return self._ready - len(self._resting)
 
+    @property
+    def counted(self) -> float:
+        """How many workers this batcher may count on; of none, as if one were about to come."""
+        counted = ((self._ready - len(self._resting)) or 1) * self.share  # spelt out: asked for every request
+        return counted if counted > LEAST_SHARE else LEAST_SHARE
+
+    @property
+    def free(self) -> int:
+        """The idle ones, and of a shared fleet those that can be expected at once."""
+        if not self.shared:
+            return len(self._idle)
+        return max(len(self._idle), ceil(min(self.counted, self.healthy) - len(self._busy)))
+
+    def kept(self, *, resting: bool) -> list[WorkerId]:
+        """Credits in hand: of those that rest, or of the idle ones."""
+        return [worker.id for worker in (self._resting if resting else self._idle).values() if worker.held]
+
     def assign(self, worker: Worker, batch: Batch, now: Seconds) -> None:
         del self._idle[worker.id]
         worker.batch = batch
         worker.started = now
+        worker.held = not self.shared  # a shared one posts its credit anew, and anybody may take that
         self._busy[worker.id] = worker
 
     def release(self, worker_id: WorkerId, now: Seconds) -> Worker:
@@ -122,7 +188,7 @@ class Fleet:
         worker.failures = 0
         worker.cooldown = 0.0
         worker.speed += SPEED_MEMORY * (ratio - worker.speed)
-        self._rest_or_idle(worker)
+        self._place(worker)
 
     def failed(self, worker: Worker, now: Seconds, *, at_once: bool) -> None:
         worker.failures += 1
@@ -130,22 +196,26 @@ class Fleet:
             longest = max(LONGEST_COOLDOWN, self._cooldown)
             worker.cooldown = min(longest, max(self._cooldown, 2.0 * worker.cooldown))
             worker.open_until = now + worker.cooldown
-        self._rest_or_idle(worker)
+        self._place(worker)
 
     def refused(self, worker: Worker) -> None:
         """It lives, and said no to a batch that others had said no to: nothing is held against it."""
-        self._rest_or_idle(worker)
+        self._place(worker)
 
-    def _rest_or_idle(self, worker: Worker) -> None:
+    def _place(self, worker: Worker) -> None:
+        """Resting, idle, or away. One whose cool-down is over rests as well, until the next `wake`."""
         if worker.ready and worker.batch is None:
-            (self._resting if worker.on_probation else self._idle)[worker.id] = worker
+            if worker.on_probation:
+                self._resting[worker.id] = worker
+            elif worker.held:
+                self._idle[worker.id] = worker
 
     def next_free(self, expected: Callable[[int], Seconds], now: Seconds) -> Seconds | None:
         """When a worker can take the next batch: now, or when the busy one that started first should be done.
 
         None when nobody knows: all are gone and none has said when it will be back.
         """
-        if self._idle:
+        if self.free:
             return now
         for worker in self._busy.values():  # the first is the one that started first
             if worker.ready:

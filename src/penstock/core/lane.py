@@ -4,6 +4,7 @@ from math import inf
 
 from penstock.core.buffer import Buffer, Depth, TierRules
 from penstock.core.estimator import RateMeter, ServiceCurve
+from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
 LaneKey = tuple[bytes, int]  # parameters, and the length class where like lengths are grouped
@@ -56,3 +57,39 @@ class Lane:
 def lane_key(request: Request, *, per_item: bool, group_lengths: bool) -> LaneKey:
     """Lengths are grouped by powers of two: padding then wastes less than half."""
     return (b"" if per_item else request.parameters, request.length.bit_length() if group_lengths else 0)
+
+
+class Lanes(dict[LaneKey, Lane]):
+    """All lanes of a model. They are bounded: an empty one makes room for a new one (SPEC C5)."""
+
+    def __init__(self, rules: BatchingRules, depth: Depth, curve: ServiceCurve) -> None:
+        super().__init__()
+        self._rules = rules
+        self._depth = depth
+        self._curve = curve
+        self._plain = not (rules.per_item_parameters or rules.group_lengths)
+
+    def key_of(self, request: Request) -> LaneKey:
+        if self._plain:  # the usual case, and asked for every request
+            return request.parameters, 0
+        rules = self._rules
+        return lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)
+
+    def has_room_for(self, request: Request) -> bool:
+        return (
+            len(self) < self._rules.max_lanes
+            or self.key_of(request) in self
+            or any(lane.buffer.waiting == 0 for lane in self.values())
+        )
+
+    def open(self, key: LaneKey) -> Lane:
+        if len(self) >= self._rules.max_lanes:
+            self._forget_an_empty_one()
+        lane = self[key] = Lane(key, self._rules.tiers, self._depth, self._curve)
+        return lane
+
+    def _forget_an_empty_one(self) -> None:
+        """The one that has sent nothing for longest; `has_room_for` has seen that there is one."""
+        empty = [lane for lane in self.values() if lane.buffer.waiting == 0]
+        if empty:
+            del self[min(empty, key=lambda lane: lane.last_dispatch).key]

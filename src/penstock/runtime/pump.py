@@ -26,8 +26,12 @@ class Pump:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         timer_grain: float = 0.001,
+        on_wants: Callable[[], None] | None = None,
     ) -> None:
         self.batcher = batcher
+        self.on_wants = (
+            on_wants  # told after each step that leaves something waiting for a worker: take a credit
+        )
         self._deliver = deliver
         self._observer = observer
         self._loop = loop
@@ -58,13 +62,26 @@ class Pump:
         self.batcher.worker_ready(worker)
         self._kick()
 
+    def known(self, worker: WorkerId) -> None:
+        self.batcher.worker_known(worker)
+        self._kick()
+
+    def lent(self, worker: WorkerId) -> None:
+        self.batcher.worker_lent(worker)
+        self._kick()
+
     def gone(self, worker: WorkerId, back_in: float | None) -> None:
         now = self._clock()
         self.batcher.worker_gone(worker, now, None if back_in is None else now + back_in)
         self._kick()
 
-    def finished(self, worker: WorkerId, outcome: Result | Failure) -> None:
-        self.batcher.finished(worker, outcome, self._clock())
+    def removed(self, worker: WorkerId) -> None:
+        self.batcher.worker_removed(worker, self._clock())
+        self._workers.pop(worker, None)
+        self._kick()
+
+    def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
+        self.batcher.finished(worker, batch_id, outcome, self._clock())
         self._kick()
 
     def drain(self) -> None:
@@ -95,6 +112,8 @@ class Pump:
         if effects.replies:
             self._deliver(effects.replies)
         self._set_timer(effects.wake, now)
+        if self.on_wants is not None and self.batcher.wants_worker(now):
+            self.on_wants()
 
     def _set_timer(self, wake: float | None, now: float) -> None:
         """Keep the timer that is set if it is early enough: an early wake-up only asks again."""

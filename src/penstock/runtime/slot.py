@@ -9,12 +9,12 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable
+from typing import Protocol
 from zlib import crc32
 
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
-from penstock.runtime.pump import Pump
 from penstock.types import Batch, Failure, Result, WorkerId
 
 log = logging.getLogger("penstock.worker")
@@ -25,12 +25,30 @@ STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven 
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
 
 
+class Dock(Protocol):
+    """Where a slot gets its batches: the batcher's pump here, or the way to batchers elsewhere."""
+
+    def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
+        """Here it is, and how it is handed a batch; not before it has said that it is ready."""
+        ...
+
+    def ready(self, worker: WorkerId) -> None: ...
+
+    def gone(self, worker: WorkerId, back_in: float | None) -> None:
+        """It takes nothing until it is ready again, in so many seconds if anybody knows."""
+        ...
+
+    def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
+        """The batch is over, and it can take the next."""
+        ...
+
+
 class Slot:
     def __init__(
         self,
         worker: WorkerId,
         backend: Backend,
-        pump: Pump,
+        dock: Dock,
         clock: Clock,
         *,
         processing_limit: float,
@@ -41,7 +59,7 @@ class Slot:
     ) -> None:
         self.worker = worker
         self.backend = backend
-        self._pump = pump
+        self._dock = dock
         self._clock = clock
         self._processing_limit = processing_limit
         self._start_limit = start_limit
@@ -53,8 +71,8 @@ class Slot:
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
         self.restarts = 0
-        pump.attach(worker, self.take)
-        pump.gone(worker, None)
+        dock.attach(worker, self.take)
+        dock.gone(worker, None)
 
     def take(self, batch: Batch) -> None:
         self._batch = batch
@@ -79,7 +97,7 @@ class Slot:
 
     async def _start(self) -> bool:
         began = self._clock()
-        self._pump.gone(self.worker, self._start_seconds)
+        self._dock.gone(self.worker, self._start_seconds)
         try:
             async with asyncio.timeout(self._start_limit):
                 await self.backend.start()
@@ -89,7 +107,7 @@ class Slot:
             return self._not_started(self._too_slow())
         self._start_seconds = self._clock() - began
         log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
-        self._pump.ready(self.worker)
+        self._dock.ready(self.worker)
         self._on_started(self.worker, None)
         return True
 
@@ -106,7 +124,7 @@ class Slot:
     async def _pause(self, failures: int) -> None:
         wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, crc32(self.worker.encode()))
         known = self._start_seconds
-        self._pump.gone(self.worker, None if known is None else wait + known)
+        self._dock.gone(self.worker, None if known is None else wait + known)
         await asyncio.sleep(wait)
 
     async def _serve(self) -> bool:
@@ -123,13 +141,13 @@ class Slot:
                     return succeeded
                 continue
             outcome, fatal = await self._execute(batch)
-            if isinstance(outcome, Result) and len(outcome.outputs) == batch.size:
+            if isinstance(outcome, Result) and outcome.size == batch.size:
                 succeeded, failed_in_a_row = True, 0
             else:
                 failed_in_a_row += 1
-            self._pump.finished(self.worker, outcome)
+            self._dock.finished(self.worker, batch.id, outcome)
             if fatal or failed_in_a_row >= SICK:
-                self._pump.gone(self.worker, self._start_seconds)
+                self._dock.gone(self.worker, self._start_seconds)
                 return succeeded
 
     async def _next_batch(self) -> Batch | None:
@@ -180,7 +198,7 @@ class Slot:
     def _unhealthy(self, why: str) -> bool:
         self.last_error = why
         log.warning("worker unhealthy", extra={"worker": self.worker, "error": why})
-        self._pump.gone(self.worker, None)
+        self._dock.gone(self.worker, None)
         if self._batch is not None:  # it was handed a batch while being probed
             self._batch = None
             self._arrived.clear()

@@ -200,21 +200,21 @@ class Kernel:
         limit = self.scenario.processing_limit
         if fault is Fault.HANG or seconds > limit:
             failure = Failure(BackendTimeout.code, f"no answer within {limit:g} s", splittable=True)
-            self._at(now + limit, lambda then: self._lose(worker, failure, then))
+            self._at(now + limit, lambda then: self._lose(worker, batch.id, failure, then))
         elif fault is Fault.CRASH:
             failure = Failure(BackendCrashed.code, "the worker crashed", splittable=True)
-            self._at(now + seconds, lambda then: self._lose(worker, failure, then))
+            self._at(now + seconds, lambda then: self._lose(worker, batch.id, failure, then))
         elif fault is not None or poisoned:
             failure = Failure(BatchRejected.code, "the backend refused the batch", splittable=True)
-            self._at(now + seconds, lambda then: self.batcher.finished(worker, failure, then))
+            self._at(now + seconds, lambda then: self.batcher.finished(worker, batch.id, failure, then))
         else:
             result = Result([request.input for request in batch.requests])
-            self._at(now + seconds, lambda then: self.batcher.finished(worker, result, then))
+            self._at(now + seconds, lambda then: self.batcher.finished(worker, batch.id, result, then))
 
-    def _lose(self, worker: WorkerId, failure: Failure, now: Seconds) -> None:
+    def _lose(self, worker: WorkerId, batch_id: int, failure: Failure, now: Seconds) -> None:
         self._restarts[worker] += 1
         back = now + backoff(1, RESTART, RESTART, self._restarts[worker])
-        self.batcher.finished(worker, failure, now)
+        self.batcher.finished(worker, batch_id, failure, now)
         self.batcher.worker_gone(worker, now, back)
         self._at(back, lambda _: self.batcher.worker_ready(worker))
 

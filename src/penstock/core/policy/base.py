@@ -33,9 +33,10 @@ class View:
     give_up: Seconds  # when the most urgent request must be on its worker
     rate: float  # arrivals per second in this lane
     load: float  # arrivals per second in all lanes of the model
-    workers: float  # healthy workers, times this lane's share of the load
-    all_workers: int
+    workers: float  # those that may be counted on, times this lane's share of the load
+    all_workers: float
     idle: int
+    busy: int
     last_dispatch: Seconds
     max_batch: int
     max_wait: Seconds

@@ -53,7 +53,7 @@ def _not_knowing(view: View) -> Decision:
     """
     if view.waiting >= view.max_batch:
         return Send(view.max_batch, Reason.FULL)
-    if view.idle == view.all_workers:
+    if not view.busy:
         return Send(view.max_batch, Reason.IDLE)
     return wait_until(view, view.oldest + view.max_wait)
 
