@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+pytest_plugins = ("redis_fixtures",)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("penstock")

@@ -1,0 +1,1 @@
+"""Penstock over Redis or Valkey: the bus between gateways, batchers and workers."""

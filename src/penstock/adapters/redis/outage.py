@@ -1,0 +1,92 @@
+"""What counts as Redis being away, and how to wait until it is back.
+
+Being away is one thing for all of Penstock: refused, reset or silent connections, a restart that still
+loads its data, a cluster between two primaries, a full memory or disk, a script that holds everything up.
+Everything else that redis-py raises is a mistake of ours and passes untouched.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import exceptions as redis_errors
+
+from penstock.errors import StoreDown
+
+_log = logging.getLogger(__name__)
+
+FIRST_WAIT, LONGEST_WAIT = 0.020, 0.500
+_RETRY_AFTER = 1.0
+_AWAY = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    redis_errors.ClusterError,
+    redis_errors.RedisClusterException,
+    redis_errors.TryAgainError,
+    redis_errors.ReadOnlyError,
+    redis_errors.OutOfMemoryError,
+    OSError,
+)
+# Answers that redis-py has no class for: a full disk, a long script, too few replicas, a demoted primary.
+_AWAY_WORDS = ("MISCONF", "BUSY ", "NOREPLICAS", "UNBLOCKED", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "OOM ")
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the same call may succeed later without any of us changing."""
+    if isinstance(error, redis_errors.CrossSlotTransactionError):
+        return False
+    if isinstance(error, _AWAY):
+        return True
+    if isinstance(error, redis_errors.ResponseError):
+        return str(error).startswith(_AWAY_WORDS)
+    # uvloop's word for a transport that went away between two calls.
+    return isinstance(error, RuntimeError) and "handler is closed" in str(error)
+
+
+def translate(error: Exception) -> Exception:
+    """StoreDown for an outage; anything else as it came."""
+    if isinstance(error, StoreDown) or not is_outage(error):
+        return error
+    return StoreDown("Redis does not answer.", retry_after=_RETRY_AFTER, details=str(error))
+
+
+@contextmanager
+def guard() -> Iterator[None]:
+    """Raises StoreDown instead of whatever redis-py says when Redis is away."""
+    try:
+        yield
+    except Exception as error:
+        translated = translate(error)
+        if translated is error:
+            raise
+        raise translated from error
+
+
+class Patience:
+    """The waits of one loop that must outlive an outage: growing, and said aloud once."""
+
+    __slots__ = ("_what", "wait")
+
+    def __init__(self, what: str) -> None:
+        self._what = what  # as in "<what> cannot reach Redis"
+        self.wait = 0.0  # of the outage that lasts; 0 when there is none
+
+    @property
+    def away(self) -> bool:
+        return self.wait > 0
+
+    def failed(self, error: Exception) -> float:
+        """How long to wait before the next try; raises what waiting will not mend."""
+        if not is_outage(error) and not isinstance(error, StoreDown):
+            raise error
+        if not self.wait:
+            _log.warning("%s cannot reach Redis, and keeps trying: %s", self._what, error)
+            self.wait = FIRST_WAIT
+        else:
+            self.wait = min(self.wait * 2, LONGEST_WAIT)
+        return self.wait
+
+    def succeeded(self) -> None:
+        if self.wait:
+            self.wait = 0.0
+            _log.info("%s reaches Redis again.", self._what)

@@ -1,0 +1,148 @@
+"""Who is there: every process says so twice a second, and reads who else does.
+
+Ages are counted inside Redis, on its one clock, so a process that was paused learns the truth with its next
+heartbeat. When Redis itself was away (stopped, restarted, failed over), it is the heartbeats that are
+missing and not the members: the script notices that nobody has beaten for a while and counts all ages anew,
+and says for how long service has been unbroken. Until that is a full lease, nobody known here counts as gone,
+whether Redis still remembers them or has lost everything.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.connect import Patience, Store
+from penstock.adapters.redis.scripts import BEAT
+
+KINDS = ("gateways", "batchers", "workers")
+_FORGET_MS = 60_000
+_MEMORY_EVERY = 1.0
+
+
+class Registry:
+    def __init__(
+        self, store: Store, kind: str, me: str, describe: Callable[[], Mapping[str, object]]
+    ) -> None:
+        self.members: dict[str, dict[str, dict[str, Any]]] = {each: {} for each in KINDS}
+        self.models: dict[str, dict[str, Any]] = {}
+        self.ages: dict[str, float] = {}  # seconds since each was last heard of, when we last asked
+        self.reachable = False
+        self.memory_ratio = 0.0  # of the memory that Redis may use
+        self.on_joined: Callable[[str, str, dict[str, Any]], None] = lambda kind, name, description: None
+        self.on_left: Callable[[str, str], None] = lambda kind, name: None
+        self.on_changed: Callable[[], None] = lambda: None
+        self._store = store
+        self._kind, self._me, self._describe = kind, me, describe
+        self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
+        self._texts: dict[tuple[str, str], bytes] = {}  # descriptions as they were read last
+        self._announced: dict[str, bytes] = {}
+        self._memory_read = -_MEMORY_EVERY
+        self._left = False
+        self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
+
+    async def run(self) -> None:
+        """Beats until cancelled, whatever Redis does."""
+        patience = Patience(f"The registry of {self._me}")
+        while True:
+            try:
+                await self.beat()
+                patience.succeeded()
+            except (RedisError, OSError, RuntimeError) as error:
+                wait = patience.failed(error)
+                if self.reachable:
+                    self.reachable = False
+                    self.on_changed()
+                await asyncio.sleep(wait)
+                continue
+            await asyncio.sleep(self._store.settings.heartbeat)
+
+    async def beat(self) -> None:
+        """One heartbeat: says that we live, and takes in who else does."""
+        async with self._one_at_a_time:
+            description = b"" if self._left else msgspec.json.encode(self._describe())
+            lease = int(self._store.settings.lease * 1000)
+            me = "" if self._left else self._me
+            unbroken, models, *kinds = await BEAT(
+                self._store.commands, self._keys,
+                [KINDS.index(self._kind) + 1, me, description, lease, _FORGET_MS],
+            )  # fmt: skip
+            await self._repeat_announcements(models)
+        changed = not self.reachable
+        self.reachable = True
+        changed |= self._update_models(models, settled=unbroken >= lease)
+        for kind, entries in zip(KINDS, kinds, strict=True):
+            changed |= self._update_members(kind, entries, settled=unbroken >= lease, lease=lease)
+        if changed:
+            self.on_changed()
+        await self._read_memory()
+
+    async def announce_model(self, name: str, description: Mapping[str, object]) -> None:
+        """Kept in Redis for good; said again if Redis loses it while we live."""
+        self._announced[name] = msgspec.json.encode(description)
+        await self._store.commands.execute_command(
+            "HSET", self._store.keys.registry("models"), name, self._announced[name]
+        )
+
+    async def leave(self) -> None:
+        """Out of the registry at once: nobody has to wait for our silence."""
+        self._left = True
+        async with self._one_at_a_time:
+            await self._store.commands.execute_command(
+                "HDEL", self._store.keys.registry(self._kind), self._me
+            )
+
+    async def _repeat_announcements(self, models: list[bytes]) -> None:
+        known = {name.decode() for name in models[::2]}
+        for name, description in self._announced.items():
+            if name not in known:
+                await self._store.commands.execute_command(
+                    "HSET", self._store.keys.registry("models"), name, description
+                )
+
+    async def _read_memory(self) -> None:
+        """Those of a cluster's primaries that are away have no say: the heartbeat does not depend on them."""
+        if monotonic() - self._memory_read >= _MEMORY_EVERY:
+            self._memory_read = monotonic()
+            self.memory_ratio = await self._store.memory_ratio()
+
+    def _update_models(self, entries: list[bytes], *, settled: bool) -> bool:
+        changed = False
+        for name, text in zip(entries[::2], entries[1::2], strict=True):
+            if self._texts.get(("models", name.decode())) != text:
+                self._texts["models", name.decode()] = text
+                self.models[name.decode()] = msgspec.json.decode(text)
+                changed = True
+        if settled:
+            for gone in self.models.keys() - {name.decode() for name in entries[::2]}:
+                del self.models[gone], self._texts["models", gone]
+                changed = True
+        return changed
+
+    def _update_members(self, kind: str, entries: list[Any], *, settled: bool, lease: int) -> bool:
+        members, changed = self.members[kind], False
+        live: set[str] = set()
+        for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
+            name = raw.decode()
+            if age > lease:
+                continue
+            live.add(name)
+            self.ages[name] = age / 1e3
+            if self._texts.get((kind, name)) == text:
+                continue
+            changed = True
+            self._texts[kind, name] = text
+            joined = name not in members
+            members[name] = msgspec.json.decode(text)
+            if joined:
+                self.on_joined(kind, name, members[name])
+        if settled:
+            for gone in members.keys() - live:
+                del members[gone], self._texts[kind, gone]
+                self.ages.pop(gone, None)
+                changed = True
+                self.on_left(kind, gone)
+        return changed

@@ -1,0 +1,146 @@
+"""What must happen in Redis in one step, in Lua.
+
+Each may run when the memory is full (`allow-oom`): they keep the books, and their writes are small.
+Times are the server's own, read inside the script; no process sends one.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha1
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+from penstock.adapters.redis.connect import Client, Store
+
+Argument = str | bytes | int | float
+Call = tuple[Sequence[str], Sequence[Argument]]  # keys, arguments
+
+
+class Script:
+    """Sent by its digest; by its text where the server has not seen it (a restart, a flush, a failover)."""
+
+    __slots__ = ("_digest", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = "#!lua flags=allow-oom\n" + text
+        self._digest = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument] = ()) -> Any:
+        try:
+            return await client.execute_command("EVALSHA", self._digest, len(keys), *keys, *args)
+        except NoScriptError:
+            return await client.execute_command("EVAL", self._text, len(keys), *keys, *args)
+
+    async def each(self, store: Store, calls: Sequence[Call]) -> list[Any]:
+        """The answer to each call, or the error it met."""
+        answers = await store.each(
+            [("EVALSHA", self._digest, len(keys), *keys, *args) for keys, args in calls]
+        )
+        unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        again = await store.each(
+            [("EVAL", self._text, len(calls[i][0]), *calls[i][0], *calls[i][1]) for i in unknown]
+        )
+        for index, answer in zip(unknown, again, strict=True):
+            answers[index] = answer
+        return answers
+
+
+# Stamps one member and reads them all.
+#   KEYS  pulse, models, then a hash for each kind of member
+#   ARGV  index of the own kind (1...), own name, own description, lease ms, ms until one is forgotten
+#   gives {ms of unbroken service, models, then for each kind {name, age ms, description, ...}}
+# Service is broken when nobody at all has beaten for half a lease, or the server's clock went back: then
+# Redis was away, not the members, and their age counts from now.
+BEAT = Script("""
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local lease, forget = tonumber(ARGV[4]), tonumber(ARGV[5])
+local pulse = redis.call('HMGET', KEYS[1], 'last', 'since')
+local last, since = tonumber(pulse[1]), tonumber(pulse[2])
+if not last or not since or now < last or now - last > lease / 2 then since = now end
+redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'since', string.format('%.0f', since))
+if ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[2 + ARGV[1]], ARGV[2], string.format('%.0f', now) .. ' ' .. ARGV[3])
+end
+local answer = {now - since, redis.call('HGETALL', KEYS[2])}
+for kind = 3, #KEYS do
+  local entries, seen = redis.call('HGETALL', KEYS[kind]), {}
+  for i = 1, #entries, 2 do
+    local stamp, description = string.match(entries[i + 1], '^(%d+) (.*)$')
+    stamp = tonumber(stamp)
+    if stamp > now or stamp < since then stamp = since end
+    if now - stamp > forget then
+      redis.call('HDEL', KEYS[kind], entries[i])
+    else
+      seen[#seen + 1] = entries[i]
+      seen[#seen + 1] = now - stamp
+      seen[#seen + 1] = description
+    end
+  end
+  answer[#answer + 1] = seen
+end
+return answer
+""")
+
+# KEYS lease, fence; ARGV owner, lease ms. Gives the fence number, 0 when another holds it.
+LEASE_TAKE = Script("""
+local held = redis.call('GET', KEYS[1])
+if held then
+  local owner, fence = string.match(held, '^(.*):(%d+)$')
+  if owner ~= ARGV[1] then return 0 end
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return tonumber(fence)
+end
+local fence = redis.call('INCR', KEYS[2])
+redis.call('SET', KEYS[1], ARGV[1] .. ':' .. fence, 'PX', ARGV[2])
+return fence
+""")
+
+# KEYS lease; ARGV owner, fence, lease ms. Gives 1, or 0 when it is not ours any more.
+LEASE_RENEW = Script("""
+if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ':' .. ARGV[2] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[3])
+""")
+
+# KEYS lease; ARGV owner, fence. Gives 1, or 0 when it was not ours any more.
+LEASE_RELEASE = Script("""
+if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ':' .. ARGV[2] then return 0 end
+return redis.call('DEL', KEYS[1])
+""")
+
+# KEYS box; ARGV lifetime ms. Gives the id of the entry that makes the stream; 0 when it was there.
+BOX_CREATE = Script("""
+if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 1 then return 0 end
+local hello = redis.call('XADD', KEYS[1], '*', 'hello', '')
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return hello
+""")
+
+# KEYS idle; ARGV slot. Gives 1, or 0 when the slot waits already: it keeps its place.
+# Scores order only those that wait together, so the next one is one more than the last one's.
+CREDIT_POST = Script("""
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+return redis.call('ZADD', KEYS[1], (tonumber(last[2]) or 0) + 1, ARGV[1])
+""")
+
+# KEYS stream; ARGV group, consumer. Gives 1, or 0 when it still has entries pending (deleting it would
+# lose track of them) or there is no such group.
+DROP_CONSUMER = Script("""
+local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2])
+if pending.err or #pending > 0 then return 0 end
+redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
+return 1
+""")
+
+# KEYS stream; ARGV group, ids... Gives how many were pending. An acknowledged entry has no further use,
+# and XACK alone would leave it in the stream.
+ACK = Script("""
+local acknowledged = 0
+for first = 2, #ARGV, 1000 do
+  local last = math.min(first + 999, #ARGV)
+  acknowledged = acknowledged + redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, first, last))
+  redis.call('XDEL', KEYS[1], unpack(ARGV, first, last))
+end
+return acknowledged
+""")

@@ -1,0 +1,16 @@
+"""How one installation uses Redis."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RedisSettings:
+    url: str
+    namespace: str = "penstock"
+    shards: int = 16
+    durability: str = "memory"  # or fsync, replica: what has happened when a request counts as accepted
+    replicas: int = 1  # that must have it, when durability is replica
+    lease: float = 2.0  # seconds of silence after which a process counts as dead
+    heartbeat: float = 0.5  # seconds
+    timeout: float = 1.0  # seconds a command may take before Redis counts as away
+    block: float = 1.0  # seconds a blocking read waits at Redis before it asks again

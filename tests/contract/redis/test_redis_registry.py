@@ -1,0 +1,153 @@
+"""Who is there, and who counts as gone."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.registry import Registry
+from redis_servers import KINDS, Server, becomes, redis_server, running
+
+
+def quick(settings: RedisSettings) -> RedisSettings:
+    return replace(settings, lease=0.4, heartbeat=0.1, timeout=0.2, block=0.2)
+
+
+async def opened(settings: RedisSettings) -> Store:
+    store = Store(settings)
+    await store.open()
+    return store
+
+
+class Process:
+    """A member that notes what it is told."""
+
+    def __init__(self, store: Store, kind: str, name: str) -> None:
+        self.description: dict[str, Any] = {"slots": 1}
+        self.registry = Registry(store, kind, name, lambda: self.description)
+        self.told: list[str] = []
+        self.registry.on_joined = lambda kind, name, _: self.told.append(f"+{name}")
+        self.registry.on_left = lambda kind, name: self.told.append(f"-{name}")
+
+    def sees(self, kind: str) -> set[str]:
+        return set(self.registry.members[kind])
+
+
+def test_members_see_each_other_with_their_descriptions(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        store = await opened(quick(redis_settings))
+        gateway, worker = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
+        changes: list[int] = []
+        gateway.registry.on_changed = lambda: changes.append(1)
+        async with running(gateway.registry.run(), worker.registry.run()):
+            await becomes(lambda: gateway.sees("workers") == {"w1"} and worker.sees("gateways") == {"g1"})
+            assert gateway.registry.reachable
+            assert gateway.registry.memory_ratio == 0
+            assert gateway.registry.members["workers"]["w1"] == {"slots": 1}
+            worker.description = {"slots": 2}
+            await becomes(lambda: gateway.registry.members["workers"]["w1"] == {"slots": 2})
+        assert sorted(gateway.told) == ["+g1", "+w1"]
+        assert len(changes) >= 2
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_one_that_leaves_is_gone_with_the_next_heartbeat_and_stays_so(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        store = await opened(quick(redis_settings))
+        stays, leaves = Process(store, "batchers", "b1"), Process(store, "batchers", "b2")
+        async with running(stays.registry.run(), leaves.registry.run()):
+            await becomes(lambda: stays.sees("batchers") == {"b1", "b2"})
+            await unbroken(store)
+            await leaves.registry.leave()
+            await stays.registry.beat()
+            assert stays.sees("batchers") == {"b1"}
+            await leaves.registry.beat()
+            await stays.registry.beat()
+            assert stays.sees("batchers") == {"b1"}
+        await store.close()
+
+    asyncio.run(body())
+
+
+async def unbroken(store: Store) -> None:
+    """Until service has lasted for a lease: before, nobody counts as gone."""
+    probe = Process(store, "gateways", "probe").registry
+    for _ in range(6):
+        await probe.beat()
+        await asyncio.sleep(0.1)
+    await probe.leave()
+
+
+def test_one_that_falls_silent_is_gone_after_a_lease(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        store = await opened(quick(redis_settings))
+        stays, dies = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
+        async with running(stays.registry.run()):
+            async with running(dies.registry.run()):
+                await becomes(lambda: stays.sees("workers") == {"w1"})
+            await becomes(lambda: not stays.sees("workers"))
+            assert stays.told[-1] == "-w1"
+            async with running(dies.registry.run()):
+                await becomes(lambda: stays.sees("workers") == {"w1"})
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_announced_models_are_known_to_all(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        store = await opened(quick(redis_settings))
+        gateway, worker = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
+        await worker.registry.announce_model("echo", {"max_batch": 64})
+        await gateway.registry.beat()
+        assert gateway.registry.models == {"echo": {"max_batch": 64}}
+        await store.commands.execute_command("DEL", store.keys.registry("models"))
+        await worker.registry.beat()
+        assert await store.commands.execute_command("HLEN", store.keys.registry("models")) == 1
+        await store.close()
+
+    asyncio.run(body())
+
+
+async def through(server: Server, fault: str) -> None:
+    """Redis away for two leases, one way or another."""
+    if fault == "frozen":
+        server.stop()
+        await asyncio.sleep(0.9)
+        server.cont()
+    else:
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(0.9)
+        await asyncio.to_thread(server.start)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fault", ["frozen", "restarted with its data", "restarted empty"])
+def test_when_redis_was_away_nobody_alive_counts_as_gone_and_the_dead_do(kind: str, fault: str) -> None:
+    async def body(url: str) -> None:
+        stores = [await opened(quick(RedisSettings(url))) for _ in range(3)]
+        watcher = Process(stores[0], "gateways", "g1")
+        lives, dies = Process(stores[1], "workers", "lives"), Process(stores[2], "workers", "dies")
+        async with running(watcher.registry.run(), lives.registry.run()):
+            async with running(dies.registry.run()):
+                await becomes(lambda: watcher.sees("workers") == {"lives", "dies"})
+                await lives.registry.announce_model("echo", {})
+                await becomes(lambda: "echo" in watcher.registry.models)
+            dying = asyncio.create_task(through(server, fault))
+            await becomes(lambda: not watcher.registry.reachable)
+            await dying
+            await becomes(lambda: watcher.registry.reachable)
+            await becomes(lambda: watcher.sees("workers") == {"lives"})
+        assert "-lives" not in watcher.told
+        assert "-g1" not in watcher.told
+        assert "echo" in watcher.registry.models
+        for store in stores:
+            await store.close()
+
+    options = ("--appendonly", "yes", "--appendfsync", "always") if fault.endswith("data") else ()
+    with redis_server(kind, *options) as server:
+        asyncio.run(body(server.url))
