@@ -24,10 +24,6 @@ class Broker(Protocol):
         """The asker has left, or cancelled: what has not gone to a worker need not go."""
         ...
 
-    def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
-    ) -> None: ...
-
 
 class ResultBus(Protocol):
     """Carries replies from the batcher back to the gateway that holds the connection."""
@@ -92,6 +88,14 @@ class Leaving(Protocol):
     def left(self) -> None: ...
 
 
+class Waiting(Leaving, Protocol):
+    """An accepted request on its way."""
+
+    def withdraw(self) -> None:
+        """Its asker wants it no more."""
+        ...
+
+
 class Asker(Protocol):
     """Whoever waits for the answer. A callback and not a future: thousands wait, and none needs a task for it."""
 
@@ -122,6 +126,20 @@ class Task(Protocol):
         ...
 
     async def cancel(self) -> None: ...
+
+
+class Tasks(Protocol):
+    """Where asynchronous requests and their results are kept (SPEC A2–A4)."""
+
+    async def accept(
+        self, request: Request, enter: Callable[[Asker], Waiting], backlog_seconds: Callable[[], float]
+    ) -> Task:
+        """Take it: `enter` sends it on its way with an asker that is told of its end, where one is needed."""
+        ...
+
+    async def find(self, task_id: str, tenant: str) -> Task:
+        """Raises NotFound for what is not this tenant's."""
+        ...
 
 
 class Gateway(Protocol):

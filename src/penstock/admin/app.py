@@ -8,6 +8,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from penstock.errors import PenstockError, Unacceptable
+
+MOST_LETTERS = 1000  # on one page
+
 
 class Inside(Protocol):
     """What the admin plane wants to know of a running server."""
@@ -24,12 +28,28 @@ class Inside(Protocol):
 
     def workers(self) -> Sequence[Mapping[str, Any]]: ...
 
-    def request(self, request_id: str) -> Mapping[str, Any] | None: ...
+    async def request(self, request_id: str) -> Mapping[str, Any] | None: ...
 
     def metrics(self) -> bytes: ...
 
 
-def admin_app(inside: Inside) -> Starlette:
+class Morgue(Protocol):
+    """Requests that spent all their attempts (SPEC E4). Raises NotFound for an id nobody knows."""
+
+    async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]: ...
+
+    async def show(self, letter_id: str) -> Mapping[str, Any]: ...
+
+    async def retry(self, letter_id: str) -> str:
+        """Send it again as a task; the id under which its result can be read."""
+        ...
+
+    async def remove(self, letter_id: str) -> None: ...
+
+    async def purge(self) -> int: ...
+
+
+def admin_app(inside: Inside, morgue: Morgue | None = None) -> Starlette:
     async def livez(request: Request) -> Response:
         dead = inside.dead_loops()
         return PlainTextResponse("; ".join(dead) or "ok", 503 if dead else 200)
@@ -48,7 +68,7 @@ def admin_app(inside: Inside) -> Starlette:
         return JSONResponse(inside.workers())
 
     async def one_request(request: Request) -> Response:
-        found = inside.request(request.path_params["id"])
+        found = await inside.request(request.path_params["id"])
         if found is None:
             message = "no such request is in flight or kept"
             return JSONResponse({"error": "NOT_FOUND", "message": message}, 404)
@@ -62,5 +82,41 @@ def admin_app(inside: Inside) -> Starlette:
             Route("/internal/health", health),
             Route("/internal/workers", workers),
             Route("/internal/requests/{id}", one_request),
-        ]
+            *(dead_letter_routes(morgue) if morgue is not None else []),
+        ],
+        exception_handlers={PenstockError: _refused},
     )
+
+
+async def _refused(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, PenstockError)
+    return JSONResponse({"error": exc.code, "message": exc.message}, exc.status)
+
+
+def dead_letter_routes(morgue: Morgue) -> list[Route]:
+    async def listing(request: Request) -> Response:
+        limit = request.query_params.get("limit", "100")
+        if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_LETTERS):
+            raise Unacceptable(f"'limit' must be a whole number from 1 to {MOST_LETTERS}")
+        return JSONResponse(await morgue.list(int(limit), request.query_params.get("before")))
+
+    async def show(request: Request) -> Response:
+        return JSONResponse(await morgue.show(request.path_params["id"]))
+
+    async def retry(request: Request) -> Response:
+        return JSONResponse({"task_id": await morgue.retry(request.path_params["id"])}, 202)
+
+    async def remove(request: Request) -> Response:
+        await morgue.remove(request.path_params["id"])
+        return Response(status_code=204)
+
+    async def purge(request: Request) -> Response:
+        return JSONResponse({"purged": await morgue.purge()})
+
+    return [
+        Route("/internal/dlq", listing, methods=["GET"]),
+        Route("/internal/dlq", purge, methods=["DELETE"]),
+        Route("/internal/dlq/{id}", show, methods=["GET"]),
+        Route("/internal/dlq/{id}", remove, methods=["DELETE"]),
+        Route("/internal/dlq/{id}/retry", retry, methods=["POST"]),
+    ]

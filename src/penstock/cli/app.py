@@ -5,10 +5,14 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.cli import dlq
 from penstock.cli.bench import bench
 from penstock.cli.check import check
+from penstock.cli.roles import batcher, gateway, worker
 from penstock.cli.serve import serve
 from penstock.cli.sim import sim
+from penstock.cli.up import up
+from penstock.cli.workers import workers
 
 app = typer.Typer(
     name="penstock",
@@ -18,6 +22,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(serve)
+app.command()(gateway)
+app.command()(batcher)
+app.command()(worker)
+app.command()(up)
+app.command()(workers)
+app.add_typer(dlq.app, name="dlq")
 app.command()(bench)
 app.command()(sim)
 app.command()(check)

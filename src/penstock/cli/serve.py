@@ -1,6 +1,7 @@
 """`penstock serve`."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,6 @@ import uvloop
 
 from penstock import logs
 from penstock.config import Config, find_file, load
-from penstock.roles.embedded import Embedded
 from penstock.roles.listen import AdminListener, DataListener
 
 Setting = Annotated[str | None, typer.Option(show_default=False)]
@@ -99,11 +99,11 @@ def serve(
     logs.set_up(settings.server.log_level, settings.server.log_format)
     from penstock.roles.serve import serve as run
 
-    return uvloop.run(run(settings, _announce))
+    return uvloop.run(run(settings, partial(_announce, settings)))
 
 
-def _announce(data: DataListener, admin: AdminListener, embedded: Embedded) -> None:
-    config: Config = embedded.config
+def _announce(config: Config, data: DataListener | None, admin: AdminListener) -> None:
+    assert data is not None
     for name, model in config.models.items():
         workers = f"{model.workers} worker{'s' if model.workers > 1 else ''}"
         typer.echo(f"  {name}: {model.target}, {workers}, up to {model.max_batch} a batch, {model.policy}")

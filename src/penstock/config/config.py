@@ -10,6 +10,7 @@ from penstock.config.sections import (
     Level,
     Limits,
     Model,
+    Redis,
     Retries,
     Server,
     Tenant,
@@ -32,6 +33,7 @@ class Setting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Config:
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
+    redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009
     retries: Retries = Retries()  # noqa: RUF009

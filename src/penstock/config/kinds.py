@@ -247,6 +247,14 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
+class Address(Text):
+    """A URL, shown without the password that may be in it."""
+
+    def write(self, value: str) -> str:
+        return Text.write(self, re.sub(r"://([^:@/]*):[^@/]*@", r"://\1:***@", value))
+
+
+@dataclass(frozen=True, slots=True)
 class Headers:
     """Names and values, of which only the names are ever shown: a value may be a secret."""
 

@@ -8,7 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from penstock.config.kinds import Choice, Duration, Flag, Headers, Ids, Inputs, Number, Size, Text, Whole
+from penstock.config.kinds import (
+    Address,
+    Choice,
+    Duration,
+    Flag,
+    Headers,
+    Ids,
+    Inputs,
+    Number,
+    Size,
+    Text,
+    Whole,
+)
 
 Name = Annotated[str, Text()]
 FreeText = Annotated[str, Text(empty=True)]
@@ -31,9 +43,32 @@ class Server:
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
+    drain_grace: SpanOrNone = 0.0  # before that: not ready, but serving, until load balancers have noticed
     max_connections: Positive = 65536
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Redis:
+    """What gateways, batchers and workers have in common when they are processes of their own."""
+
+    # rediss:// with TLS; redis+cluster://host:port,host:port
+    url: Annotated[str, Address()] = field(default="redis://127.0.0.1:6379", repr=False)
+    namespace: Name = "penstock"  # of all keys: several installations can share a Redis
+    shards: Annotated[int, Whole(1, 256)] = (
+        16  # streams that requests are spread over; the same for every process
+    )
+    durability: Annotated[str, Choice(("memory", "fsync", "replica"))] = (
+        "memory"  # of what counts as accepted
+    )
+    replicas: Positive = 1  # that must have it, where durability is replica
+    lease: Span = 2.0  # silence after which a process counts as dead
+    heartbeat: Span = 0.5
+    memory_limit: Annotated[float, Number(0, 1, above=True)] = (
+        0.8  # part of maxmemory beyond which nothing is accepted
+    )
+    max_dead_letters: Positive = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,16 @@ from penstock.adapters.observe.metrics import Metrics
 from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.errors import BackendError, Draining, UserMistake
-from penstock.http.app import DataPlane, HttpLimits
-from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.edge import Edge
 from penstock.ports import Clock
+from penstock.roles.dead_letters import MemoryMorgue
+from penstock.roles.front import data_plane, tenants, tier_names
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, WorkerId
+from penstock.types import Failure, Reply, WorkerId
 
 log = logging.getLogger("penstock")
 
@@ -34,11 +35,8 @@ class Embedded:
     ) -> None:
         self.config = config
         self._clock = clock
-        self._tier_names = [
-            name for name, level in sorted(config.tiers.levels.items(), key=lambda item: item[1].rank)
-        ]
-        self._ranks = {name: rank for rank, name in enumerate(self._tier_names)}
-        self._default_rank = self._ranks[config.tiers.default]
+        self._tier_names = tier_names(config)
+        self._retired = False
         self._not_started = set(config.models)  # models of which nothing has been heard yet
         self.started: asyncio.Future[None] = (
             loop.create_future()
@@ -62,35 +60,26 @@ class Embedded:
         prefix = secrets.token_hex(6)
         self.gateway = Gateway(
             {name: stack.desk for name, stack in self.stacks.items()},
-            self._tenant,
+            tenants(config),
             self._tasks,
             self._wheel,
             self._metrics,
             clock,
             prefix,
         )
-        bus.subscribe(self.gateway.waiters.settle)
-        self.data_plane = DataPlane(
-            self.gateway,
-            HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
-            lambda: secrets.token_hex(8),
-        )
-        self.edge = Edge(
-            self.data_plane,
-            EdgeLimits(
-                limits.max_body,
-                config.server.max_connections,
-                limits.header_timeout,
-                limits.body_timeout,
-                limits.idle_timeout,
-            ),
-            loop,
-            clock,
-        )
-        self.admin = admin_app(self)
+        bus.subscribe(self._replied)
+        self.morgue = MemoryMorgue(self.gateway, self._tasks, config)
+        self.edge: Edge = data_plane(self.gateway, config, loop, clock)
+        self.admin = admin_app(self, self.morgue)
         self._exposition = Exposition(self._metrics, self._gauges)
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._running: dict[str, asyncio.Task[None]] = {}
+
+    def _replied(self, replies: Sequence[Reply]) -> None:
+        failed = [reply for reply in replies if reply.failure is not None]
+        if failed:
+            self.morgue.add(failed)
+        self.gateway.waiters.settle(replies)
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -115,6 +104,13 @@ class Embedded:
         if not self._not_started and not self.started.done():
             self.started.set_result(None)
 
+    @property
+    def unfinished(self) -> int:
+        return len(self.gateway.waiters)
+
+    def retire(self) -> None:
+        self._retired = True
+
     def abandon(self) -> None:
         """Time is up: tell everyone who still waits."""
         self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
@@ -134,15 +130,6 @@ class Embedded:
                 pump.close()
         self._wheel.close()
 
-    def _tenant(self, client_id: str | None) -> tuple[str, int]:
-        """Until there is authentication, the config says who a client is (SPEC C1, C2)."""
-        if client_id is None:
-            return "", self._default_rank
-        tenant = self.config.tenants.get(client_id)
-        if tenant is None or tenant.tier is None:
-            return client_id, self._default_rank
-        return client_id, self._ranks[tenant.tier]
-
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def dead_loops(self) -> Sequence[str]:
@@ -157,7 +144,7 @@ class Embedded:
         return dead
 
     def not_ready(self) -> str:
-        if self.gateway.draining:
+        if self._retired:
             return "draining"
         without = [name for name, stack in self.stacks.items() if stack.batcher.fleet.healthy == 0]
         return f"no healthy worker for {', '.join(without)}" if without else ""
@@ -166,7 +153,7 @@ class Embedded:
         now = self._clock()
         models = {name: stack.health(now) for name, stack in self.stacks.items()}
         return {
-            "status": "draining" if self.gateway.draining else "degraded" if self.not_ready() else "ok",
+            "status": "draining" if self._retired else "degraded" if self.not_ready() else "ok",
             "gpu_utilization": max((model["gpu_utilization"] for model in models.values()), default=0.0),
             "queue_depth": sum(model["queue_depth"] for model in models.values()),
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
@@ -179,8 +166,12 @@ class Embedded:
         now = self._clock()
         return [row for stack in self.stacks.values() for row in stack.workers(now)]
 
-    def request(self, request_id: str) -> Mapping[str, Any] | None:
-        return self.gateway.describe(request_id)
+    async def request(self, request_id: str) -> Mapping[str, Any] | None:
+        found = self.gateway.describe(request_id)
+        task = self._tasks.peek(request_id) if found is None else None
+        if task is None:
+            return found
+        return {**self.gateway.describe_request(task.request), "status": task.status}
 
     def metrics(self) -> bytes:
         return self._exposition.text()
@@ -191,4 +182,5 @@ class Embedded:
             {name: stack.gauges(self._tier_names, now) for name, stack in self.stacks.items()},
             len(self.gateway.waiters),
             len(self._tasks),
+            self.morgue.added,
         )

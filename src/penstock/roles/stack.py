@@ -57,8 +57,9 @@ class ModelStack:
         self.slots = [
             self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
         ]
-        broker: Broker = MemoryBroker()
-        broker.subscribe(self.pump.offer, self.pump.withdraw)
+        memory = MemoryBroker()
+        memory.subscribe(self.pump.offer, self.pump.withdraw)
+        broker: Broker = memory
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, loop)
@@ -120,28 +121,13 @@ class ModelStack:
 
     # ---- how it stands ------------------------------------------------------------------------------------
 
-    def capacity(self) -> float:
-        """Requests a second at full batches, by what the healthy workers have shown (SPEC B4)."""
-        curve, fleet = self.batcher.curve, self.batcher.fleet
-        seconds = curve(curve.best_size)
-        if not seconds:
-            return 0.0
-        share = sum(
-            1.0 / worker.speed for worker in fleet.workers.values() if worker.ready and worker.speed > 0
-        )
-        return curve.best_size / seconds * share
-
-    def utilization(self, now: float) -> float:
-        capacity = self.capacity()
-        return self.batcher.rate(now) / capacity if capacity else 0.0
-
     def health(self, now: float) -> dict[str, Any]:
         fleet, curve = self.batcher.fleet, self.batcher.curve
         return {
-            "gpu_utilization": round(self.utilization(now), 4),
+            "gpu_utilization": round(utilization_of(self.batcher, now), 4),
             "queue_depth": self.batcher.waiting,
             "requests_per_second": round(self.batcher.rate(now), 3),
-            "capacity_rps": round(self.capacity(), 3),
+            "capacity_rps": round(capacity_of(self.batcher), 3),
             "workers_healthy": fleet.healthy,
             "workers": len(fleet.workers),
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
@@ -167,16 +153,36 @@ class ModelStack:
         }
 
     def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
-        states = Counter(state_of(worker, now) for worker in self.batcher.fleet.workers.values())
-        busy = sum(worker.busy_for(now) for worker in self.batcher.fleet.workers.values())
-        return ModelGauges(
-            queue_depth=dict(zip(tiers, self.batcher.depth.by_tier, strict=True)),
-            workers={state: states[state] for state in STATES},
-            busy_seconds=busy,
-            utilization=self.utilization(now),
-            capacity=self.capacity(),
-            restarts=sum(slot.restarts for slot in self.slots),
-        )
+        return model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
+
+
+def capacity_of(batcher: Batcher) -> float:
+    """Requests a second at full batches, by what all healthy workers have shown (SPEC B4)."""
+    curve, fleet = batcher.curve, batcher.fleet
+    seconds = curve(curve.best_size)
+    if not seconds:
+        return 0.0
+    speed = sum(1.0 / worker.speed for worker in fleet.workers.values() if worker.ready and worker.speed > 0)
+    return curve.best_size / seconds * speed
+
+
+def utilization_of(batcher: Batcher, now: float) -> float:
+    """Offered load over the capacity that this batcher may count on."""
+    capacity = capacity_of(batcher) * batcher.share
+    return batcher.rate(now) / capacity if capacity else 0.0
+
+
+def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: int) -> ModelGauges:
+    workers = batcher.fleet.workers.values()
+    states = Counter(state_of(worker, now) for worker in workers)
+    return ModelGauges(
+        queue_depth=dict(zip(tiers, batcher.depth.by_tier, strict=True)),
+        workers={state: states[state] for state in STATES},
+        busy_seconds=sum(worker.busy_for(now) for worker in workers),
+        utilization=utilization_of(batcher, now),
+        capacity=capacity_of(batcher),
+        restarts=restarts,
+    )
 
 
 STATES = ("idle", "busy", "resting", "offline")

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from penstock.errors import Draining, NotFound, Refused, Unacceptable
-from penstock.ports import Asker, Broker, Clock, Observer
-from penstock.runtime.tasks import StoredTask, TaskStore
+from penstock.errors import Draining, NotFound, Overloaded, Refused, Unacceptable
+from penstock.ports import Asker, Broker, Clock, Observer, Task, Tasks
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Reply, Request
@@ -32,6 +31,7 @@ class Desk:
     queue_limit: float
     request_limit: float
     longest_limit: float
+    announced: object = None  # by whoever told of the model, so that a change can be seen
 
 
 class Gateway:
@@ -39,14 +39,13 @@ class Gateway:
         self,
         desks: Mapping[str, Desk],
         tenants: Callable[[str | None], tuple[str, int]],
-        tasks: TaskStore,
+        tasks: Tasks,
         wheel: Wheel,
         observer: Observer,
         clock: Clock,
         id_prefix: str,
     ) -> None:
         self._desks = desks
-        self._only = next(iter(desks.values())) if len(desks) == 1 else None
         self._tenant = tenants
         self._anonymous = tenants(None)
         self._tasks = tasks
@@ -67,8 +66,10 @@ class Gateway:
 
     def _desk(self, model: str | None) -> Desk:
         if model is None:
-            if self._only is not None:
-                return self._only
+            if len(self._desks) == 1:
+                return next(iter(self._desks.values()))
+            if not self._desks:
+                raise Overloaded("no model is served yet: no worker has joined", retry_after=1.0)
             raise Unacceptable(f"say which model: this server has {', '.join(sorted(self._desks))}")
         desk = self._desks.get(model)
         if desk is None:
@@ -76,6 +77,12 @@ class Gateway:
         return desk
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
+        desk, request = self._admit(ask)
+        waiter = self.waiters.add(request, asker)
+        desk.broker.publish(request)
+        return waiter
+
+    def _admit(self, ask: Ask) -> tuple[Desk, Request]:
         desk = self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
@@ -106,38 +113,38 @@ class Gateway:
         if refused is not None:
             refused.model = desk.model
             raise refused
-        waiter = self.waiters.add(request, asker)
-        desk.broker.publish(request)
-        return waiter
+        return desk, request
 
-    async def submit_task(self, ask: Ask) -> StoredTask:
-        desk = self._desk(ask.model)
-        self._tasks.check_room(ask.request_id, desk.backlog_seconds())
-        task = self._tasks.new()
-        self._tasks.open(task, self.submit(ask, task))
-        return task
+    async def submit_task(self, ask: Ask) -> Task:
+        desk, request = self._admit(ask)
+        request.task = True
 
-    async def find_task(self, task_id: str, client_id: str | None) -> StoredTask:
-        return self._tasks.find(task_id, self._tenant(client_id)[0])
+        def enter(asker: Asker) -> Waiter:
+            waiter = self.waiters.add(request, asker)
+            desk.broker.publish(request)
+            return waiter
+
+        return await self._tasks.accept(request, enter, desk.backlog_seconds)
+
+    async def find_task(self, task_id: str, client_id: str | None) -> Task:
+        return await self._tasks.find(task_id, self._tenant(client_id)[0])
 
     def count(self, model: str, code: str) -> None:
         self._observer.refused_at_door(model if model in self._desks else "", code)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
-        """How an accepted request stands, by its asker's id. For people: it searches."""
-        request, status = self.waiters.find(request_id), None
-        if request is None:
-            task = self._tasks.peek(request_id)
-            if task is None:
-                return None
-            request, status = task.request, task.status
+        """How a request that waits for its answer stands, by its asker's id. For people: it searches."""
+        request = self.waiters.find(request_id)
+        return None if request is None else self.describe_request(request)
+
+    def describe_request(self, request: Request) -> dict[str, object]:
         now = self.clock()
         return {
             "request_id": request.request_id,
             "model": request.model,
             "tenant": request.tenant,
             "tier": request.tier,
-            "status": status or ("PENDING" if request.waiting else "PROCESSING"),
+            "status": "PENDING" if request.waiting else "PROCESSING",
             "age_ms": round((now - request.arrival) * 1e3, 3),
             "deadline_in_ms": round((request.deadline - now) * 1e3, 3),
             "failed_executions": request.executions,

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from penstock.errors import Conflict, NotFound, Overloaded
-from penstock.runtime.waiters import WITHDRAWN, Waiter
+from penstock.ports import Asker, Waiting
 from penstock.runtime.wheel import Wheel
-from penstock.types import Reply, TaskStatus
+from penstock.types import Reply, Request, TaskStatus
 
 
 class StoredTask:
@@ -18,16 +18,17 @@ class StoredTask:
 
     __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "when")
 
-    def __init__(self, store: "TaskStore", now: float) -> None:
+    def __init__(self, store: "TaskStore", request: Request, now: float) -> None:
         self._store = store
+        self._waiter: Waiting | None = None
+        self.request = request
         self._pollers: list[asyncio.Future[None]] = []
         self.answer: Reply | None = None
         self.changed_at = now
         self.when = 0.0  # until which the answer is kept, once there is one
 
-    def accepted(self, waiter: Waiter) -> None:
+    def entered(self, waiter: Waiting) -> None:
         self._waiter = waiter
-        self.request = waiter.request
 
     @property
     def id(self) -> str:
@@ -60,7 +61,8 @@ class StoredTask:
             over.set_result(None)
 
     async def cancel(self) -> None:
-        self._waiter.give_up(WITHDRAWN)
+        if self._waiter is not None:
+            self._waiter.withdraw()
 
     def expire(self) -> None:
         """Kept long enough."""
@@ -91,22 +93,21 @@ class TaskStore:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def check_room(self, task_id: str | None, drain_seconds: float) -> None:
-        if task_id is not None and task_id in self._tasks:
+    async def accept(
+        self, request: Request, enter: Callable[[Asker], Waiting], backlog_seconds: Callable[[], float]
+    ) -> StoredTask:
+        task_id = request.request_id
+        if task_id in self._tasks:
             raise Conflict(f"a task with the id {task_id!r} exists already: choose another X-Request-Id")
-        if len(self._tasks) >= self._max_tasks and not self._finished:
-            raise Overloaded("too many tasks are pending", retry_after=drain_seconds)
-
-    def new(self) -> StoredTask:
-        return StoredTask(self, self._wall_clock())
-
-    def open(self, task: StoredTask, waiter: Waiter) -> None:
-        task.accepted(waiter)
         if len(self._tasks) >= self._max_tasks:
+            if not self._finished:
+                raise Overloaded("too many tasks are pending", retry_after=backlog_seconds())
             self._evict()
-        self._tasks[task.id] = task
+        task = self._tasks[task_id] = StoredTask(self, request, self._wall_clock())
+        task.entered(enter(task))
+        return task
 
-    def find(self, task_id: str, tenant: str) -> StoredTask:
+    async def find(self, task_id: str, tenant: str) -> StoredTask:
         """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
         task = self._tasks.get(task_id)
         if task is None or task.request.tenant != tenant:

@@ -47,6 +47,9 @@ class Waiter:
     def left(self) -> None:
         self.give_up(LEFT)
 
+    def withdraw(self) -> None:
+        self.give_up(WITHDRAWN)
+
     def expire(self) -> None:
         self.give_up(LATE)
 
@@ -68,6 +71,11 @@ class Waiters:
         waiter = self._by_key[request.key] = Waiter(self, request, asker)
         self._wheel.add(waiter)
         return waiter
+
+    def get(self, key: str) -> Request | None:
+        """The request that somebody waits for under this key."""
+        waiter = self._by_key.get(key)
+        return None if waiter is None else waiter.request
 
     def find(self, request_id: str) -> Request | None:
         """By the asker's id; a search, for people."""

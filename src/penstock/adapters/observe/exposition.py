@@ -31,6 +31,7 @@ class ServerGauges:
     models: Mapping[str, ModelGauges] = field(default_factory=dict)
     waiting_clients: int = 0
     tasks: int = 0
+    dead_letters: int = 0  # since the start
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -128,4 +129,6 @@ class Exposition:
         clients.add_metric([], server.waiting_clients)
         tasks = GaugeMetricFamily("penstock_tasks", "Asynchronous tasks, pending and kept")
         tasks.add_metric([], server.tasks)
-        yield from (depth, workers, load, capacity, busy, restarts, clients, tasks)
+        letters = CounterMetricFamily("penstock_dead_letters", "Requests that spent all their attempts")
+        letters.add_metric([], server.dead_letters)
+        yield from (depth, workers, load, capacity, busy, restarts, clients, tasks, letters)

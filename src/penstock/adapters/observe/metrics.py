@@ -57,11 +57,15 @@ class ModelMetrics:
 
 
 class Metrics:
-    """An Observer. Its label sets are closed: models from the config, codes from the error tree."""
+    """An Observer. Its label sets are closed: the models that are served, codes from the error tree."""
 
     def __init__(self, models: Iterable[str]) -> None:
         self.models = {name: ModelMetrics() for name in models}
         self.refused: Counter[tuple[str, str]] = Counter()  # (model, or "" where it is not known; code)
+
+    def add_model(self, name: str) -> None:
+        """One that was not in the config: a worker has announced it."""
+        self.models.setdefault(name, ModelMetrics())
 
     def dispatched(self, batch: Batch) -> None:
         model = self.models[batch.model]

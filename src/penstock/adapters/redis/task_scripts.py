@@ -1,0 +1,96 @@
+"""The steps in the life of an asynchronous task, in Lua; the clock is Redis's own.
+
+    PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
+
+A record's fields: tenant, key, model, status, changed (ms since the epoch), keep (ms, once it is over), shard
+(that its request went to), and at the end output, or code, message and details.
+"""
+
+from penstock.adapters.redis.scripts import Script
+
+_NOW = """
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
+"""
+_OVER = """
+local status = redis.call('HGET', KEYS[1], 'status')
+local over = status and status ~= 'PENDING' and status ~= 'PROCESSING'
+"""
+# How it ended is written once, and kept from then on for as long as results are.
+_END = """
+local function finish(status, output, code, message, details)
+  redis.call('HSET', KEYS[1], 'status', status, 'changed', now, 'output', output,
+    'code', code, 'message', message, 'details', details)
+  redis.call('PEXPIRE', KEYS[1], redis.call('HGET', KEYS[1], 'keep'))
+end
+"""
+
+# KEYS task; ARGV tenant, key, model, ms it is kept once over, ms it is kept until then.
+# Gives 1, or 0 when there is one with this id.
+CREATE = Script(
+    _NOW
+    + """
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4],
+  'status', 'PENDING', 'changed', now)
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+return 1
+"""
+)
+
+# KEYS task; ARGV shard. Gives 1, or 0 when there is no such task.
+PLACE = Script("""
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'shard', ARGV[1])
+return 1
+""")
+
+# KEYS task. Gives 1, or 0 when it is not pending any more.
+PROCESS = Script(
+    _NOW
+    + """
+if redis.call('HGET', KEYS[1], 'status') ~= 'PENDING' then return 0 end
+redis.call('HSET', KEYS[1], 'status', 'PROCESSING', 'changed', now)
+return 1
+"""
+)
+
+# KEYS task, watch; ARGV status, output, code, message, details.
+# Gives {1 if this was the ending, watching mailboxes...}. They are told each time: whoever settles twice got no
+# answer the first time, and so told nobody.
+SETTLE = Script(
+    _NOW
+    + _OVER
+    + _END
+    + """
+if not status then return {0} end
+if not over then finish(unpack(ARGV)) end
+return {over and 0 or 1, unpack(redis.call('SMEMBERS', KEYS[2]))}
+"""
+)
+
+# KEYS task, watch; ARGV tenant, code, message. Gives {} when there is no such task of this tenant, else
+# {1 if this ended it, shard, key, watching mailboxes...}.
+CANCEL = Script(
+    _NOW
+    + _OVER
+    + _END
+    + """
+if not status or redis.call('HGET', KEYS[1], 'tenant') ~= ARGV[1] then return {} end
+if not over then finish('CANCELLED', '', ARGV[2], ARGV[3], '') end
+local where = redis.call('HMGET', KEYS[1], 'shard', 'key')
+return {over and 0 or 1, where[1] or '', where[2], unpack(redis.call('SMEMBERS', KEYS[2]))}
+"""
+)
+
+# KEYS task, watch; ARGV mailbox, ms to watch. Gives the record; if it is not over, the mailbox is told of its end.
+WATCH = Script(
+    _OVER
+    + """
+if status and not over then
+  redis.call('SADD', KEYS[2], ARGV[1])
+  redis.call('PEXPIRE', KEYS[2], ARGV[2])
+end
+return redis.call('HGETALL', KEYS[1])
+"""
+)

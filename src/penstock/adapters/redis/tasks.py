@@ -1,0 +1,139 @@
+"""Asynchronous requests at a gateway: accepted here, fetched and cancelled anywhere (SPEC A2–A4).
+
+The records live in Redis, and go when they have been kept long enough. Ask to have a task created before its
+request is published, then say where it went; forget it when publishing failed.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.adapters.redis.connect import Store, guard
+from penstock.adapters.redis.mailbox import Post
+from penstock.adapters.redis.outcomes import tell
+from penstock.adapters.redis.task_scripts import CANCEL, CREATE, PLACE, WATCH
+from penstock.adapters.redis.wire import Notice
+from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+
+WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as it stood when it was read."""
+
+    id: str
+    tenant: str
+    key: str
+    model: str
+    status: TaskStatus
+    changed_at: float  # seconds since the epoch
+    answer: Reply | None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What a batcher must be told so that a cancelled task does not go to a worker."""
+
+    shard: int
+    key: str
+
+
+class RedisTasks:
+    def __init__(self, store: Store, box: str, post: Post, ttl: float) -> None:
+        """`box`: this gateway's mailbox, which `notice` must be fed from; `ttl`: seconds a result is kept."""
+        self._store, self._box, self._post, self._ttl = store, box, post, ttl
+        self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+
+    async def create(self, request: Request, limit: float) -> None:
+        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that."""
+        keep = round(self._ttl * 1e3)
+        arguments = (request.tenant, request.key, request.model, keep, keep + round(limit * 1e3))
+        task_id = request.request_id
+        with guard():
+            created = await CREATE(self._store.commands, [self._store.keys.task(task_id)], arguments)
+        if not created:
+            raise Conflict(f"a task with the id {task_id!r} exists already: choose another X-Request-Id")
+
+    async def placed(self, request: Request) -> None:
+        """Its request has been sent: now it can be withdrawn from anywhere."""
+        assert isinstance(request.origin, int)
+        with guard():
+            await PLACE(self._store.commands, [self._store.keys.task(request.request_id)], [request.origin])
+
+    async def forget(self, task_id: str) -> None:
+        """It was never accepted."""
+        with guard():
+            await self._store.commands.execute_command("DEL", self._store.keys.task(task_id))
+
+    async def find(self, task_id: str, tenant: str) -> TaskRecord:
+        """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
+        with guard():
+            fields = await self._store.commands.execute_command("HGETALL", self._store.keys.task(task_id))
+        return self._record(task_id, tenant, fields)
+
+    async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
+        """As it is when it is over, or after this long."""
+        over = asyncio.get_running_loop().create_future()
+        self._pollers[task_id].add(over)
+        try:
+            record = await self._watch(task_id, tenant, seconds)
+            if record.answer is not None:
+                return record
+            await asyncio.wait([over], timeout=seconds)
+        finally:
+            self._pollers[task_id].discard(over)
+            if not self._pollers[task_id]:
+                del self._pollers[task_id]
+        return await self.find(task_id, tenant)
+
+    def notice(self, message: Notice) -> None:
+        """From the mailbox: a task that is waited for here is over."""
+        for over in self._pollers.get(message.task_id, ()):
+            if not over.done():
+                over.set_result(None)
+
+    async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
+        """End it if it is not over. What is given back must be withdrawn; None: it was over, or its request has
+        not been sent yet, and its result will be dropped."""
+        keys = self._store.keys
+        with guard():
+            answer = await CANCEL(
+                self._store.commands,
+                [keys.task(task_id), keys.watch(task_id)],
+                [tenant, WITHDRAWN.code, WITHDRAWN.message],
+            )
+        if not answer:
+            raise self._unknown(task_id)
+        ended, shard, key, *boxes = answer
+        if boxes:
+            await tell(self._post, task_id, Outcome.CANCELLED, boxes)
+        return Withdrawal(int(shard), key.decode()) if ended and shard else None
+
+    async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
+        keys = self._store.keys
+        with guard():
+            flat = await WATCH(
+                self._store.commands,
+                [keys.task(task_id), keys.watch(task_id)],
+                [self._box, round(seconds * 1e3) + 60_000],
+            )
+        return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
+
+    def _record(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
+        if not fields or b"status" not in fields or fields[b"tenant"].decode() != tenant:
+            raise self._unknown(task_id)
+        status = TaskStatus(fields[b"status"].decode())
+        key, model = fields[b"key"].decode(), fields[b"model"].decode()
+        answer = None
+        if status not in (TaskStatus.PENDING, TaskStatus.PROCESSING):
+            request = Request(key, model, b"", 0.0, 0.0, 0.0, task_id, tenant=tenant, task=True)
+            code, message, details = (fields[name].decode() for name in (b"code", b"message", b"details"))
+            failure = Failure(code, message, details) if code else None
+            answer = Reply(request, Outcome(status.value), fields[b"output"], failure)
+        return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer)
+
+    def _unknown(self, task_id: str) -> NotFound:
+        return NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")

@@ -1,0 +1,178 @@
+"""What the processes say to each other, as bytes: a byte for the version, then MessagePack.
+
+Lists and not maps: half the bytes, and no field names to spell a thousand times a second. A field may be
+added at the end of a list without a new version: older readers skip it, newer ones have its default.
+No message holds a time of the day. What is left of a limit travels as seconds left, and `sent` is the
+sender's own monotonic clock, which means something only beside its other messages (`offsets.Offsets`).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import DecodeError, Struct, msgpack
+
+from penstock.types import Failure, Outcome, Request, TaskStatus
+
+VERSION = b"\x01"
+
+
+class Garbled(Exception):
+    """Bytes that are not a message of ours, or of a version that we do not speak: log and skip."""
+
+
+# ---- from a gateway to the batcher of a shard ------------------------------------------------------------
+
+
+class WireRequest(Struct, array_like=True, gc=False):
+    key: str
+    model: str
+    input: bytes
+    parameters: bytes
+    tenant: str
+    tier: int
+    cost: float
+    length: int
+    request_id: str
+    traceparent: str | None
+    expires_in: float
+    deadline_in: float
+    task: bool
+
+
+class Envelope(Struct, array_like=True):
+    """What one gateway had to say at one moment."""
+
+    gateway: str  # its mailbox
+    sent: float
+    requests: list[WireRequest]
+    withdrawn: list[str]  # keys
+
+
+# ---- to the mailbox of a worker --------------------------------------------------------------------------
+
+
+class Member(Struct, array_like=True, gc=False):
+    """One request of a batch: as much of it as a worker needs."""
+
+    key: str
+    gateway: str
+    input: bytes
+    task_id: str  # "" if somebody holds a connection open for it
+
+
+class Dispatch(Struct, array_like=True, tag="d"):
+    batch_id: int
+    batcher: str
+    slot: str
+    model: str
+    parameters: bytes
+    members: list[Member]
+
+
+# ---- to the mailbox of a gateway -------------------------------------------------------------------------
+
+
+class Answers(Struct, array_like=True, tag="a"):
+    """The outputs of one batch for the askers of one gateway; keys and outputs in the same order."""
+
+    keys: list[str]
+    outputs: list[bytes]
+    worker: str
+    batch_id: int
+    batch_size: int
+    seconds: float
+    version: str
+
+
+class Ending(Struct, array_like=True):
+    """One failure, and all who share it."""
+
+    keys: list[str]
+    outcome: Outcome
+    code: str
+    message: str
+    details: str
+    retry_after: float | None
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(self.code, self.message, self.details, retry_after=self.retry_after)
+
+
+class Failed(Struct, array_like=True, tag="f"):
+    """Refused, expired, given up or cancelled by a batcher."""
+
+    endings: list[Ending]
+
+
+class Notice(Struct, array_like=True, tag="t", gc=False):
+    """A task that somebody at this gateway waits for is over."""
+
+    task_id: str
+    status: TaskStatus
+
+
+# ---- to the mailbox of a batcher -------------------------------------------------------------------------
+
+
+class Finished(Struct, array_like=True, tag="x"):
+    """A slot has done its batch; its outputs went straight to the gateways."""
+
+    slot: str
+    batch_id: int
+    count: int  # of outputs; 0 with a failure
+    seconds: float
+    version: str
+    code: str = ""  # of the failure; "": it succeeded
+    message: str = ""
+    details: str = ""
+    splittable: bool = False
+
+    @property
+    def failure(self) -> Failure | None:
+        return Failure(self.code, self.message, self.details, self.splittable) if self.code else None
+
+
+Message = Dispatch | Answers | Failed | Notice | Finished
+
+_encode = msgpack.Encoder().encode
+_envelope = msgpack.Decoder(Envelope).decode
+_message = msgpack.Decoder(Message).decode
+
+
+def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequence[str], now: float) -> bytes:
+    """Plain tuples in the order of `WireRequest`: this runs for every request there is."""
+    rows = [
+        (
+            r.key, r.model, r.input, r.parameters, r.tenant, r.tier, r.cost, r.length, r.request_id,
+            r.traceparent, r.expires - now, r.deadline - now, r.task,
+        )
+        for r in requests
+    ]  # fmt: skip
+    return VERSION + _encode((gateway, now, rows, withdrawn))
+
+
+def decode_envelope(body: bytes) -> Envelope:
+    try:
+        return _envelope(_content(body))
+    except DecodeError as error:  # what it says may quote a value, but never an input
+        raise Garbled(f"an envelope that cannot be read: {error}") from None
+
+
+def encode(message: Message) -> bytes:
+    return VERSION + _encode(message)
+
+
+def decode(body: bytes) -> Message:
+    try:
+        message: Message = _message(_content(body))
+    except DecodeError as error:
+        raise Garbled(f"a message that cannot be read: {error}") from None
+    if type(message) is Answers and len(message.keys) != len(message.outputs):
+        raise Garbled("answers and keys differ in number")
+    return message
+
+
+def _content(body: bytes) -> memoryview:
+    if body[:1] != VERSION:
+        raise Garbled(f"a message of version {body[0] if body else 'nothing'}, and we speak {VERSION[0]}")
+    return memoryview(body)[1:]

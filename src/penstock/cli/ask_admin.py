@@ -1,0 +1,49 @@
+"""Asking a running server's admin plane, for the commands that look at one."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from penstock.errors import UserMistake
+
+Admin = Annotated[
+    str,
+    typer.Option(
+        "--admin", envvar="PENSTOCK_ADMIN", help="Of `penstock serve`, or of a gateway, as it printed it."
+    ),
+]
+USUAL = "http://127.0.0.1:9000"
+PATIENCE = 30.0
+
+# The admin plane is not reached through a proxy.
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def wide_console() -> Console:
+    """A table that is piped somewhere is not cut to the width of a terminal that is not there."""
+    return Console() if Console().is_terminal else Console(width=240)
+
+
+def ask(admin: str, path: str, method: str = "GET") -> Any:
+    url = admin.rstrip("/").removesuffix("/internal/health") + path
+    try:
+        request = urllib.request.Request(url, method=method)
+        with _direct.open(request, timeout=PATIENCE) as answer:
+            body = answer.read()
+            return json.loads(body) if body else None
+    except urllib.error.HTTPError as refused:
+        raise UserMistake(_reason(refused.read(), f"{url} answered {refused.code}")) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise UserMistake(f"no admin plane at {admin} ({reason}): say where it is with --admin URL") from None
+
+
+def _reason(body: bytes, otherwise: str) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return otherwise

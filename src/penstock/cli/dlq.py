@@ -1,0 +1,90 @@
+"""`penstock dlq`: requests that spent all their attempts."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from penstock.cli.ask_admin import USUAL, Admin, ask, wide_console
+from penstock.errors import UserMistake
+
+COLUMNS = ("id", "time", "model", "tenant", "attempts", "error", "request_id", "message")
+PAGE = 1000
+
+app = typer.Typer(
+    help="Dead letters: requests that spent all their attempts. List, look at, retry or purge them.",
+    no_args_is_help=True,
+)
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+Letter = Annotated[str, typer.Argument(metavar="ID", help="As `penstock dlq list` shows it.")]
+
+
+@app.command("list")
+def list_letters(
+    admin: Admin = USUAL,
+    limit: Annotated[int, typer.Option(min=1, max=PAGE, help="How many, the newest first.")] = 50,
+    as_json: AsJson = False,
+) -> int:
+    """The newest first."""
+    letters = ask(admin, f"/internal/dlq?limit={limit}")
+    if as_json:
+        typer.echo(json.dumps(letters, indent=2))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column.replace("_", " "), no_wrap=column != "message")
+    for letter in letters:
+        table.add_row(*(str(letter[column]) for column in COLUMNS))
+    wide_console().print(table if letters else "no dead letters")
+    return 0
+
+
+@app.command()
+def show(letter: Letter, admin: Admin = USUAL) -> int:
+    """Everything that is known of one, its input included."""
+    typer.echo(json.dumps(ask(admin, f"/internal/dlq/{letter}"), indent=2))
+    return 0
+
+
+@app.command()
+def retry(
+    letter: Annotated[str | None, typer.Argument(metavar="ID", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
+    admin: Admin = USUAL,
+) -> int:
+    """Send one again, or all; the result can be read at /v1/result/REQUEST_ID."""
+    if (letter is None) == (not everything):
+        raise UserMistake("say which one: penstock dlq retry ID, or --all")
+    if letter is not None:
+        task = ask(admin, f"/internal/dlq/{letter}/retry", "POST")["task_id"]
+        typer.echo(f"sent again; its result will be at /v1/result/{task}")
+        return 0
+    letters = _all(admin)
+    for each in track(letters, "sending again", disable=not Console().is_terminal):
+        ask(admin, f"/internal/dlq/{each['id']}/retry", "POST")
+    typer.echo(f"sent again: {len(letters)}")
+    return 0
+
+
+@app.command()
+def purge(
+    admin: Admin = USUAL,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Without asking.")] = False,
+) -> int:
+    """Forget all of them."""
+    if not yes:
+        typer.confirm("forget all dead letters?", abort=True)
+    typer.echo(f"forgotten: {ask(admin, '/internal/dlq', 'DELETE')['purged']}")
+    return 0
+
+
+def _all(admin: str) -> list[dict[str, Any]]:
+    letters: list[dict[str, Any]] = []
+    before = ""
+    while page := ask(admin, f"/internal/dlq?limit={PAGE}{before}"):
+        letters += page
+        before = f"&before={page[-1]['id']}"
+    return letters

@@ -1,0 +1,292 @@
+"""`penstock batcher`: the same batching core as the embedded server, between shards and shared workers (G1, E5).
+
+Requests come from the shards it leases, workers from the line that all batchers share. Answers of its own (refused,
+expired, given up) go to the gateways; outputs went there from the worker.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.adapters.observe.exposition import Exposition, ServerGauges
+from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.redis.credits import Credits
+from penstock.adapters.redis.dispatch import Dispatcher
+from penstock.adapters.redis.dlq import DeadLetters
+from penstock.adapters.redis.intake import Intake
+from penstock.adapters.redis.leases import Leases
+from penstock.adapters.redis.wire import Finished, Message
+from penstock.admin.app import admin_app
+from penstock.config import Config
+from penstock.core.admission import AdmissionRules, forecast, refusal
+from penstock.core.batcher import Batcher
+from penstock.errors import PenstockError
+from penstock.ports import Clock
+from penstock.roles.dead_letters import is_dead
+from penstock.roles.front import tier_names
+from penstock.roles.registered import health_of, worker_rows
+from penstock.roles.shared import Member, with_models
+from penstock.roles.stack import batching_rules, capacity_of, model_gauges
+from penstock.runtime.borrowing import Borrower
+from penstock.runtime.pump import Pump
+from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, WorkerId
+
+log = logging.getLogger("penstock.batcher")
+
+NO_MODEL = Failure("NOT_FOUND", "no worker has ever announced this model")
+MOST_UNWRITTEN = 10_000  # dead letters that wait for Redis
+
+
+class BatcherRole(Member):
+    edge = None
+
+    def __init__(
+        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic
+    ) -> None:
+        super().__init__("batchers", config, loop)
+        self._clock, self._loop = clock, loop
+        self._metrics = Metrics(())
+        self._exposition = Exposition(self._metrics, self._gauges)
+        self._tiers = tier_names(config)
+        self._pumps: dict[str, Pump] = {}
+        self._announced: dict[str, Any] = {}
+        self._slots: dict[str, dict[str, str]] = {}  # by worker process: the model of each of its slots
+        self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
+        self._admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
+        self.leases = Leases(self.store, self.name, self.alive("batchers"))
+        self.intake = Intake(self.store, self.name, clock, self.leases, self.alive("batchers"))
+        self.dispatcher = Dispatcher(self.store, self.post, self.name)
+        self.dispatcher.on_undelivered = self._worker_left
+        self._letters = DeadLetters(self.store, config.redis.max_dead_letters)
+        self._dead: list[Reply] = []
+        self._somebody_died = asyncio.Event()
+        self.admin = admin_app(self)
+        self.intake.subscribe(self._take, self._withdraw)
+        self.intake.on_lost = self._lost
+        self.leases.on_gained = self.leases.on_lost = self._shards_changed
+        self.registry.on_changed = self._look_around
+
+    async def begin(self) -> None:
+        self._look_around()
+        self.keep("the dispatcher", self.dispatcher.run())
+        self.keep("the dead letters", self._write_letters())
+        self.keep("the watchdog", self._watch_batches())
+        self.keep("the leases", self.leases.run())
+        self.keep("the intake", self.intake.run())
+
+    def describe(self) -> dict[str, object]:
+        now = self._clock()
+        models = {name: self._model(pump.batcher, now) for name, pump in self._pumps.items()}
+        return {**super().describe(), "shards": len(self.leases.owned), "models": models}
+
+    def _model(self, batcher: Batcher, now: float) -> dict[str, object]:
+        expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
+        backlog = 1.0 if expected is None else expected.start + expected.seconds - now
+        return {
+            "queue_depth": batcher.waiting,
+            "requests_per_second": round(batcher.rate(now), 3),
+            "capacity_rps": round(capacity_of(batcher), 3),
+            "backlog_seconds": round(backlog, 3),
+        }
+
+    # ---- models and workers ------------------------------------------------------------------------------
+
+    def _look_around(self) -> None:
+        config = with_models(self.config, self.registry.models)
+        for name, said in self.registry.models.items():
+            if name not in self._pumps:
+                self._open(name, config)
+            elif self._announced[name] != said:
+                log.warning(
+                    "a model was announced anew; restart the batchers to follow", extra={"model": name}
+                )
+            self._announced[name] = said
+        workers = self.registry.members["workers"]
+        for process, said in workers.items():
+            self._worker_seen(process, said.get("slots", {}))
+        for process in self._slots.keys() - workers.keys():
+            self._worker_left(process)
+        self.intake.shards_changed()
+
+    def _open(self, name: str, config: Config) -> None:
+        rules = replace(batching_rules(name, config), shared=True)
+        self._metrics.add_model(name)
+        pump = self._pumps[name] = Pump(Batcher(rules), self._deliver, self._metrics, self._loop, self._clock)
+        borrower = Borrower(name, pump, Credits(self.store), self._send, self._is_gone, self._clock)
+        pump.batcher.share = self._share
+        self.keep(f"the borrower of {name}", borrower.run())
+
+    def _worker_seen(self, process: str, slots: Mapping[str, Mapping[str, Any]]) -> None:
+        known = self._slots.setdefault(process, {})
+        for slot, said in slots.items():
+            pump = self._pumps.get(said.get("model", ""))
+            if pump is None:
+                continue
+            if said.get("status") == "healthy":
+                known[slot] = said["model"]
+                pump.known(WorkerId(slot))
+            elif known.pop(slot, None) is not None and said.get("status") == "offline":
+                pump.gone(WorkerId(slot), None)
+
+    def _worker_left(self, process: str) -> None:
+        """Dead, or gone without waiting for us: what its slots had in hand is sent to others."""
+        for slot, model in self._slots.pop(process, {}).items():
+            self._pumps[model].removed(WorkerId(slot))
+        self._departed[process] = None
+        if len(self._departed) > 1000:
+            del self._departed[next(iter(self._departed))]
+
+    def _is_gone(self, slot: str) -> bool:
+        return slot.partition("/")[0] in self._departed
+
+    @property
+    def _share(self) -> float:
+        return len(self.leases.owned) / self.store.settings.shards
+
+    def _shards_changed(self, shard: int) -> None:
+        for pump in self._pumps.values():
+            pump.batcher.share = self._share
+        self.intake.shards_changed()
+
+    # ---- requests ----------------------------------------------------------------------------------------
+
+    def _take(self, request: Request) -> None:
+        pump = self._pumps.get(request.model)
+        if pump is None:
+            self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
+            return
+        refused = refusal(pump.batcher, self._admission, request, self._clock())
+        if refused is not None:
+            self._metrics.refused_at_door(request.model, refused.code)
+            failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)
+            self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
+            return
+        pump.offer(request)
+
+    def _withdraw(self, request: Request) -> None:
+        pump = self._pumps.get(request.model)
+        if pump is not None:
+            pump.withdraw(request)
+
+    def _lost(self, requests: Sequence[Request]) -> None:
+        """Another batcher answers for these now."""
+        for request in requests:
+            self._withdraw(request)
+
+    def _send(self, worker: WorkerId, batch: Batch) -> None:
+        self.dispatcher.send(worker.partition("/")[0], worker, batch)
+
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        self.dispatcher.answer(replies)
+        dead = [reply for reply in replies if is_dead(reply)]
+        if dead:
+            self._dead += dead[: MOST_UNWRITTEN - len(self._dead)]
+            self._somebody_died.set()
+        self.intake.settled([reply.request for reply in replies])
+
+    def received(self, message: Message) -> None:
+        if isinstance(message, Finished):
+            model = self._slots.get(message.slot.partition("/")[0], {}).get(message.slot)
+            pump = self._pumps.get(model or message.slot.split("/")[1])
+            if pump is not None:
+                outcome = message.failure or Result(delivered=message.count, version=message.version)
+                pump.finished(WorkerId(message.slot), message.batch_id, outcome)
+
+    async def _watch_batches(self) -> None:
+        """A worker that lives ends every batch within its limit; a word that never comes was lost with a mailbox."""
+        while True:
+            await asyncio.sleep(self.config.redis.lease)
+            for name, pump in self._pumps.items():
+                limit = self._processing_limit(name) + self.config.redis.lease
+                now = self._clock()
+                for worker in list(pump.batcher.fleet.workers.values()):
+                    if worker.batch is not None and now - worker.started > limit:
+                        log.warning("no word of a batch", extra={"worker": worker.id, "batch": worker.batch.id})
+                        pump.gone(worker.id, None)
+                        pump.known(worker.id)
+
+    def _processing_limit(self, model: str) -> float:
+        said: float | None = self._announced[model].get("processing_timeout")
+        return said or self.config.timeouts.processing
+
+    async def _write_letters(self) -> None:
+        while True:
+            await self._somebody_died.wait()
+            self._somebody_died.clear()
+            dead, self._dead = self._dead, []
+            try:
+                await self._letters.add(dead)
+            except PenstockError as error:
+                log.warning(
+                    "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
+                )
+                self._dead = (dead + self._dead)[:MOST_UNWRITTEN]
+                self._somebody_died.set()
+                await asyncio.sleep(0.5)
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.intake.in_hand)
+
+    async def drain(self, seconds: float) -> bool:
+        """The shards go to others at once; what is in hand is finished here."""
+        try:
+            async with asyncio.timeout(seconds):
+                for pump in self._pumps.values():
+                    pump.drain()
+                await self.leases.release_all()
+                await self.intake.release()
+        except TimeoutError:
+            return False
+        except Exception as error:
+            log.warning("could not hand over: Redis is away", extra={"error": str(error)})
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Nothing to say: what is in hand stays in its shards, and the next batcher takes it over."""
+
+    async def stop(self) -> None:
+        await super().stop()
+        for pump in self._pumps.values():
+            pump.close()
+
+    # ---- the admin plane's questions -----------------------------------------------------------------------
+
+    def dead_loops(self) -> Sequence[str]:
+        dead = list(super().dead_loops())
+        for name, pump in self._pumps.items():
+            if pump.error is not None:
+                dead.append(f"the batcher of {name} failed: {type(pump.error).__name__}")
+            elif pump.overdue():
+                dead.append(f"the batcher of {name} is stuck")
+        return dead
+
+    def health(self) -> Mapping[str, Any]:
+        return {
+            "role": "batcher",
+            "name": self.name,
+            "status": self.state,
+            **health_of(self.registry),
+            "shards": sorted(self.leases.owned),
+            "in_hand": len(self.intake.in_hand),
+        }
+
+    def workers(self) -> Sequence[Mapping[str, Any]]:
+        return worker_rows(self.registry)
+
+    async def request(self, request_id: str) -> Mapping[str, Any] | None:
+        return None
+
+    def metrics(self) -> bytes:
+        return self._exposition.text()
+
+    def _gauges(self) -> ServerGauges:
+        now = self._clock()
+        models = {name: model_gauges(pump.batcher, self._tiers, now, 0) for name, pump in self._pumps.items()}
+        return ServerGauges(models, 0, 0, self._letters.added)

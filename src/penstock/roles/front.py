@@ -1,0 +1,48 @@
+"""The data plane of a gateway, embedded or not: its routes, its limits, and who its clients are."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+from penstock.config import Config
+from penstock.http.app import DataPlane, HttpLimits
+from penstock.http.edge import Edge, EdgeLimits
+from penstock.ports import Clock, Gateway
+
+
+def data_plane(gateway: Gateway, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Edge:
+    limits = config.limits
+    app = DataPlane(
+        gateway,
+        HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
+        lambda: secrets.token_hex(8),
+    )
+    edge_limits = EdgeLimits(
+        limits.max_body,
+        config.server.max_connections,
+        limits.header_timeout,
+        limits.body_timeout,
+        limits.idle_timeout,
+    )
+    return Edge(app, edge_limits, loop, clock)
+
+
+def tier_names(config: Config) -> list[str]:
+    """The best first."""
+    return [name for name, _ in sorted(config.tiers.levels.items(), key=lambda item: item[1].rank)]
+
+
+def tenants(config: Config) -> Callable[[str | None], tuple[str, int]]:
+    """Until there is authentication, the config says who a client is (SPEC C1, C2): its tenant and its rank."""
+    ranks = {name: rank for rank, name in enumerate(tier_names(config))}
+    default = ranks[config.tiers.default]
+
+    def tenant_of(client_id: str | None) -> tuple[str, int]:
+        if client_id is None:
+            return "", default
+        tenant = config.tenants.get(client_id)
+        if tenant is None or tenant.tier is None:
+            return client_id, default
+        return client_id, ranks[tenant.tier]
+
+    return tenant_of

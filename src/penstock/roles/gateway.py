@@ -1,0 +1,194 @@
+"""`penstock gateway`: takes requests over HTTP and hands them to the batchers through Redis (G1, A1–A4, E8, E9)."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from penstock.adapters.observe.exposition import Exposition, ServerGauges
+from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.redis.dlq import DeadLetters
+from penstock.adapters.redis.publisher import Publisher
+from penstock.adapters.redis.tasks import RedisTasks
+from penstock.adapters.redis.wire import Answers, Failed, Message, Notice
+from penstock.admin.app import admin_app
+from penstock.config import Config
+from penstock.errors import Draining, Overloaded, Refused, StoreDown, Unacceptable
+from penstock.http.edge import Edge
+from penstock.ports import Clock
+from penstock.roles.costs import cost_of
+from penstock.roles.front import data_plane, tenants
+from penstock.roles.registered import health_of, worker_rows
+from penstock.roles.remote_dead_letters import RedisMorgue
+from penstock.roles.remote_tasks import TaskDesk
+from penstock.roles.shared import Member, announced
+from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.wheel import Wheel
+from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+
+
+class GatewayRole(Member):
+    def __init__(
+        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic
+    ) -> None:
+        super().__init__("gateways", config, loop)
+        self._clock = clock
+        self._wheel = Wheel(loop, clock)
+        self._metrics = Metrics(())
+        self._exposition = Exposition(self._metrics, self._gauges)
+        self._desks: dict[str, Desk] = {}
+        self._tasks = RedisTasks(self.store, self.name, self.post, config.limits.result_ttl)
+        self._dead_letters = DeadLetters(self.store, config.redis.max_dead_letters)
+        self.publisher = Publisher(
+            self.store, self.name, clock,
+            max_requests=config.limits.max_queue, max_bytes=config.limits.max_queue_bytes,
+        )  # fmt: skip
+        self.publisher.on_failed = self._not_published
+        self.gateway = Gateway(
+            self._desks,
+            tenants(config),
+            TaskDesk(self._tasks, self.publisher, clock),
+            self._wheel,
+            self._metrics,
+            clock,
+            secrets.token_hex(6),
+        )
+        self.edge: Edge = data_plane(self.gateway, config, loop, clock)
+        self.morgue = RedisMorgue(self._dead_letters, self._tasks, self.publisher, config, clock)
+        self.admin = admin_app(self, self.morgue)
+        self.registry.on_changed = self._look_around
+
+    async def begin(self) -> None:
+        self._look_around()
+        self.keep("the publisher", self.publisher.run())
+
+    def describe(self) -> dict[str, object]:
+        return {**super().describe(), "waiting": len(self.gateway.waiters)}
+
+    # ---- models ------------------------------------------------------------------------------------------
+
+    def _look_around(self) -> None:
+        """Models come with the workers that announce them."""
+        for name, said in self.registry.models.items():
+            if name not in self._desks or self._desks[name].announced != said:
+                self._metrics.add_model(name)
+                self._desks[name] = self._desk(name, said)
+
+    def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
+        model, timeouts = announced(said), self.config.timeouts
+        return Desk(
+            model=name,
+            kind=model.input,
+            broker=self.publisher,
+            admit=partial(self._refusal, name, model.max_cost),
+            backlog_seconds=partial(self._backlog_seconds, name),
+            cost=cost_of(model.cost),
+            takes_parameters=lambda: bool(said.get("takes_parameters", True)),
+            queue_limit=model.queue_timeout or timeouts.queue,
+            request_limit=model.request_timeout or timeouts.request,
+            longest_limit=timeouts.max_client,
+            announced=said,
+        )
+
+    def _refusal(self, model: str, max_cost: float | None, request: Request, now: float) -> Refused | None:
+        """Only what can be told from here; the batcher, which knows its queue, refuses what cannot make it (D4)."""
+        if max_cost is not None and request.cost > max_cost:
+            return Unacceptable(
+                f"this input costs {request.cost:g} and a batch at most {max_cost:g}: make it shorter"
+            )
+        if self.publisher.down:
+            return StoreDown("Redis does not answer", retry_after=1.0)
+        if self.registry.memory_ratio >= self.config.redis.memory_limit:
+            return StoreDown(
+                "Redis is nearly full: answers must still fit", retry_after=self._backlog_seconds(model)
+            )
+        if len(self.gateway.waiters) >= self.config.limits.max_queue:
+            return Overloaded("the queue is full", retry_after=self._backlog_seconds(model))
+        if not self.registry.members["batchers"]:
+            return Overloaded("no batcher is running", retry_after=1.0)
+        return None
+
+    def _backlog_seconds(self, model: str) -> float:
+        """How long the longest queue will take, by the batchers' own word."""
+        said = [
+            batcher.get("models", {}).get(model, {}).get("backlog_seconds", 0.0)
+            for batcher in self.registry.members["batchers"].values()
+        ]
+        return float(max([0.1, *said]))
+
+    # ---- answers -----------------------------------------------------------------------------------------
+
+    def received(self, message: Message) -> None:
+        if isinstance(message, Answers):
+            self._answer(message)
+        elif isinstance(message, Failed):
+            for ending in message.endings:
+                self._end(ending.keys, ending.outcome, ending.failure)
+        elif isinstance(message, Notice):
+            self._tasks.notice(message)
+
+    def _answer(self, answers: Answers) -> None:
+        find, now = self.gateway.waiters.get, self._clock()
+        execution = Execution(
+            WorkerId(answers.worker), answers.batch_id, answers.batch_size, now - answers.seconds,
+            answers.seconds, answers.version,
+        )  # fmt: skip
+        self.gateway.waiters.settle(
+            [
+                Reply(request, Outcome.SUCCESS, output, None, execution)
+                for key, output in zip(answers.keys, answers.outputs, strict=True)
+                if (request := find(key)) is not None
+            ]
+        )
+
+    def _end(self, keys: Sequence[str], outcome: Outcome, failure: Failure) -> None:
+        find = self.gateway.waiters.get
+        requests = [request for key in keys if (request := find(key)) is not None]
+        self.gateway.waiters.settle([Reply(request, outcome, failure=failure) for request in requests])
+
+    def _not_published(self, requests: Sequence[Request], failure: Failure) -> None:
+        self.gateway.waiters.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.gateway.waiters)
+
+    async def drain(self, seconds: float) -> bool:
+        return await self.gateway.drained(seconds)
+
+    def abandon(self) -> None:
+        self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
+
+    async def stop(self) -> None:
+        await super().stop()
+        self._wheel.close()
+
+    # ---- the admin plane's questions -----------------------------------------------------------------------
+
+    def why_not_ready(self) -> str:
+        return "no batcher is running" if not self.registry.members["batchers"] else ""
+
+    def health(self) -> Mapping[str, Any]:
+        return {
+            "role": "gateway",
+            "name": self.name,
+            "status": self.state,
+            **health_of(self.registry),
+            "waiting_clients": len(self.gateway.waiters),
+        }
+
+    def workers(self) -> Sequence[Mapping[str, Any]]:
+        return worker_rows(self.registry)
+
+    async def request(self, request_id: str) -> Mapping[str, Any] | None:
+        return self.gateway.describe(request_id)
+
+    def metrics(self) -> bytes:
+        return self._exposition.text()
+
+    def _gauges(self) -> ServerGauges:
+        return ServerGauges({}, len(self.gateway.waiters), 0)

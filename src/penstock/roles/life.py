@@ -1,0 +1,145 @@
+"""The life of a server process, whatever its role: start, serve, drain, stop (SPEC E7)."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+
+from penstock.config import Config
+from penstock.http.edge import Edge
+from penstock.roles.listen import AdminListener, DataListener, bind, tune_process
+
+log = logging.getLogger("penstock")
+
+
+class Role(Protocol):
+    @property
+    def admin(self) -> Starlette: ...
+
+    @property
+    def edge(self) -> Edge | None:
+        """Where clients connect, in a role that has any."""
+        ...
+
+    @property
+    def started(self) -> "asyncio.Future[None]":
+        """Done when it is of use; or the mistake that keeps it from starting."""
+        ...
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that somebody still waits for because of it."""
+        ...
+
+    def start(self) -> None: ...
+
+    def retire(self) -> None:
+        """Say that it is not ready any more, and go on."""
+        ...
+
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing new, finish what was taken; True if all of it was finished in time."""
+        ...
+
+    def abandon(self) -> None:
+        """Time is up: tell everyone who still waits."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    def watch(self, *listeners: DataListener | AdminListener) -> None: ...
+
+
+Announce = Callable[[DataListener | None, AdminListener], None]
+
+
+async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config, announce: Announce) -> int:
+    """Until a signal says otherwise; the exit code."""
+    tune_process()
+    server = config.server
+    loop = asyncio.get_running_loop()
+    admin_bound = bind(server.admin_host, server.admin_port, "--admin-port")
+    role = make(loop)
+    data = None
+    if role.edge is not None:
+        data = DataListener(role.edge, bind(server.host, server.port, "--port or --host"))
+    admin = AdminListener(role.admin, admin_bound)
+    stopping = _Signals(loop)
+    role.watch(*([data] if data else []), admin)
+    try:
+        role.start()
+        admin.start()  # the probes answer while models load
+        if await stopping.first_of(role.started):
+            if data is not None:
+                await data.start()
+            announce(data, admin)
+            await stopping.requested.wait()
+            await _drain(role, data, config, stopping)
+        return 0
+    finally:
+        if data is not None:
+            data.close()
+        await admin.stop(1.0)
+        await role.stop()
+        stopping.close()
+
+
+async def _drain(role: Role, data: DataListener | None, config: Config, stopping: "_Signals") -> None:
+    role.retire()
+    seconds, grace = config.server.drain, config.server.drain_grace
+    log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": seconds})
+    draining = asyncio.ensure_future(_after(grace, role, seconds))
+    hurry = asyncio.ensure_future(stopping.hurry.wait())
+    await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
+    hurry.cancel()
+    if draining.done() and draining.result():
+        log.info("drained")
+    else:
+        draining.cancel()
+        log.warning("stopped before all was done", extra={"given_up": role.unfinished})
+        role.abandon()
+    if data is not None:
+        data.stop()
+
+
+async def _after(grace: float, role: Role, seconds: float) -> bool:
+    if role.edge is not None and grace:
+        role.edge.closing = True  # clients that keep their connections open are sent elsewhere, one by one
+        await asyncio.sleep(grace)
+    return await role.drain(seconds)
+
+
+class _Signals:
+    """SIGTERM or Ctrl-C drains; a second Ctrl-C ends at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.requested = asyncio.Event()
+        self.hurry = asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, self.requested.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self.requested.is_set():
+            self.hurry.set()
+        self.requested.set()
+
+    async def first_of(self, started: "asyncio.Future[None]") -> bool:
+        """True when it started; False when it was told to stop before. Raises what kept it from starting."""
+        asked = asyncio.ensure_future(self.requested.wait())
+        waited: list[asyncio.Future[Any]] = [started, asked]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if started.done():
+            started.result()
+            return True
+        return False
+
+    def close(self) -> None:
+        """All is done and the exit code is known: a signal that comes now must not change it."""
+        for kind in (signal.SIGTERM, signal.SIGINT):
+            self._loop.remove_signal_handler(kind)
+            signal.signal(kind, signal.SIG_IGN)

@@ -1,0 +1,171 @@
+"""What gateways, batchers and workers that meet at a Redis have in common."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from penstock.adapters.redis.connect import RedisSettings, Store, check_durability
+from penstock.adapters.redis.mailbox import Mailbox, Post
+from penstock.adapters.redis.registry import Registry
+from penstock.adapters.redis.wire import Garbled, Message, decode
+from penstock.config import Config, Model
+from penstock.errors import StoreDown
+from penstock.roles.listen import AdminListener, DataListener
+
+log = logging.getLogger("penstock")
+
+# What of a model the others must know. Not its target or headers: where it runs and with which secrets is the
+# worker's business alone.
+ANNOUNCED = (
+    "max_batch", "max_wait", "policy", "input", "output", "cost", "max_cost", "group_lengths", "reserve", "version",
+    "parameters", "queue_timeout", "processing_timeout", "request_timeout",
+)  # fmt: skip
+FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
+
+
+def redis_settings(config: Config) -> RedisSettings:
+    redis = config.redis
+    return RedisSettings(
+        url=redis.url,
+        namespace=redis.namespace,
+        shards=redis.shards,
+        durability=redis.durability,
+        replicas=redis.replicas,
+        lease=redis.lease,
+        heartbeat=redis.heartbeat,
+    )
+
+
+def announcement(model: Model) -> dict[str, object]:
+    said = asdict(model)
+    return {name: said[name] for name in ANNOUNCED}
+
+
+def announced(said: Mapping[str, Any]) -> Model:
+    """Of a newer worker we may hear what we do not know; of an older one we may miss something."""
+    known = {field.name for field in fields(Model)}
+    return Model(target="redis", **{name: value for name, value in said.items() if name in known})
+
+
+def with_models(config: Config, models: Mapping[str, Mapping[str, Any]]) -> Config:
+    return replace(config, models={name: announced(said) for name, said in models.items()})
+
+
+class Member:
+    """One process among those that meet at a Redis: its mailbox, its place in the registry, its loops."""
+
+    def __init__(self, kind: str, config: Config, loop: asyncio.AbstractEventLoop) -> None:
+        self.config = config
+        self.name = f"{kind.removesuffix('s')}-{secrets.token_hex(5)}"  # never used again by another process
+        self.started: asyncio.Future[None] = loop.create_future()
+        self.store = Store(redis_settings(config))
+        self.post = Post(self.store)
+        self.mailbox = Mailbox(self.store, self.name)
+        self.registry = Registry(self.store, kind, self.name, self.describe)
+        self._loops: dict[str, asyncio.Task[None]] = {}
+        self._listeners: Sequence[DataListener | AdminListener] = ()
+        self._retired = False
+
+    # ---- to be filled in by each role ----------------------------------------------------------------------
+
+    def describe(self) -> dict[str, object]:
+        """For the registry: what the others need to know of it."""
+        return {"host": socket.gethostname(), "pid": os.getpid(), "draining": self._retired}
+
+    async def begin(self) -> None:
+        """The store is open: start what else there is, with `keep`."""
+
+    def received(self, message: Message) -> None:
+        """From the mailbox."""
+
+    def why_not_ready(self) -> str:
+        return ""
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.keep("start", self._start())
+
+    def keep(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
+        """A loop whose end, unless it is the start, means that this process is broken."""
+        self._loops[name] = asyncio.create_task(loop, name=name)
+
+    async def _start(self) -> None:
+        """A Redis that is not there yet is waited for: whichever is started first."""
+        wait = FIRST_WAIT
+        while True:
+            try:
+                await self.store.open()
+                check_durability(self.store.settings, self.store.features)
+                await self.mailbox.create()
+                await self.registry.beat()
+                break
+            except StoreDown as error:
+                log.warning("waiting for Redis", extra={"redis": self.store.where, "error": error.message})
+                await asyncio.sleep(wait)
+                wait = min(LONGEST_WAIT, 2 * wait)
+            except Exception as error:
+                self.started.set_exception(error)
+                return
+        self.keep("the mailbox", self.mailbox.run(self._message))
+        self.keep("the registry", self.registry.run())
+        await self.begin()
+        if not self.started.done():
+            self.started.set_result(None)
+
+    def _message(self, payload: bytes) -> None:
+        try:
+            message = decode(payload)
+        except Garbled as error:
+            log.warning("a message was skipped", extra={"error": str(error)})
+        else:
+            self.received(message)
+
+    def retire(self) -> None:
+        self._retired = True
+
+    async def leave(self) -> None:
+        """Nobody need wait for our silence."""
+        try:
+            async with asyncio.timeout(1.0):
+                await self.registry.leave()
+                await self.mailbox.remove()
+        except Exception as error:
+            log.debug("left without a word", extra={"error": str(error)})
+
+    async def stop(self) -> None:
+        for task in self._loops.values():
+            task.cancel()
+        await asyncio.gather(*self._loops.values(), return_exceptions=True)
+        await self.leave()
+        await self.store.close()
+
+    # ---- for the admin plane -------------------------------------------------------------------------------
+
+    def watch(self, *listeners: DataListener | AdminListener) -> None:
+        self._listeners = listeners
+
+    def dead_loops(self) -> Sequence[str]:
+        dead = [f"{name} has ended" for name, task in self._loops.items() if task.done() and name != "start"]
+        return dead + [f"the listener at {each.url} has ended" for each in self._listeners if each.dead]
+
+    def not_ready(self) -> str:
+        if self._retired:
+            return "draining"
+        if not self.started.done():
+            return "starting"
+        if not self.registry.reachable:
+            return "Redis does not answer"
+        return self.why_not_ready()
+
+    @property
+    def state(self) -> str:
+        return "draining" if self._retired else "degraded" if self.not_ready() else "ok"
+
+    def alive(self, kind: str) -> Callable[[], set[str]]:
+        return lambda: set(self.registry.members[kind])

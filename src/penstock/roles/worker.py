@@ -1,0 +1,200 @@
+"""`penstock worker`: slots around backends, fed by whichever batcher takes them from the line (SPEC G1, G3, F1)."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
+from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.redis.credits import Credits
+from penstock.adapters.redis.dispatch import WorkerPost
+from penstock.adapters.redis.wire import Dispatch, Message
+from penstock.admin.app import admin_app
+from penstock.config import Config
+from penstock.errors import BackendError, UserMistake
+from penstock.ports import Clock
+from penstock.roles.backends import backend_maker
+from penstock.roles.costs import cost_of
+from penstock.roles.registered import health_of
+from penstock.roles.shared import Member, announcement
+from penstock.runtime.remote_dock import RemoteDock
+from penstock.runtime.slot import Slot
+from penstock.types import Batch, Reason, Request, WorkerId
+
+log = logging.getLogger("penstock.worker")
+
+UTILIZATION_MEMORY = 0.3
+
+
+class WorkerRole(Member):
+    edge = None
+
+    def __init__(
+        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic
+    ) -> None:
+        for name, model in config.models.items():
+            if cost_of(model.cost) is None and model.cost != "requests":
+                raise UserMistake(
+                    f"models.{name}.cost: a cost function runs only in `penstock serve`; here it must be requests,"
+                    " bytes, characters or tokens"
+                )
+        super().__init__("workers", config, loop)
+        self._clock = clock
+        self._metrics = Metrics(config.models)
+        self._exposition = Exposition(self._metrics, self._gauges)
+        report, bench = WorkerPost(self.store, self.post), Credits(self.store)
+        self._docks = {name: RemoteDock(name, bench, report, clock) for name in config.models}
+        self._slots: dict[WorkerId, tuple[str, Slot]] = {}
+        self._not_started = set(config.models)
+        self._first_started: asyncio.Future[None] = loop.create_future()
+        for name, model in config.models.items():
+            make, limits = backend_maker(name, model), config.timeouts_of(name)
+            for number in range(model.workers):
+                worker = WorkerId(f"{self.name}/{name}/{number}")
+                self._slots[worker] = (
+                    name,
+                    Slot(
+                        worker,
+                        make(number),
+                        self._docks[name],
+                        clock,
+                        processing_limit=limits.processing,
+                        start_limit=model.start_timeout,
+                        health_interval=model.health_interval,
+                        on_started=self._slot_started,
+                        version=model.version,
+                    ),
+                )
+        self._looked_at = clock()
+        self._seen_busy: dict[WorkerId, float] = {}
+        self._utilization: dict[WorkerId, float] = {}
+        self.admin = admin_app(self)
+
+    async def begin(self) -> None:
+        for name, model in self.config.models.items():
+            slots = [slot for of, slot in self._slots.values() if of == name]
+            takes = any(getattr(slot.backend, "takes_parameters", True) for slot in slots)
+            await self.registry.announce_model(name, {**announcement(model), "takes_parameters": takes})
+        for name, dock in self._docks.items():
+            self.keep(f"the dock of {name}", dock.run())
+        for worker, (_, slot) in self._slots.items():
+            self.keep(f"the slot {worker}", slot.run())
+        await self._first_started
+
+    def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
+        """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
+        model = self._slots[worker][0]
+        if error is not None:
+            remote = self.config.models[model].target.startswith(("http://", "https://", "sim:"))
+            if model in self._not_started and not remote and not self.started.done():
+                self.started.set_exception(UserMistake(error.message, details=error.details))
+                return
+            log.error("worker did not start", extra={"worker": worker, "error": error.message})
+        self._not_started.discard(model)
+        if not self._not_started and not self._first_started.done():
+            self._first_started.set_result(None)
+
+    def describe(self) -> dict[str, object]:
+        self._look_at_utilization()
+        return {**super().describe(), "slots": {worker: self._row(worker) for worker in self._slots}}
+
+    def _row(self, worker: WorkerId) -> dict[str, object]:
+        model, slot = self._slots[worker]
+        dock = self._docks[model]
+        status = "degraded" if self._retired else "healthy" if dock.is_ready(worker) else "offline"
+        return {
+            "model": model,
+            "status": status,
+            "utilization": round(self._utilization.get(worker, 0.0), 3),
+            "in_flight": dock.in_flight(worker),
+            "batches": dock.batches[worker],
+            "restarts": slot.restarts,
+            "last_error": slot.last_error[:200],
+        }
+
+    def _look_at_utilization(self) -> None:
+        """The part of the time since the last heartbeats that each slot was busy."""
+        now = self._clock()
+        span = now - self._looked_at
+        if span < 0.1:
+            return
+        for worker, (model, _) in self._slots.items():
+            busy = self._docks[model].busy_seconds[worker]
+            part = min(1.0, (busy - self._seen_busy.get(worker, 0.0)) / span)
+            old = self._utilization.get(worker, 0.0)
+            self._utilization[worker] = old + UTILIZATION_MEMORY * (part - old)
+            self._seen_busy[worker] = busy
+        self._looked_at = now
+
+    # ---- batches -----------------------------------------------------------------------------------------
+
+    def received(self, message: Message) -> None:
+        if isinstance(message, Dispatch) and message.model in self._docks:
+            now = self._clock()
+            requests = [
+                Request(member.key, message.model, member.input, now, now, now) for member in message.members
+            ]
+            batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
+            self._metrics.dispatched(batch)
+            self._docks[message.model].arrived(WorkerId(message.slot), message, batch)
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> int:
+        return sum(self._docks[model].in_flight(worker) for worker, (model, _) in self._slots.items())
+
+    async def drain(self, seconds: float) -> bool:
+        """The registry tells the batchers; a batch that is on its way all the same is still done."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.registry.beat()
+                await asyncio.gather(*(dock.drain() for dock in self._docks.values()))
+                await asyncio.sleep(2 * self.config.redis.heartbeat)
+                await asyncio.gather(*(dock.drain() for dock in self._docks.values()))
+        except TimeoutError:
+            return False
+        except Exception as error:
+            log.warning("could not say good-bye: Redis is away", extra={"error": str(error)})
+        return True
+
+    def abandon(self) -> None:
+        """Nothing to say: a batch that is not finished is given to another worker."""
+
+    # ---- the admin plane's questions -----------------------------------------------------------------------
+
+    def why_not_ready(self) -> str:
+        without = [name for name, dock in self._docks.items() if not self._healthy(name, dock)]
+        return f"no healthy slot for {', '.join(without)}" if without else ""
+
+    def _healthy(self, model: str, dock: RemoteDock) -> int:
+        return sum(dock.is_ready(worker) for worker, (of, _) in self._slots.items() if of == model)
+
+    def health(self) -> Mapping[str, Any]:
+        return {"role": "worker", "name": self.name, "status": self.state, **health_of(self.registry)}
+
+    def workers(self) -> Sequence[Mapping[str, Any]]:
+        return [{"worker": worker, **self._row(worker)} for worker in self._slots]
+
+    async def request(self, request_id: str) -> Mapping[str, Any] | None:
+        return None
+
+    def metrics(self) -> bytes:
+        return self._exposition.text()
+
+    def _gauges(self) -> ServerGauges:
+        models = {}
+        for name, dock in self._docks.items():
+            own = [worker for worker, (of, _) in self._slots.items() if of == name]
+            healthy = self._healthy(name, dock)
+            models[name] = ModelGauges(
+                queue_depth={},
+                workers={"healthy": healthy, "offline": len(own) - healthy},
+                busy_seconds=sum(dock.busy_seconds[worker] for worker in own),
+                utilization=max(self._utilization.get(worker, 0.0) for worker in own),
+                capacity=0.0,
+                restarts=sum(self._slots[worker][1].restarts for worker in own),
+            )
+        return ServerGauges(models, 0, 0)

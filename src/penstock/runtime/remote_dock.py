@@ -1,0 +1,186 @@
+"""Where a worker's slots get their batches when the batchers are elsewhere.
+
+    free ──► it stands in the line ──► a batcher takes it ──► its batch arrives ──► done: free again, and then
+                                                              outputs to the gateways, word to the batcher
+
+A batcher may die with a slot it has taken from the line, so a slot that stays free says so again and again. It can
+thereby be taken twice: the second batch waits here for the first.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from penstock.errors import BackendUnavailable, StoreDown
+from penstock.ports import Clock
+from penstock.runtime.borrowing import Line
+from penstock.types import Batch, Failure, Result, WorkerId
+
+log = logging.getLogger("penstock.worker")
+
+AGAIN = 1.0  # seconds after which a slot that is still free says so again
+
+NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the batch arrived")
+
+
+class Bench(Line, Protocol):
+    """The line, from the worker's side."""
+
+    async def withdraw(self, model: str, slot: str) -> bool: ...
+
+
+class Report(Protocol):
+    """How a batch's end is told; `order` is the message that brought it."""
+
+    async def answer(self, order: Any, result: Result, seconds: float, worker: str) -> None: ...
+
+    async def finished(self, order: Any, outcome: Result | Failure, seconds: float) -> None: ...
+
+
+class _Place:
+    """One slot."""
+
+    __slots__ = ("model", "order", "ready", "started", "take", "waiting")
+
+    def __init__(self, model: str, take: Callable[[Batch], None]) -> None:
+        self.model = model
+        self.take = take
+        self.ready = False
+        self.order: tuple[Any, Batch] | None = None  # in hand
+        self.waiting: deque[tuple[Any, Batch]] = deque()
+        self.started = 0.0
+
+
+class RemoteDock:
+    def __init__(self, model: str, bench: Bench, report: Report, clock: Clock) -> None:
+        self._model = model
+        self._bench = bench
+        self._report = report
+        self._clock = clock
+        self._places: dict[WorkerId, _Place] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.draining = False
+        self.busy_seconds: dict[WorkerId, float] = {}
+        self.batches: dict[WorkerId, int] = {}
+
+    # ---- the slot's side ---------------------------------------------------------------------------------
+
+    def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
+        self._places[worker] = _Place(self._model, take)
+        self.busy_seconds[worker] = 0.0
+        self.batches[worker] = 0
+
+    def ready(self, worker: WorkerId) -> None:
+        self._places[worker].ready = True
+        self._soon(self._stand_in_line(worker))
+
+    def gone(self, worker: WorkerId, back_in: float | None) -> None:
+        place = self._places[worker]
+        was_ready, place.ready = place.ready, False
+        if was_ready:
+            self._soon(self._step_out(worker))
+        if place.order is not None:  # given to it, and never begun
+            order, place.order = place.order, None
+            self._soon(self._tell(order[0], NOT_HERE, 0.0))
+        for order in place.waiting:
+            self._soon(self._tell(order[0], NOT_HERE, 0.0))
+        place.waiting.clear()
+
+    def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
+        place = self._places[worker]
+        if place.order is None or place.order[1].id != batch_id:
+            return
+        (message, batch), place.order = place.order, None
+        seconds = self._clock() - place.started
+        self.busy_seconds[worker] += seconds
+        self.batches[worker] += 1
+        if isinstance(outcome, Result) and outcome.size != batch.size:
+            outcome = Failure(
+                "BACKEND_FAILED",
+                f"the backend gave {outcome.size} outputs for {batch.size} inputs",
+                splittable=True,
+            )
+        self._soon(self._finish(worker, message, outcome, seconds))
+        if place.ready:  # and it need not wait until that is told
+            if place.waiting:
+                self._begin(place, place.waiting.popleft())
+            else:
+                self._soon(self._stand_in_line(worker))
+
+    # ---- the batchers' side ------------------------------------------------------------------------------
+
+    def arrived(self, worker: WorkerId, order: Any, batch: Batch) -> None:
+        place = self._places.get(worker)
+        if place is None or not place.ready:
+            self._soon(self._tell(order, NOT_HERE, 0.0))
+        elif place.order is not None:
+            place.waiting.append((order, batch))
+        else:
+            self._begin(place, (order, batch))
+
+    def _begin(self, place: _Place, order: tuple[Any, Batch]) -> None:
+        place.order = order
+        place.started = self._clock()
+        place.take(order[1])
+
+    def in_flight(self, worker: WorkerId) -> int:
+        place = self._places[worker]
+        return 0 if place.order is None else place.order[1].size
+
+    def is_ready(self, worker: WorkerId) -> bool:
+        return self._places[worker].ready
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks) or any(place.order is not None for place in self._places.values())
+
+    # ---- the loop ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled: those who are free say so again."""
+        while True:
+            await asyncio.sleep(AGAIN)
+            for worker, place in self._places.items():
+                if place.ready and place.order is None:
+                    await self._stand_in_line(worker)
+
+    async def drain(self) -> None:
+        """Nobody is offered any more; returns when what is in hand is done."""
+        self.draining = True
+        for worker in self._places:
+            await self._step_out(worker)
+        while self.busy:
+            await asyncio.sleep(0.02) if not self._tasks else await asyncio.wait(self._tasks)
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finish(
+        self, worker: WorkerId, message: Any, outcome: Result | Failure, seconds: float
+    ) -> None:
+        """First to those who ask, then to the batcher: a success it hears of has been delivered."""
+        if isinstance(outcome, Result):
+            await self._report.answer(message, outcome, seconds, worker)
+        await self._report.finished(message, outcome, seconds)
+
+    async def _tell(self, message: Any, outcome: Failure, seconds: float) -> None:
+        await self._report.finished(message, outcome, seconds)
+
+    async def _stand_in_line(self, worker: WorkerId) -> None:
+        """A line that cannot be reached is tried again by `run`."""
+        place = self._places[worker]
+        if place.ready and place.order is None and not self.draining:
+            try:
+                await self._bench.post(self._model, worker)
+            except (StoreDown, OSError) as error:
+                log.debug("a slot could not say that it is free", extra={"error": str(error)})
+
+    async def _step_out(self, worker: WorkerId) -> None:
+        try:
+            await self._bench.withdraw(self._model, worker)
+        except (StoreDown, OSError) as error:
+            log.debug("a slot could not leave the line", extra={"error": str(error)})
