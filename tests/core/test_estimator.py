@@ -130,6 +130,15 @@ def test_a_meter_finds_the_rate_and_forgets_it() -> None:
     assert meter.rate(now + 1e6) == 0.0
 
 
+def test_one_that_comes_late_counts_as_now_and_does_not_swell_the_rate() -> None:
+    meter = RateMeter(0.25)
+    for step in range(100):
+        meter.add(10.0 + step / 100)
+    before = meter.rate(11.0)
+    meter.add(7.0)  # three seconds under way
+    assert before < meter.rate(11.0) <= before + 4.0
+
+
 def test_a_meter_that_is_widened_keeps_its_rate() -> None:
     meter = RateMeter(0.25)
     for n in range(1000):

@@ -32,8 +32,11 @@ class RateMeter:
         self._last = 0.0
 
     def add(self, now: float) -> None:
-        self._count = self._count * exp((self._last - now) / self.window) + 1.0
-        self._last = now
+        """Of one that was long under way the time may lie before the last one's: it counts as now."""
+        if now > self._last:
+            self._count *= exp((self._last - now) / self.window)
+            self._last = now
+        self._count += 1.0
 
     def rate(self, now: float) -> float:
         return self._count * exp((self._last - now) / self.window) / self.window
