@@ -32,6 +32,7 @@ Headers = dict[bytes, bytes]
 
 MOST_HEADERS = 100
 MOST_HEAD = 64 * 1024  # bytes of an unfinished head
+MOST_REPEATED = 8 * 1024  # bytes of a header that comes several times; each time they are copied
 MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -55,7 +56,7 @@ NO_HEADERS: Headers = {}
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_body", "_chunks", "_edge", "_head", "_headers", "_last", "_later", "_parser", "_paused", "_reading",
+        "_body", "_chunks", "_edge", "_head", "_headers", "_last", "_later", "_parser", "_part", "_paused",
         "_size", "_transport", "_url", "_without_body", "leaving", "render", "since", "state",
     )  # fmt: skip
 
@@ -64,7 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpRequestParser | None = None  # None: nothing more is taken
         self._later: deque[tuple[bytes, bytes, Headers, bytes, bool] | Exception] | None = None  # pipelined
-        self._reading = False  # in the middle of a request
+        self._part: State = IDLE  # of a request that is being read: HEAD or BODY
         self._url = self._body = b""
         self._headers = self._head = NO_HEADERS  # as they come, and once the head is complete
         self._chunks: list[bytes] | None = None
@@ -94,18 +95,33 @@ class Connection(asyncio.Protocol):
             return
         try:
             parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._parser = None  # answered like any other; but what follows is not HTTP
-        except httptools.HttpParserCallbackError as exc:
-            self._refuse(cast(Exception, exc.__context__))
+        except httptools.HttpParserUpgrade as exc:
+            self._without_upgrade(data[exc.args[0] :])
         except httptools.HttpParserError as exc:
             if self._parser is not None:  # after the last request anything may come, and nothing matters
-                self._refuse(Malformed(f"this is not HTTP/1.1: {exc}"))
+                ours = isinstance(exc, httptools.HttpParserCallbackError)
+                self._refuse(
+                    cast(Exception, exc.__context__) if ours else Malformed(f"this is not HTTP/1.1: {exc}")
+                )
         else:
-            if self.state <= HEAD:
+            if self._part == HEAD:
                 self._size += len(data)
                 if self._size > MOST_HEAD:
                     self._refuse(HeadTooLarge(f"the head is longer than {MOST_HEAD} bytes"))
+
+    def _without_upgrade(self, rest: bytes) -> None:
+        """We speak nothing else, and a server may say so by going on as if it had not been asked (RFC 9110, 7.8).
+
+        The parser knows no such thing, and takes a body for the first words of the other protocol: so the request
+        is read again without its wish. Several clients, Java's among them, send it with every first request.
+        """
+        parser = self._parser
+        if parser is None:
+            return
+        headers = [b"%b: %b\r\n" % item for item in self._head.items() if item[0] != b"upgrade"]
+        first = b"%b %b HTTP/%b" % (parser.get_method(), self._url, parser.get_http_version().encode())
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(b"%b\r\n%b\r\n%b" % (first, b"".join(headers), rest))
 
     def _throw_away(self, data: bytes) -> None:
         self._size += len(data)
@@ -142,7 +158,9 @@ class Connection(asyncio.Protocol):
         if self.state <= IDLE:
             self.state = HEAD
             self.since = self._edge.tick
-        self._reading = True
+        if self._parser is None:
+            raise Malformed("nothing is read after the last request")
+        self._part = HEAD
         self._size = 0
         self._url = self._body = b""
         self._headers = {}
@@ -153,7 +171,11 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._headers
         name = name.lower()
-        headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+        if name in headers:
+            value = b"%b, %b" % (headers[name], value)
+            if len(value) > MOST_REPEATED:
+                raise HeadTooLarge(f"a header that is repeated is longer than {MOST_REPEATED} bytes in all")
+        headers[name] = value
 
     def on_headers_complete(self) -> None:
         parser, headers, limit = self._parser, self._headers, self._edge.limits.max_body
@@ -171,6 +193,7 @@ class Connection(asyncio.Protocol):
             self.since = self._edge.tick
             if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
                 self._write(CONTINUE)
+        self._part = BODY
         self._size = 0
         self._head, self._headers = headers, {}  # trailers come later, to be forgotten
 
@@ -188,13 +211,16 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         parser, body = self._parser, self._body
         assert parser is not None
+        tunnel = parser.should_upgrade()
+        if tunnel and parser.get_method() != b"CONNECT":
+            return  # it is read again
         if self._chunks is not None:
             body = b"".join(self._chunks)
             self._chunks = None
         url, headers = self._url, self._head
-        last = not parser.should_keep_alive() or parser.get_http_version() == "1.0"
+        last = not parser.should_keep_alive() or parser.get_http_version() == "1.0" or tunnel
         # The next one may take seconds to come: nothing of this one is kept till then.
-        self._reading, self._body, self._head = False, b"", NO_HEADERS
+        self._part, self._body, self._head = IDLE, b"", NO_HEADERS
         if last:
             self._parser = None
         if self.state == BUSY or self._later:
@@ -228,7 +254,7 @@ class Connection(asyncio.Protocol):
             assert reply.failure is not None
             self.respond(*answers.error(reply.failure, reply.request.request_id))
         else:
-            ending = edge.last_ending if self._last or edge.closing else edge.ending
+            ending = edge.last_ending if self._ends else edge.ending
             self._write(self.render(reply, execution, edge.clock(), ending))
             self._answered()
 
@@ -237,10 +263,15 @@ class Connection(asyncio.Protocol):
             return
         self.leaving = None
         edge = self._edge
-        ending = edge.last_ending if self._last or edge.closing else edge.ending
+        ending = edge.last_ending if self._ends else edge.ending
         head = answers.head(status, headers, len(body), ending)
         self._write(head if self._without_body else head + body)
         self._answered()
+
+    @property
+    def _ends(self) -> bool:
+        """Whether the answer that is due is the last: what was read before the edge was closing is still served."""
+        return self._last or (self._edge.closing and not self._later)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
@@ -248,12 +279,12 @@ class Connection(asyncio.Protocol):
 
     def _answered(self) -> None:
         self.since = self._edge.tick
-        if self._last or (self._edge.closing and not self._later):
+        if self._ends:
             self._end()
         elif self._paused:
             self.state = SENDING
         elif self._later is None:
-            self.state = BODY if self._reading else IDLE
+            self.state = self._part
         else:
             self.state = IDLE
             asyncio.get_running_loop().call_soon(self._ready_for_more)  # not from here: a thousand may wait
@@ -270,7 +301,7 @@ class Connection(asyncio.Protocol):
                 self._hand_over(*asked)
             return
         self._later = None
-        self.state = BODY if self._reading else IDLE
+        self.state = self._part
         if self._transport is not None and self._parser is not None:
             self._transport.resume_reading()
 
@@ -283,7 +314,7 @@ class Connection(asyncio.Protocol):
             return
         self.state = BUSY
         self._last = True
-        self._reading = True  # it may still be sending
+        self._part = BODY  # it may still be sending
         self._size = 0
         self._edge.app.refuse(self, exc)
 
@@ -291,8 +322,8 @@ class Connection(asyncio.Protocol):
         self._last = True
         transport = self._transport
         assert transport is not None
-        if self._reading and not transport.is_closing():
-            self._parser = None
+        self._parser = None
+        if self._part != IDLE and not transport.is_closing():
             self.state = LINGERING
             transport.write_eof()
         else:

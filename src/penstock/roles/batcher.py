@@ -204,7 +204,9 @@ class BatcherRole(Member):
                 now = self._clock()
                 for worker in list(pump.batcher.fleet.workers.values()):
                     if worker.batch is not None and now - worker.started > limit:
-                        log.warning("no word of a batch", extra={"worker": worker.id, "batch": worker.batch.id})
+                        log.warning(
+                            "no word of a batch", extra={"worker": worker.id, "batch": worker.batch.id}
+                        )
                         pump.gone(worker.id, None)
                         pump.known(worker.id)
 
@@ -241,6 +243,7 @@ class BatcherRole(Member):
                     pump.drain()
                 await self.leases.release_all()
                 await self.intake.release()
+                await self.dispatcher.flush()
         except TimeoutError:
             return False
         except Exception as error:

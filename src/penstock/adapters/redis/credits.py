@@ -27,7 +27,9 @@ class Credits:
     async def withdraw(self, model: str, slot: str) -> bool:
         """The slot takes no more batches. False: it was not waiting, so one may be on its way to it."""
         with guard():
-            return bool(await self._store.commands.execute_command("ZREM", self._store.keys.idle(model), slot))
+            return bool(
+                await self._store.commands.execute_command("ZREM", self._store.keys.idle(model), slot)
+            )
 
     async def waiting(self, model: str) -> int:
         return int(await self._store.commands.execute_command("ZCARD", self._store.keys.idle(model)))

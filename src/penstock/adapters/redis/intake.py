@@ -238,8 +238,6 @@ class Intake:
         living = self._living
         taken: list[bytes] = []
         lost: list[Entry] = []
-        if owned:
-            await create_group(client, stream)
         try:
             async for entry_id, consumer in pending(client, stream):
                 entry = self._entries.get((shard, entry_id))
@@ -249,8 +247,11 @@ class Intake:
                 elif consumer != self._me and entry.left:
                     lost.append(entry)
         except RedisError as error:
-            if owned or not is_no_group(error):
+            if not is_no_group(error):
                 raise
+            if not owned:
+                return
+            await create_group(client, stream)  # only where it is missing: a full Redis would refuse
         if lost:
             self._lose(lost)
         async for entry_id, fields in claim(client, stream, self._me, taken):

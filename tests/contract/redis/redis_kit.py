@@ -1,0 +1,61 @@
+"""Small parts for tests over a real Redis: requests, open stores, loops in the background."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.wire import Envelope, decode_envelope
+from penstock.types import Request
+
+_numbers = count()
+
+
+def ask(text: bytes = b'"x"', *, now: float = 0.0, limit: float = 100.0, task: bool = False) -> Request:
+    """A request that arrives now."""
+    key = f"k{next(_numbers)}"
+    return Request(key, "model", text, now, now + limit, now + limit, key, length=len(text), task=task)
+
+
+@asynccontextmanager
+async def opened(settings: RedisSettings) -> AsyncIterator[Store]:
+    store = Store(settings)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """The loops run while the block does; one that fails, fails the test."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop) for loop in loops]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+    """For what can be seen from outside only; fails when it takes ten seconds."""
+    for _ in range(2000):
+        seen = holds()
+        if seen if isinstance(seen, bool) else await seen:
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never came to hold")
+
+
+async def envelopes(store: Store, shard: int) -> list[Envelope]:
+    """What lies in a shard, the oldest first."""
+    entries = await store.commands.execute_command("XRANGE", store.keys.shard(shard), "-", "+")
+    return [decode_envelope(fields[b"e"]) for _, fields in entries]
+
+
+async def all_envelopes(store: Store) -> list[Envelope]:
+    return [each for shard in range(store.settings.shards) for each in await envelopes(store, shard)]

@@ -1,0 +1,144 @@
+"""Dead letters."""
+
+import asyncio
+import time
+from dataclasses import asdict
+
+import pytest
+from redis_kit import ask, opened
+
+from penstock.adapters.redis.connect import RedisSettings
+from penstock.adapters.redis.dlq import DeadLetters
+from penstock.errors import NotFound, StoreDown
+from penstock.types import Failure, Outcome, Reply
+from redis_servers import VALKEY, redis_server
+
+BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
+
+
+def given_up(text: bytes = b'"x"', *, task: bool = False) -> Reply:
+    request = ask(text, task=task)
+    request.tenant, request.tier, request.executions = "anna", 2, 3
+    request.parameters, request.cost = b"{}", 7.0
+    return Reply(request, Outcome.FAILED, failure=BROKEN)
+
+
+def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            letters, reply = DeadLetters(store), given_up(task=True)
+            await letters.add([reply])
+            [listed] = await letters.list()
+            letter = await letters.show(listed.id)
+            assert asdict(letter) == asdict(listed)
+            request = reply.request
+            for name in (
+                "key",
+                "request_id",
+                "model",
+                "tenant",
+                "tier",
+                "input",
+                "parameters",
+                "cost",
+                "task",
+            ):
+                assert getattr(letter, name) == getattr(request, name)
+            assert (letter.code, letter.message, letter.details) == (
+                BROKEN.code,
+                BROKEN.message,
+                BROKEN.details,
+            )
+            assert letter.attempts == 3
+            assert abs(letter.when - time.time()) < 60
+
+    asyncio.run(body())
+
+
+def test_letters_are_listed_newest_first_page_by_page(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            letters = DeadLetters(store)
+            replies = [given_up() for _ in range(5)]
+            await letters.add(replies[:2])
+            await letters.add(replies[2:])
+            newest = await letters.list(2)
+            rest = await letters.list(10, before=newest[-1].id)
+            assert len(rest) == 3
+            assert {each.key for each in newest + rest} == {reply.request.key for reply in replies}
+            assert [each.id for each in newest + rest] == sorted(
+                (each.id for each in newest + rest),
+                key=lambda text: [*map(int, text.split("-"))],
+                reverse=True,
+            )
+            assert await letters.list(10, before=rest[-1].id) == []
+            assert await letters.count() == 5
+
+    asyncio.run(body())
+
+
+def test_a_removed_letter_is_gone_and_cannot_be_removed_again(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            letters = DeadLetters(store)
+            await letters.add([given_up(), given_up()])
+            removed, kept = await letters.list()
+            await letters.remove(removed.id)
+            with pytest.raises(NotFound):
+                await letters.remove(removed.id)
+            assert [each.id for each in await letters.list()] == [kept.id]
+            assert await letters.purge() == 1
+            assert await letters.count() == 0
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("letter_id", ["", "-", "+", "1", "1-", "(1-1", "1-x", "x-1", "1-1-1", "9-9"])
+def test_what_is_no_letters_id_is_not_found(letter_id: str, redis_urls: dict[str, str]) -> None:
+    async def body() -> None:
+        async with opened(RedisSettings(redis_urls[VALKEY], namespace="letters")) as store:
+            letters = DeadLetters(store)
+            await letters.add([given_up()])
+            for attempt in (letters.show(letter_id), letters.remove(letter_id)):
+                with pytest.raises(NotFound):
+                    await attempt
+
+    asyncio.run(body())
+
+
+def test_the_oldest_make_room_and_are_counted(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            letters = DeadLetters(store, bound=3)
+            replies = [given_up() for _ in range(5)]
+            for reply in replies:
+                await letters.add([reply])
+            assert [each.key for each in await letters.list()] == [r.request.key for r in replies[:1:-1]]
+            assert (letters.added, letters.crowded_out) == (5, 2)
+
+    asyncio.run(body())
+
+
+def test_what_a_newer_version_wrote_is_passed_over(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            letters = DeadLetters(store)
+            for text in (b"\x02new", b"\x01cut", b""):
+                await store.commands.execute_command("XADD", store.keys.dlq, "*", "d", text)
+            await letters.add([given_up()])
+            assert len(await letters.list()) == 1
+
+    asyncio.run(body())
+
+
+def test_a_redis_that_is_away_is_said_to_be() -> None:
+    async def body() -> None:
+        with redis_server(VALKEY) as server:
+            async with opened(RedisSettings(server.url)) as store:
+                letters = DeadLetters(store)
+                server.kill()
+                for attempt in (letters.add([given_up()]), letters.list(), letters.purge(), letters.count()):
+                    with pytest.raises(StoreDown):
+                        await attempt
+
+    asyncio.run(body())

@@ -1,0 +1,300 @@
+"""From a gateway into Redis, whatever happens to the connection or the server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from time import monotonic
+
+import pytest
+from redis_kit import all_envelopes, ask, envelopes, opened, running, until
+
+from penstock.adapters.redis import publisher as module
+from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.publisher import Publisher
+from penstock.errors import Cancelled, Overloaded, StoreDown
+from penstock.types import Failure, Request
+from redis_servers import KINDS, Cluster, Server, redis_cluster, redis_server
+
+
+class Failures(list[tuple[Request, Failure]]):
+    def note(self, requests: Sequence[Request], failure: Failure) -> None:
+        self += [(request, failure) for request in requests]
+
+    @property
+    def codes(self) -> set[str]:
+        return {failure.code for _, failure in self}
+
+
+@asynccontextmanager
+async def publishing(settings: RedisSettings) -> AsyncIterator[tuple[Store, Publisher, Failures]]:
+    async with opened(settings) as store:
+        publisher, failures = Publisher(store, "gateway", monotonic), Failures()
+        publisher.on_failed = failures.note
+        async with running(publisher.run()):
+            yield store, publisher, failures
+
+
+def test_what_is_published_together_arrives_together_and_in_order(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with publishing(redis_settings) as (store, publisher, failures):
+            sent = [ask(now=monotonic()) for _ in range(50)]
+            for request in sent[:-1]:
+                publisher.publish(request)
+            await publisher.accepted(sent[-1])
+            [envelope] = await all_envelopes(store)
+            assert [wire.key for wire in envelope.requests] == [request.key for request in sent]
+            assert envelope.gateway == "gateway"
+            assert all(99 < wire.expires_in <= 100 for wire in envelope.requests)
+            assert not failures
+
+    asyncio.run(body())
+
+
+def test_envelopes_take_the_shards_in_turn(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with publishing(redis_settings) as (store, publisher, _):
+            sent = [ask() for _ in range(store.settings.shards)]
+            for request in sent:
+                await publisher.accepted(request)
+            assert sorted(str(request.origin) for request in sent) == sorted(map(str, range(16)))
+            for request in sent:
+                assert isinstance(request.origin, int)
+                [envelope] = await envelopes(store, request.origin)
+                assert [wire.key for wire in envelope.requests] == [request.key]
+
+    asyncio.run(body())
+
+
+def test_a_request_withdrawn_before_it_is_sent_never_is(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with publishing(redis_settings) as (store, publisher, failures):
+            gone, stays = ask(), ask()
+            publisher.publish(gone)
+            publisher.withdraw(gone)
+            await publisher.accepted(stays)
+            [envelope] = await all_envelopes(store)
+            assert [wire.key for wire in envelope.requests] == [stays.key]
+            assert not envelope.withdrawn
+            assert not failures
+
+    asyncio.run(body())
+
+
+def test_whoever_waits_for_acceptance_learns_of_the_withdrawal(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with publishing(redis_settings) as (_, publisher, _failures):
+            request = ask()
+            acceptance = asyncio.ensure_future(publisher.accepted(request))
+            asyncio.get_running_loop().call_soon(publisher.withdraw, request)
+            with pytest.raises(Cancelled):
+                await acceptance
+
+    asyncio.run(body())
+
+
+def test_a_withdrawal_follows_its_request_into_its_shard(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with publishing(redis_settings) as (store, publisher, _):
+            request = ask()
+            await publisher.accepted(request)
+            publisher.withdraw(request)
+            others = [ask() for _ in range(store.settings.shards)]
+            for other in others:
+                await publisher.accepted(other)
+            assert isinstance(request.origin, int)
+            withdrawn = [key for each in await envelopes(store, request.origin) for key in each.withdrawn]
+            assert withdrawn == [request.key]
+            assert sum(len(each.withdrawn) for each in await all_envelopes(store)) == 1
+
+    asyncio.run(body())
+
+
+def test_a_withdrawal_alone_is_sent_too_and_flush_returns_when_it_is(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with publishing(redis_settings) as (store, publisher, _):
+            request = ask()
+            await publisher.accepted(request)
+            publisher.withdraw(request)
+            await publisher.flush()
+            assert [key for each in await all_envelopes(store) for key in each.withdrawn] == [request.key]
+
+    asyncio.run(body())
+
+
+def test_a_flood_is_cut_into_several_envelopes(
+    redis_settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ENVELOPE_REQUESTS", 10)
+    monkeypatch.setattr(module, "ENVELOPE_BYTES", 1000)
+
+    async def body() -> None:
+        async with publishing(redis_settings) as (store, publisher, _):
+            sent = [*(ask() for _ in range(25)), *(ask(b"x" * 600) for _ in range(3)), ask()]
+            for request in sent[:-1]:
+                publisher.publish(request)
+            await publisher.accepted(sent[-1])
+            got = [[wire.key for wire in each.requests] for each in await all_envelopes(store)]
+            assert [len(keys) for keys in got] == [10, 10, 6, 1, 2]
+            assert [key for keys in got for key in keys] == [request.key for request in sent]
+
+    asyncio.run(body())
+
+
+def test_what_is_more_than_fits_is_refused_and_not_kept(redis_settings: RedisSettings) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            publisher, failures = Publisher(store, "gateway", monotonic, max_requests=3), Failures()
+            publisher.on_failed = failures.note
+            for request in [ask() for _ in range(5)]:
+                publisher.publish(request)
+            assert not failures  # not in the midst of publishing
+            with pytest.raises(Overloaded):
+                await publisher.accepted(ask())
+            assert len(failures) == 2
+            assert failures.codes == {"SERVICE_OVERLOADED"}
+            assert publisher.unsent == 3
+
+    asyncio.run(body())
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """One that the test may hurt."""
+    with redis_server(request.param) as server:
+        yield server
+
+
+def test_a_connection_killed_in_the_midst_of_a_send_loses_nothing(server: Server) -> None:
+    async def body() -> None:
+        async with publishing(RedisSettings(server.url)) as (store, publisher, failures):
+            await publisher.accepted(ask())
+            for _ in range(5):
+                server.command("CLIENT", "PAUSE", 10_000, "WRITE")
+                request = ask()
+                acceptance = asyncio.ensure_future(publisher.accepted(request))
+                await until(lambda: blocked(server))
+                server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                server.command("CLIENT", "UNPAUSE")
+                await acceptance
+                keys = [wire.key for each in await all_envelopes(store) for wire in each.requests]
+                assert request.key in keys
+            assert not failures
+            assert not publisher.down
+
+    asyncio.run(body())
+
+
+def blocked(server: Server) -> bool:
+    """Whether a write is held up by CLIENT PAUSE."""
+    with server.client() as client:
+        return int(client.info("clients")["blocked_clients"]) > 0
+
+
+def test_a_redis_that_died_fails_what_it_did_not_acknowledge_and_is_found_again(server: Server) -> None:
+    async def body() -> None:
+        async with publishing(RedisSettings(server.url)) as (store, publisher, failures):
+            await publisher.accepted(ask())
+            server.kill()
+            lost = ask()
+            publisher.publish(lost)
+            with pytest.raises(StoreDown):
+                await publisher.accepted(ask())
+            assert publisher.down
+            assert [request for request, _ in failures] == [lost]
+            refused = ask()
+            publisher.publish(refused)
+            await until(lambda: len(failures) == 2)
+            assert failures.codes == {"STORE_UNAVAILABLE"}
+            server.start()
+            await until(lambda: not publisher.down)
+            await publisher.accepted(ask())
+            keys = {wire.key for each in await all_envelopes(store) for wire in each.requests}
+            assert not keys & {lost.key, refused.key}
+
+    asyncio.run(body())
+
+
+def test_what_could_not_be_acknowledged_is_withdrawn_once_redis_is_back(server: Server) -> None:
+    async def body() -> None:
+        async with publishing(RedisSettings(server.url)) as (store, publisher, failures):
+            await publisher.accepted(ask())
+            server.kill()
+            lost = ask()
+            publisher.publish(lost)
+            await until(lambda: bool(failures))
+            server.start()
+            await until(lambda: not publisher.down)
+            await publisher.flush()
+            assert lost.key in [key for each in await all_envelopes(store) for key in each.withdrawn]
+
+    asyncio.run(body())
+
+
+def hurt_memory(server: Server) -> None:
+    server.command("CONFIG", "SET", "maxmemory", "1")
+
+
+def heal_memory(server: Server) -> None:
+    server.command("CONFIG", "SET", "maxmemory", "0")
+
+
+def hurt_role(server: Server) -> None:
+    server.command("REPLICAOF", "127.0.0.1", 1)
+
+
+def heal_role(server: Server) -> None:
+    server.command("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.parametrize(
+    ("hurt", "heal"), [(hurt_memory, heal_memory), (hurt_role, heal_role)], ids=["full", "read-only"]
+)
+def test_a_redis_that_cannot_take_more_is_down_until_it_can(
+    server: Server, hurt: Callable[[Server], None], heal: Callable[[Server], None]
+) -> None:
+    async def body() -> None:
+        async with publishing(RedisSettings(server.url)) as (_, publisher, failures):
+            await publisher.accepted(ask())
+            hurt(server)
+            publisher.publish(ask())
+            await until(lambda: bool(failures))
+            assert failures.codes == {"STORE_UNAVAILABLE"}
+            assert publisher.down
+            heal(server)
+            await until(lambda: not publisher.down)
+            await publisher.accepted(ask())
+
+    asyncio.run(body())
+
+
+def test_a_silent_redis_fails_requests_without_holding_the_event_loop(server: Server) -> None:
+    async def body() -> None:
+        settings = RedisSettings(server.url, timeout=0.2)
+        async with publishing(settings) as (_, publisher, _failures):
+            await publisher.accepted(ask())
+            server.stop()
+            try:
+                with pytest.raises(StoreDown):
+                    await publisher.accepted(ask())
+                assert publisher.down
+            finally:
+                server.cont()
+            await until(lambda: not publisher.down)
+            await publisher.accepted(ask())
+
+    asyncio.run(body())
+
+
+def test_what_a_lost_node_of_a_cluster_did_not_acknowledge_goes_to_the_others() -> None:
+    async def body(cluster: Cluster) -> None:
+        async with publishing(RedisSettings(cluster.url)) as (store, publisher, failures):
+            await asyncio.gather(*(publisher.accepted(ask()) for _ in range(20)))
+            cluster.primaries[0].kill()
+            sent = [ask() for _ in range(3 * store.settings.shards)]
+            for request in sent:
+                await publisher.accepted(request)
+            assert not failures
+            assert not publisher.down
+
+    with redis_cluster() as cluster:
+        asyncio.run(body(cluster))
