@@ -1,4 +1,7 @@
-"""Every figure that needs no rival's software, one after the other, and all promises in one table at the end."""
+"""Every figure that needs no rival's software, one after the other, and all promises in one table at the end.
+
+Those that are meant for a machine of 16 cores only with --large, or by name.
+"""
 
 import argparse
 import json
@@ -6,7 +9,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import added_latency, overload, pacing, waiting
+from benchmarks import (
+    added_latency,
+    overload,
+    pacing,
+    redis_headline,
+    redis_pacing,
+    redis_scaling,
+    redis_throughput,
+    waiting,
+)
 from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, above_zero, options
 from benchmarks.peers import __main__ as peers
@@ -19,19 +31,27 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     pacing.NAME: pacing.main,
     overload.NAME: overload.main,
     waiting.NAME: waiting.main,
+    redis_throughput.NAME: redis_throughput.main,
+    redis_pacing.NAME: redis_pacing.main,
+    redis_headline.NAME: redis_headline.main,
+    redis_scaling.NAME: redis_scaling.main,
 }
+LARGE = (redis_headline.NAME, redis_scaling.NAME)
+WHOLE_SECONDS = (redis_throughput.NAME, redis_scaling.NAME)  # wrk knows no others
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = options(NAME, __doc__)
     parser.add_argument("--only", default="", metavar="NAMES", help=f"some of: {', '.join(FIGURES)}")
+    parser.add_argument("--large", action="store_true", help=f"also {' and '.join(LARGE)}")
     parser.add_argument("--seconds", type=above_zero, help="of each measurement, instead of each one's own")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="for pacing: the Azure traces")
     return parser.parse_args(argv)
 
 
-def chosen(only: str) -> list[str]:
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(FIGURES)
+def chosen(only: str, large: bool = False) -> list[str]:
+    usual = [name for name in FIGURES if large or name not in LARGE]
+    names = [name.strip() for name in only.split(",") if name.strip()] or usual
     for name in names:
         if name not in FIGURES:
             raise UserMistake(f"unknown figure {name!r}: choose from {', '.join(FIGURES)}")
@@ -46,7 +66,8 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
         return ["--only", "penstock,granian", "--out", str(given.out / name), *seconds]
     flags = ["--out", str(given.out)]
     if given.seconds is not None and name != waiting.NAME:
-        flags += ["--seconds", f"{given.seconds:g}"]
+        whole = name in WHOLE_SECONDS
+        flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
     if given.traces is not None and name == pacing.NAME:
         flags += ["--traces", str(given.traces)]
     return flags
@@ -67,7 +88,7 @@ def promises(folder: Path, names: Sequence[str]) -> list[Check]:
 def main(argv: Sequence[str]) -> int:
     given = arguments(argv)
     try:
-        names = chosen(given.only)
+        names = chosen(given.only, given.large)
     except UserMistake as mistake:
         print(mistake.message, file=sys.stderr)
         return 2

@@ -51,6 +51,7 @@ class Figure:
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
+    drawings: dict[str, str] = field(default_factory=dict)  # SVG by name; the tables refer to them
 
     def body(self) -> str:
         parts = [*self.tables]
@@ -105,6 +106,8 @@ def keep(folder: Path, name: str, figure: Figure, here: machine.Machine, command
     folder.mkdir(parents=True, exist_ok=True)
     page = f"# {figure.title}\n\n{figure.method}\n\n{here}.\n\n`{command}`\n\n{figure.body()}"
     (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    for title, drawing in figure.drawings.items():
+        (folder / f"{title}.svg").write_text(drawing, encoding="utf-8")
     kept = {
         "machine": asdict(here),
         "command": command,

