@@ -20,7 +20,7 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
-	tools/system-packages chromium
+	tools/system-packages chromium redis-server
 	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
 	$(BIN)/pytest --ignore tests/core
 
@@ -33,6 +33,7 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	$(BIN)/python -m benchmarks.peers
 
 chaos: $(VENV)/.dev  ## the long forms of the fault tests
+	tools/system-packages redis-server
 	$(BIN)/pytest tests/chaos --chaos-long
 
 lock:  ## write the lock files anew from pyproject.toml

@@ -39,7 +39,8 @@ from penstock.types import Request
 
 log = logging.getLogger("penstock.batcher")
 
-PACE = 0.002  # seconds from one read to the next: under load each brings several envelopes
+PACE = 0.002  # seconds from one read to the next under load: each then brings several envelopes
+LOAD = 8  # requests that one read brings
 BLOCK = 0.25  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
 GATHER = 0.1  # seconds between acknowledgements: each costs three commands for each shard
 _COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
@@ -149,7 +150,7 @@ class Intake:
                 if not owned:
                     await self._until_changed()
                     continue
-                busy = await self._read(owned)
+                busy = await self._read(owned) >= LOAD
                 patience.succeeded()
             except (RedisError, OSError, RuntimeError) as error:
                 self._doubtful.update(owned)  # an answer with entries may have been lost
@@ -180,32 +181,33 @@ class Intake:
         self._registered = known
         self._owned, self._living = owned, living
 
-    async def _read(self, shards: Sequence[int]) -> bool:
+    async def _read(self, shards: Sequence[int]) -> int:
+        """How many requests it brought."""
         streams = [self._streams[shard] for shard in shards]
         where = await self._store.at(self._reader, streams[0])
         answer = await self._reader.execute_command(
             "XREADGROUP", "GROUP", GROUP, self._me, "COUNT", _COUNT, "BLOCK", round(BLOCK * 1e3),
             "STREAMS", *streams, *([">"] * len(streams)), **where,
         )  # fmt: skip
-        received = self._clock()
+        received, taken = self._clock(), 0
         for stream, entries in answer or ():
             shard = self._shard_of[stream]
             for entry_id, fields in entries:
-                self._take(shard, entry_id, fields, received)
-        return bool(answer)
+                taken += self._take(shard, entry_id, fields, received)
+        return taken
 
     # ---- an entry ----------------------------------------------------------------------------------------
 
-    def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float) -> None:
+    def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float) -> int:
         if (shard, entry_id) in self._entries:  # read again after Redis forgot that we have it
-            return
+            return 0
         entry = self._entries[shard, entry_id] = Entry(shard, entry_id, "")
         try:
             envelope = decode_envelope(fields.get(_FIELD, b""))
         except Garbled as error:
             log.warning("an entry was skipped", extra={"shard": shard, "error": str(error)})
             self._let_go(entry)
-            return
+            return 0
         entry.gateway = envelope.gateway
         sent = received - self._offsets.transit(envelope.gateway, envelope.sent, received)
         in_hand = self.in_hand
@@ -220,6 +222,7 @@ class Intake:
                 self._on_withdraw(withdrawn)
                 self.settled([withdrawn])
         self._let_go(entry)
+        return len(envelope.requests)
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 

@@ -119,9 +119,8 @@ return hello
 # KEYS idle; ARGV slot. Gives 1, or 0 when the slot waits already: it keeps its place.
 # Scores order only those that wait together, so the next one is one more than the last one's.
 CREDIT_POST = Script("""
-if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
 local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
-return redis.call('ZADD', KEYS[1], (tonumber(last[2]) or 0) + 1, ARGV[1])
+return redis.call('ZADD', KEYS[1], 'NX', (tonumber(last[2]) or 0) + 1, ARGV[1])
 """)
 
 # KEYS stream; ARGV group, consumer. Gives 1, or 0 when it still has entries pending (deleting it would
