@@ -55,11 +55,11 @@ def listen(connection: socket.socket) -> Heard:
         pass
     except ConnectionResetError:
         heard.closed = True
-    _read_responses(heard)
+    read_responses(heard)
     return heard
 
 
-def _read_responses(heard: Heard) -> None:
+def read_responses(heard: Heard) -> None:
     """Split the pipelined responses; each has a Content-Length here."""
     rest = heard.data
     while rest.startswith(b"HTTP/1."):

@@ -12,6 +12,7 @@ from penstock.config import (
     Level,
     Limits,
     Model,
+    Redis,
     Retries,
     Server,
     Tenant,
@@ -24,6 +25,7 @@ from penstock.config.schema import Key, places
 DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 SECTIONS = {
     "[server]": Server,
+    "[redis]": Redis,
     "[limits]": Limits,
     "[timeouts]": Timeouts,
     "[retries]": Retries,

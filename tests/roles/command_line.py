@@ -2,10 +2,16 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
+from penstock.cli import main
 from server import PENSTOCK
+
+Typed = Callable[..., tuple[int, str, str]]
 
 
 def penstock(
@@ -28,3 +34,16 @@ def penstock(
 def said(stderr: str) -> list[str]:
     """What was told to the person at the terminal: everything but log records, which are JSON here."""
     return [line for line in stderr.splitlines() if not line.startswith("{")]
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """The same without a process of its own, for commands that only ask: its exit code, and what it printed."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["penstock", *words])
+        capsys.readouterr()
+        code = main()
+        return code, *capsys.readouterr()
+
+    return run

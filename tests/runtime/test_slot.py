@@ -8,7 +8,14 @@ import pytest
 from runtime_kit import Station
 
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected
-from penstock.runtime.slot import FIRST_RESTART, LONGEST_RESTART, PROBE_LIMIT, SICK
+from penstock.runtime.slot import (
+    FIRST_RESTART,
+    FULL_PROBE,
+    LONGEST_FULL,
+    LONGEST_RESTART,
+    PROBE_LIMIT,
+    SICK,
+)
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Outcome
 
@@ -170,10 +177,11 @@ def test_an_idle_backend_is_probed_and_a_busy_one_is_not() -> None:
 @pytest.mark.parametrize("hangs", [False, True])
 def test_a_backend_that_fails_its_probe_is_started_anew(hangs: bool) -> None:
     class Hanging(MockBackend):
-        async def probe(self) -> None:
+        async def probe(self) -> float:
             if not self.probes:
                 self.probes += 1
                 await asyncio.get_running_loop().create_future()
+            return 0.0
 
     async def body() -> None:
         backend = Hanging() if hangs else MockBackend(probe_errors=[BackendUnavailable("not there")])
@@ -187,7 +195,7 @@ def test_a_backend_that_fails_its_probe_is_started_anew(hangs: bool) -> None:
 
 def test_a_batch_that_comes_during_a_failing_probe_is_not_lost() -> None:
     class Slow(MockBackend):
-        async def probe(self) -> None:
+        async def probe(self) -> float:
             await asyncio.sleep(1.0)
             raise BackendUnavailable("not there")
 
@@ -199,6 +207,121 @@ def test_a_batch_that_comes_during_a_failing_probe_is_not_lost() -> None:
             await asyncio.sleep(3.0)
         assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS]
         assert len(backend.batches) == 1
+
+    run_virtual(body())
+
+
+def test_a_backend_that_is_nearly_full_takes_nothing_until_it_says_that_it_has_room() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(pressure=0.91), Answer()], pressures=[0.95, 0.85, 0.8, 0.79])
+        async with Station(backend).running() as station:
+            station.ask()
+            await asyncio.sleep(0.01)
+            assert len(station.replies) == 1
+            assert (station.slot.full, station.slot.pressure, station.ready) == (True, 0.91, False)
+            station.ask()
+            await asyncio.sleep(3.9 * FULL_PROBE)  # not even after it has fallen to 80 %
+            assert (len(backend.batches), backend.probes, station.slot.full) == (1, 3, True)
+            await asyncio.sleep(0.2 * FULL_PROBE)
+            assert (station.slot.full, station.ready) == (False, True)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS] * 2
+        assert (backend.starts, station.slot.restarts) == (1, 0)
+
+    run_virtual(body())
+
+
+def test_a_backend_that_is_rather_full_is_not_held_back() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(pressure=0.9)])
+        async with Station(backend).running() as station:
+            for _ in range(3):
+                station.ask()
+                await asyncio.sleep(0.01)
+            assert (len(station.replies), backend.probes) == (3, 0)
+            assert (station.slot.full, station.slot.pressure) == (False, 0.9)
+
+    run_virtual(body())
+
+
+def test_an_idle_backend_that_fills_up_by_itself_is_left_alone_as_well() -> None:
+    async def body() -> None:
+        backend = MockBackend(pressures=[0.95, 0.5])
+        async with Station(backend, health_interval=5.0).running() as station:
+            await asyncio.sleep(5.0)
+            assert (station.slot.full, station.ready) == (True, False)
+            station.ask()
+            await asyncio.sleep(FULL_PROBE)
+            assert (station.slot.full, station.ready) == (False, True)
+        assert len(station.replies) == 1
+
+    run_virtual(body())
+
+
+def test_a_batch_that_comes_while_a_full_backend_is_probed_is_still_run() -> None:
+    class Slow(MockBackend):
+        async def probe(self) -> float:
+            await asyncio.sleep(1.0)
+            return await super().probe()
+
+    async def body() -> None:
+        backend = Slow([Answer(pressure=0.95)], pressures=[0.95])
+        async with Station(backend, health_interval=5.0).running() as station:
+            await asyncio.sleep(5.5)
+            request = station.ask()
+            await asyncio.sleep(0.6)
+            assert ([reply.request for _, reply in station.replies], station.slot.full) == ([request], True)
+        assert request.executions == 0
+
+    run_virtual(body())
+
+
+def test_a_backend_that_fails_its_probe_while_it_is_full_is_started_anew() -> None:
+    async def body() -> None:
+        backend = MockBackend(
+            [Answer(pressure=0.95), Answer()], probe_errors=[BackendUnavailable("not there")]
+        )
+        async with Station(backend).running() as station:
+            station.ask()
+            await asyncio.sleep(0.01)
+            station.ask()
+            await asyncio.sleep(2 * FULL_PROBE + FIRST_RESTART)
+            assert (backend.starts, station.slot.full, station.ready) == (2, False, True)
+        assert len(station.replies) == 2
+
+    run_virtual(body())
+
+
+def test_a_backend_that_stays_full_is_started_anew_and_must_then_say_that_it_has_room() -> None:
+    class Leaking(MockBackend):
+        async def probe(self) -> float:
+            return 0.95 if self.starts == 1 else await super().probe()
+
+    async def body() -> None:
+        backend = Leaking([Answer(pressure=0.95), Answer()], pressures=[0.85, 0.1])
+        async with Station(backend).running() as station:
+            station.ask()
+            await asyncio.sleep(LONGEST_FULL + FULL_PROBE + FIRST_RESTART + 0.01)
+            assert (backend.starts, station.slot.full, backend.probes) == (2, True, 0)
+            await asyncio.sleep(FULL_PROBE)
+            assert (backend.starts, station.slot.full, station.ready) == (2, True, False)
+            assert "95% full" in station.slot.last_error
+            await asyncio.sleep(FULL_PROBE)
+            assert (backend.starts, station.slot.full, station.ready) == (2, False, True)
+
+    run_virtual(body())
+
+
+def test_a_full_backend_that_cannot_be_started_anew_is_no_longer_called_full() -> None:
+    async def body() -> None:
+        no = BackendUnavailable("not there")
+        backend = MockBackend(
+            [Answer(pressure=0.95), Answer()], start_errors=[None, no], probe_errors=[no], start_seconds=1.0
+        )
+        async with Station(backend).running() as station:
+            await asyncio.sleep(1.0)
+            station.ask()
+            await asyncio.sleep(FULL_PROBE + FIRST_RESTART + 1.1)
+            assert (station.starts, station.slot.full, station.ready) == ([None, no], False, False)
 
     run_virtual(body())
 

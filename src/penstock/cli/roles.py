@@ -40,13 +40,12 @@ def need_redis() -> None:
         raise UserMistake("this needs the redis extra: pip install 'penstock[redis]'") from None
 
 
-def run_role(
-    make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]],
-    config: Path | None,
-    overrides: dict[str, object],
-) -> int:
+def settings_of(config: Path | None, overrides: dict[str, object]) -> Config:
+    return load(find_file(config, os.environ), os.environ, overrides)
+
+
+def run_role(make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]], settings: Config) -> int:
     """`make` imports the role: what it needs is not there in every installation."""
-    settings = load(find_file(config, os.environ), os.environ, overrides)
     logs.set_up(settings.server.log_level, settings.server.log_format)
     need_redis()
     role = make()
@@ -84,14 +83,11 @@ def gateway(
 
         return GatewayRole
 
-    return run_role(
-        make,
-        config,
-        {
-            "redis.url": redis, "server.host": host, "server.port": port, "server.admin_port": admin_port,
-            "server.log_level": log_level, "server.log_format": log_format,
-        },
-    )  # fmt: skip
+    options: dict[str, object] = {
+        "redis.url": redis, "server.host": host, "server.port": port, "server.admin_port": admin_port,
+        "server.log_level": log_level, "server.log_format": log_format,
+    }  # fmt: skip
+    return run_role(make, settings_of(config, options))
 
 
 def batcher(
@@ -114,14 +110,11 @@ def batcher(
 
         return BatcherRole
 
-    return run_role(
-        make,
-        config,
-        {
-            "redis.url": redis, "server.admin_port": admin_port,
-            "server.log_level": log_level, "server.log_format": log_format,
-        },
-    )  # fmt: skip
+    options: dict[str, object] = {
+        "redis.url": redis, "server.admin_port": admin_port,
+        "server.log_level": log_level, "server.log_format": log_format,
+    }  # fmt: skip
+    return run_role(make, settings_of(config, options))
 
 
 def worker(
@@ -177,16 +170,14 @@ def worker(
 
         return WorkerRole
 
-    if target is None and find_file(config, os.environ) is None and model is None:
+    options: dict[str, object] = {
+        "model.name": model, "model.target": target, "model.workers": slots, "model.max_batch": max_batch,
+        "model.max_wait": max_wait, "model.policy": policy, "model.input": input_kind,
+        "model.output": output_kind, "model.processing_timeout": processing_timeout,
+        "model.request_timeout": request_timeout, "redis.url": redis, "server.admin_port": admin_port,
+        "server.log_level": log_level, "server.log_format": log_format,
+    }  # fmt: skip
+    settings = settings_of(config, options)
+    if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
-    return run_role(
-        make,
-        config,
-        {
-            "model.name": model, "model.target": target, "model.workers": slots, "model.max_batch": max_batch,
-            "model.max_wait": max_wait, "model.policy": policy, "model.input": input_kind,
-            "model.output": output_kind, "model.processing_timeout": processing_timeout,
-            "model.request_timeout": request_timeout, "redis.url": redis, "server.admin_port": admin_port,
-            "server.log_level": log_level, "server.log_format": log_format,
-        },
-    )  # fmt: skip
+    return run_role(make, settings)

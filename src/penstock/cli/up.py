@@ -1,7 +1,6 @@
 """`penstock up`."""
 
 import asyncio
-import os
 import signal
 import sys
 from typing import Annotated, Any
@@ -9,8 +8,7 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from penstock.cli.roles import ConfigFile, Debug, LogLevel, need_redis
-from penstock.config import find_file
+from penstock.cli.roles import ConfigFile, Debug, LogLevel, need_redis, settings_of
 from penstock.errors import UserMistake
 from penstock.roles.up import Installation, Plan
 
@@ -56,7 +54,9 @@ def up(
     Example: penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
     """
     need_redis()
-    if target is None and find_file(config, os.environ) is None:
+    overrides = {"model.target": target, "model.max_batch": max_batch, "model.policy": policy}
+    settings = settings_of(config, {**overrides, "server.log_level": log_level})
+    if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
     shared = ["--log-format", "text"]
     shared += ["--config", str(config)] if config is not None else []
@@ -68,6 +68,7 @@ def up(
         gateways, batchers, workers, host, port, admin_port, target, redis, shared, working,
         {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
+    plan.check(settings)
     return uvloop.run(_run(plan))
 
 

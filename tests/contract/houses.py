@@ -1,0 +1,184 @@
+"""The same house built twice: gateways, the way to a batcher and back; in one process, and over a Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from time import monotonic, time
+from typing import Protocol
+from uuid import uuid4
+
+from penstock.adapters.memory import MemoryBroker
+from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.intake import Intake
+from penstock.adapters.redis.mailbox import Mailbox, Post
+from penstock.adapters.redis.outcomes import Ended, Outcomes
+from penstock.adapters.redis.publisher import Publisher
+from penstock.adapters.redis.tasks import RedisTasks
+from penstock.adapters.redis.wire import Notice, decode
+from penstock.ports import Asker, Broker, Task, Tasks, Waiting
+from penstock.roles.remote_tasks import TaskDesk
+from penstock.runtime.tasks import TaskStore
+from penstock.runtime.waiters import Waiters
+from penstock.runtime.wheel import Wheel
+from penstock.types import Failure, Outcome, Reply, Request
+from redis_servers import becomes, running
+
+_numbers = count()
+
+
+def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: bool = False) -> Request:
+    """A request that arrives now."""
+    key, now = f"k{next(_numbers)}", monotonic()
+    return Request(
+        key,
+        "model",
+        text,
+        now,
+        now + limit,
+        now + limit,
+        f"id-{key}",
+        tenant=tenant,
+        length=len(text),
+        task=task,
+    )
+
+
+class Inbox:
+    """Where a batcher would be: it notes what it is told."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.withdrawn: list[Request] = []
+
+    def take(self, request: Request) -> None:
+        request.waiting = True
+        self.requests.append(request)
+
+    def give_up(self, request: Request) -> None:
+        self.withdrawn.append(request)
+
+    @property
+    def keys(self) -> list[str]:
+        return [request.key for request in self.requests]
+
+    async def gets(self, number: int) -> None:
+        await becomes(lambda: len(self.requests) >= number)
+
+    async def gives_up(self, *requests: Request) -> None:
+        wanted = {request.key for request in requests}
+        await becomes(lambda: {request.key for request in self.withdrawn} >= wanted)
+
+
+class House(Protocol):
+    inbox: Inbox
+    broker: Broker
+    tasks: Tasks
+    elsewhere: Tasks  # at another gateway, where there are several
+
+    async def accept(self, request: Request) -> Task: ...
+
+    async def begin(self, request: Request) -> None:
+        """It has gone to a worker."""
+        ...
+
+    async def end(
+        self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None
+    ) -> None: ...
+
+
+Build = Callable[..., AbstractAsyncContextManager[House]]
+
+
+class MemoryHouse:
+    def __init__(self, ttl: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.inbox = Inbox()
+        self.wheel = Wheel(loop, monotonic)
+        broker = MemoryBroker()
+        broker.subscribe(self.inbox.take, self.inbox.give_up)
+        self.broker: Broker = broker
+        self._waiters = Waiters(self.wheel, self.broker.withdraw)
+        self.tasks: Tasks = TaskStore(self.wheel, monotonic, time, max_tasks=100, max_bytes=10_000, ttl=ttl)
+        self.elsewhere: Tasks = self.tasks
+
+    async def accept(self, request: Request) -> Task:
+        def enter(asker: Asker) -> Waiting:
+            waiter = self._waiters.add(request, asker)
+            self.broker.publish(request)
+            return waiter
+
+        return await self.tasks.accept(request, enter, lambda: 1.0)
+
+    async def begin(self, request: Request) -> None:
+        request.waiting = False
+
+    async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
+        self._waiters.settle([Reply(request, outcome, output, failure)])
+
+
+class Gate:
+    """One gateway's connection to the house."""
+
+    def __init__(self, store: Store, name: str, ttl: float) -> None:
+        self.mailbox = Mailbox(store, name)
+        self.publisher = Publisher(store, name, monotonic)
+        self._tasks = RedisTasks(store, name, Post(store), ttl)
+        self.desk = TaskDesk(self._tasks, self.publisher, monotonic)
+
+    def hear(self, payload: bytes) -> None:
+        message = decode(payload)
+        assert isinstance(message, Notice)
+        self._tasks.notice(message)
+
+
+class RedisHouse:
+    owned: Sequence[int] = range(16)
+
+    def __init__(self, store: Store, ttl: float) -> None:
+        self.inbox = Inbox()
+        self.gates = [Gate(store, name, ttl) for name in ("here", "there")]
+        self.broker: Broker = self.gates[0].publisher
+        self.tasks: Tasks = self.gates[0].desk
+        self.elsewhere: Tasks = self.gates[1].desk
+        self.intake = Intake(store, "batcher", monotonic, self, lambda: {"batcher"})
+        self.intake.subscribe(self.inbox.take, self.inbox.give_up)
+        self._outcomes = Outcomes(store, Post(store))
+
+    async def accept(self, request: Request) -> Task:
+        def enter(asker: Asker) -> Waiting:
+            raise AssertionError("nobody waits at this gateway: it may be gone by then")
+
+        return await self.tasks.accept(request, enter, lambda: 1.0)
+
+    async def begin(self, request: Request) -> None:
+        await self._outcomes.processing([request.request_id])
+
+    async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
+        await self._outcomes.settle([Ended(request.request_id, outcome, output, failure)])
+
+
+@asynccontextmanager
+async def memory_house(ttl: float = 60.0) -> AsyncIterator[House]:
+    house = MemoryHouse(ttl)
+    yield house
+    house.wheel.close()
+
+
+def redis_house(url: str) -> Build:
+    @asynccontextmanager
+    async def build(ttl: float = 60.0) -> AsyncIterator[House]:
+        store = Store(RedisSettings(url, namespace=f"test-{uuid4().hex[:8]}"))
+        await store.open()
+        try:
+            house = RedisHouse(store, ttl)
+            for gate in house.gates:
+                await gate.mailbox.create()
+            loops = [gate.mailbox.run(gate.hear) for gate in house.gates]
+            loops += [gate.publisher.run() for gate in house.gates]
+            async with running(house.intake.run(), *loops):
+                yield house
+        finally:
+            await store.close()
+
+    return build

@@ -1,0 +1,117 @@
+"""From a gateway to the batcher: the same promises in one process and over a Redis (SPEC G1, C3)."""
+
+import asyncio
+from dataclasses import fields
+from time import monotonic
+
+import pytest
+from houses import Build, ask, memory_house, redis_house
+
+from penstock.types import Request
+from redis_servers import KINDS, becomes
+
+OWN = {"arrival", "expires", "deadline", "origin", "waiting"}  # of the process that has it
+
+
+@pytest.fixture(params=["memory", *KINDS, "cluster"])
+def build(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> Build:
+    return memory_house if request.param == "memory" else redis_house(redis_urls[request.param])
+
+
+def test_a_request_arrives_as_it_was_sent(build: Build) -> None:
+    async def body() -> None:
+        async with build() as house:
+            sent = Request(
+                "key", "model", '{"a": "ü\\u0000"}'.encode(), monotonic(), monotonic() + 7, monotonic() + 9, "id",
+                b'{"t":1}', "anna", 2, 3.5, 17, "00-abc-def-01", task=True,
+            )  # fmt: skip
+            house.broker.publish(sent)
+            await house.inbox.gets(1)
+            (got,) = house.inbox.requests
+            for field in fields(Request):
+                if field.name not in OWN:
+                    assert getattr(got, field.name) == getattr(sent, field.name), field.name
+            now = monotonic()
+            assert sent.arrival <= got.arrival + 0.001
+            assert 0 < got.expires - now <= 7
+            assert got.deadline - got.expires == pytest.approx(2, abs=0.01)
+
+    asyncio.run(body())
+
+
+def test_each_arrives_once_however_many_there_are(build: Build) -> None:
+    async def body() -> None:
+        async with build() as house:
+            sent = [ask() for _ in range(600)]
+            for number, request in enumerate(sent):
+                house.broker.publish(request)
+                if number % 50 == 0:
+                    await asyncio.sleep(0.001)
+            await house.inbox.gets(600)
+            assert sorted(house.inbox.keys) == sorted(request.key for request in sent)
+
+    asyncio.run(body())
+
+
+def test_what_is_sent_together_arrives_in_order(build: Build) -> None:
+    async def body() -> None:
+        async with build() as house:
+            sent = [ask() for _ in range(50)]
+            for request in sent:
+                house.broker.publish(request)
+            await house.inbox.gets(50)
+            assert house.inbox.keys == [request.key for request in sent]
+
+    asyncio.run(body())
+
+
+def test_the_order_of_what_comes_one_by_one_is_told_by_its_arrival(build: Build) -> None:
+    async def body() -> None:
+        async with build() as house:
+            sent = []
+            for _ in range(10):
+                sent.append(ask())
+                house.broker.publish(sent[-1])
+                await asyncio.sleep(0.005)
+            await house.inbox.gets(10)
+            arrived = sorted(house.inbox.requests, key=lambda request: request.arrival)
+            assert [request.key for request in arrived] == [request.key for request in sent]
+
+    asyncio.run(body())
+
+
+def test_what_is_withdrawn_is_given_up_and_nothing_else_is(build: Build) -> None:
+    async def body() -> None:
+        async with build() as house:
+            sent = [ask() for _ in range(6)]
+            for request in sent:
+                house.broker.publish(request)
+            await house.inbox.gets(6)
+            for request in sent[::2]:
+                house.broker.withdraw(request)
+            await house.inbox.gives_up(*sent[::2])
+            house.broker.publish(last := ask())
+            await house.inbox.gets(7)
+            assert house.inbox.keys[-1] == last.key
+            assert [request.key for request in house.inbox.withdrawn] == [
+                request.key for request in sent[::2]
+            ]
+
+    asyncio.run(body())
+
+
+def test_what_is_withdrawn_at_once_never_waits_at_the_batcher(build: Build) -> None:
+    """It did not leave, or it is given up as soon as it is there."""
+
+    async def body() -> None:
+        async with build() as house:
+            sent = [ask() for _ in range(5)]
+            for request in sent:
+                house.broker.publish(request)
+                house.broker.withdraw(request)
+            house.broker.publish(last := ask())
+            await becomes(lambda: last.key in house.inbox.keys)
+            left = set(house.inbox.keys) - {request.key for request in house.inbox.withdrawn}
+            assert left == {last.key}
+
+    asyncio.run(body())

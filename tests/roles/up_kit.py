@@ -1,0 +1,156 @@
+"""`penstock up` and single roles for tests: real processes on free ports, none of which is left behind."""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from server import PENSTOCK, Answer, call, eventually
+
+ADMIN = re.compile(r"admin (http://\S+)/internal/health")
+
+
+def free_ports(number: int) -> int:
+    """The first of several free ones in a row, below those that the system gives to outgoing connections."""
+    while True:
+        first = random.SystemRandom().randrange(22_000, 32_000)
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + number):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+
+
+@dataclass
+class Started:
+    """A process that serves; what it says is kept."""
+
+    process: "subprocess.Popen[str]"
+    lines: list[str] = field(default_factory=list)
+    readers: list[threading.Thread] = field(default_factory=list)
+    _children: dict[int, psutil.Process] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for stream in (self.process.stdout, self.process.stderr):
+            reader = threading.Thread(target=self._read, args=(stream,))
+            reader.start()
+            self.readers.append(reader)
+
+    def _read(self, stream: Any) -> None:
+        self.lines.extend(line.rstrip("\n") for line in stream)
+
+    def says(self, text: str, seconds: float = 30.0) -> str:
+        """The first line with this in it, once it is there."""
+
+        def found() -> bool:
+            assert self.process.poll() is None or any(text in line for line in self.lines), self.lines
+            return any(text in line for line in self.lines)
+
+        eventually(found, seconds)
+        return next(line for line in self.lines if text in line)
+
+    def family(self) -> list[psutil.Process]:
+        """Everything it has started so far that may still live."""
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            self._children.setdefault(child.pid, child)
+        return list(self._children.values())
+
+    def end(self, kind: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(kind)
+        return self.process.wait(30)
+
+    @property
+    def admin(self) -> str:
+        """The address of a single role's admin plane."""
+        found = ADMIN.search(self.says("admin http://"))
+        assert found
+        return found[1]
+
+
+@dataclass
+class Up(Started):
+    """A whole installation; its parts by the name that `up` gives them."""
+
+    ports: dict[str, str] = field(default_factory=dict)
+    admins: dict[str, str] = field(default_factory=dict)
+
+    def part(self, name: str) -> psutil.Process:
+        """The process of a part, found by the admin port on its command line."""
+        port = self.admins[name].rpartition(":")[2]
+        children = psutil.Process(self.process.pid).children()
+        return next(child for child in children if child.is_running() and port in child.cmdline()[-2:])
+
+    def ask(self, gateway: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return call(self.ports[gateway], method, path, body, {"content-type": "application/json", **named})
+
+    def admin_of(self, name: str, path: str, method: str = "GET") -> Answer:
+        return call(self.admins[name], method, path)
+
+
+S = TypeVar("S", bound=Started)
+
+
+@contextmanager
+def started(kind: type[S], *words: str, directory: Path) -> Iterator[S]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    with subprocess.Popen(
+        [str(PENSTOCK), *words], cwd=directory, env={**inherited, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        running = kind(process)
+        try:
+            yield running
+        finally:
+            if process.poll() is None:
+                for child in running.family():
+                    with _if_there():
+                        child.kill()
+                process.kill()
+            for reader in running.readers:
+                reader.join(10)
+
+
+@contextmanager
+def _if_there() -> Iterator[None]:
+    try:
+        yield
+    except psutil.NoSuchProcess:
+        pass
+
+
+@contextmanager
+def up(target: str, *options: str, gateways: int = 1, batchers: int = 1, workers: int = 1) -> Iterator[Up]:
+    """Started: from now on it serves."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder, ExitStack() as stack:
+        parts = [
+            f"{role}-{number + 1}"
+            for role, many in (("gateway", gateways), ("batcher", batchers), ("worker", workers))
+            for number in range(many)
+        ]
+        first = free_ports(gateways + len(parts))
+        running = stack.enter_context(
+            started(
+                Up, "up", target, "-g", str(gateways), "--batchers", str(batchers), "-w", str(workers),
+                "--port", str(first), "--admin-port", str(first + gateways), *options, directory=Path(folder),
+            )
+        )  # fmt: skip
+        address = "http://127.0.0.1"
+        running.ports = {f"gateway-{n + 1}": f"{address}:{first + n}" for n in range(gateways)}
+        running.admins = {name: f"{address}:{first + gateways + n}" for n, name in enumerate(parts)}
+        running.says("try it:")
+        running.family()
+        yield running
