@@ -47,8 +47,9 @@ class Backend(Protocol):
 
     async def run(self, batch: Batch) -> Result: ...
 
-    async def probe(self) -> None:
-        """Raise BackendError if the backend is not healthy. Called while no batch is running."""
+    async def probe(self) -> float:
+        """How full it is, as `Result.pressure`. Raise BackendError if the backend is not healthy. Called while no
+        batch is running."""
         ...
 
     async def close(self) -> None:

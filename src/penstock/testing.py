@@ -83,13 +83,15 @@ class Answer:
     seconds: Seconds = 0.0  # infinity: it hangs
     outputs: tuple[bytes, ...] | None = None  # JSON; None: each input is its own output
     error: BackendError | None = None
+    pressure: float = 0.0  # how full it says it is
 
 
 class MockBackend:
     """A `penstock.ports.Backend` that plays a script and remembers what it was asked.
 
     The script is a list of answers, one a batch (the last one goes on for ever), or a function from a batch
-    to its answer. `start_errors` and `probe_errors` are raised in turn, None meaning that all is well.
+    to its answer. `start_errors` and `probe_errors` are raised in turn, None meaning that all is well; `pressures`
+    are what its probes return in turn, and then 0.
     """
 
     def __init__(
@@ -98,11 +100,13 @@ class MockBackend:
         *,
         start_errors: Iterable[BackendError | None] = (),
         probe_errors: Iterable[BackendError | None] = (),
+        pressures: Iterable[float] = (),
         start_seconds: Seconds = 0.0,
     ) -> None:
         self._script = script if callable(script) else _in_turn(script)
         self._start_errors = iter(start_errors)
         self._probe_errors = iter(probe_errors)
+        self._pressures = iter(pressures)
         self._start_seconds = start_seconds
         self.batches: list[Batch] = []
         self.running: Batch | None = None
@@ -123,13 +127,15 @@ class MockBackend:
             _raise(answer.error)
         finally:
             self.running = None
-        if answer.outputs is None:
-            return Result([request.input for request in batch.requests])
-        return Result(list(answer.outputs))
+        outputs = answer.outputs
+        if outputs is None:
+            outputs = tuple(request.input for request in batch.requests)
+        return Result(list(outputs), pressure=answer.pressure)
 
-    async def probe(self) -> None:
+    async def probe(self) -> float:
         self.probes += 1
         _raise(next(self._probe_errors, None))
+        return next(self._pressures, 0.0)
 
     async def close(self) -> None:
         self.closes += 1

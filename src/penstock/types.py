@@ -139,6 +139,8 @@ class Result:
     outputs: list[bytes] = field(default_factory=list)  # JSON, one for each input, in order
     version: str = ""
     delivered: int = 0  # outputs the worker has sent to the askers itself; then none are here
+    held_up: float = 0.0  # seconds it was under way for no fault of the worker's, which tell nothing of it
+    pressure: float = 0.0  # 0 to 1: how full the backend says it is; 0 where it says nothing
 
     @property
     def size(self) -> int:

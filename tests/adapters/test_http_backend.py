@@ -88,6 +88,8 @@ def test_the_model_version_is_taken_from_the_body_or_a_header(version: str, foun
         ({"request": '{"inputs": $inputs'}, "is not JSON"),
         ({"outputs": "a..b"}, "names joined by dots"),
         ({"version": "header:"}, "names no header"),
+        ({"pressure": "header:"}, "names no header"),
+        ({"pressure": "gpu."}, "names joined by dots"),
         ({"method": "GET"}, "use POST, PUT or PATCH"),
         ({"headers": {"X A": "1"}}, "is not a header"),
         ({"headers": {"X-A": "1\r\nX-B: 2"}}, "is not a header"),

@@ -25,9 +25,9 @@ class MyBackend:
     async def run(self, batch: Batch) -> Result:
         if batch.size > 8:
             raise BatchRejected("too many", details="eight at most")
-        return Result([request.input for request in batch.requests], version="2")
+        return Result([request.input for request in batch.requests], version="2", pressure=0.5)
 
-    async def probe(self) -> None:
+    async def probe(self) -> float:
         raise BackendCrashed("gone")
 
     async def close(self) -> None: ...

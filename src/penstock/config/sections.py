@@ -151,6 +151,7 @@ class HttpEndpoint:
     outputs: FreeText = "outputs"  # dotted path to the list; empty: the answer is the list
     item: FreeText = ""  # dotted path inside each output; empty: the output itself
     version: FreeText = ""  # of the model: a path in the answer, or header:NAME
+    pressure: FreeText = ""  # how full it is: the same, in the answers to batches and to `health`
     health: FreeText = ""  # a path to GET; empty: that it connects must do
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
     max_response: Bytes = 64 * MIB

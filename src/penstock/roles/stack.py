@@ -143,7 +143,8 @@ class ModelStack:
         return {
             "worker": worker.id,
             "model": self.name,
-            "state": state_of(worker, now),
+            "state": "full" if slot.full else state_of(worker, now),
+            "pressure": round(slot.pressure, 3),
             "in_flight": worker.batch.size if worker.batch is not None else 0,
             "batches": worker.batches,
             "busy_seconds": round(worker.busy_seconds, 3),
@@ -153,7 +154,11 @@ class ModelStack:
         }
 
     def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
-        return model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
+        gauges = model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
+        own = [slot for slot in self.slots if slot.worker in self.batcher.fleet.workers]
+        full = sum(slot.full for slot in own)
+        workers = {**gauges.workers, "full": full, "offline": gauges.workers["offline"] - full}
+        return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))
 
 
 def capacity_of(batcher: Batcher) -> float:
@@ -189,7 +194,7 @@ STATES = ("idle", "busy", "resting", "offline")
 
 
 def state_of(worker: Worker, now: float) -> str:
-    """`resting`: its breaker is open."""
+    """`resting`: its breaker is open. Which of those that are offline are `full`, only their slots can tell."""
     if not worker.ready:
         return "offline"
     if worker.batch is not None:

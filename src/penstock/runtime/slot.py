@@ -3,6 +3,8 @@
 start ──ready──► wait for a batch ──► run it ──► wait …
   ▲  back-off        │ idle: probe       │ fatal: close
   └──────────────────┴───────────────────┘
+A backend that says it is nearly full takes no batch until it has said that it has room again (SPEC D5):
+              ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
 """
 
 import asyncio
@@ -23,6 +25,9 @@ FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
 PROBE_LIMIT = 2.0
 STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
+FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
+FULL_PROBE = 0.5
+LONGEST_FULL = 30.0  # what leaked never comes back by itself: then only a new backend can help
 
 
 class Dock(Protocol):
@@ -71,6 +76,8 @@ class Slot:
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
         self.restarts = 0
+        self.pressure = 0.0  # how full the backend said it is, last time
+        self.full = False  # it takes nothing for that reason
         dock.attach(worker, self.take)
         dock.gone(worker, None)
 
@@ -107,11 +114,14 @@ class Slot:
             return self._not_started(self._too_slow())
         self._start_seconds = self._clock() - began
         log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
-        self._dock.ready(self.worker)
+        if not self.full:
+            self.pressure = 0.0
+            self._dock.ready(self.worker)
         self._on_started(self.worker, None)
         return True
 
     def _not_started(self, error: BackendError) -> bool:
+        self.full = False
         self.last_error = error.message
         self._on_started(self.worker, error)
         return False
@@ -134,11 +144,11 @@ class Slot:
         good as dead: only a new one can help.
         """
         succeeded, failed_in_a_row = False, 0
-        while True:
+        while await self._has_room():
             batch = await self._next_batch()
             if batch is None:
                 if not await self._healthy():
-                    return succeeded
+                    break
                 continue
             outcome, fatal = await self._execute(batch)
             if isinstance(outcome, Result) and outcome.size == batch.size:
@@ -147,8 +157,33 @@ class Slot:
                 failed_in_a_row += 1
             self._dock.finished(self.worker, batch.id, outcome)
             if fatal or failed_in_a_row >= SICK:
-                self._dock.gone(self.worker, self._start_seconds)
-                return succeeded
+                self._leave(self._start_seconds)
+                break
+        return succeeded
+
+    async def _has_room(self) -> bool:
+        """Once it has: nothing is taken until then. False if it must be started anew.
+
+        A batch that is in hand already is done first; sending it back would cost it an attempt."""
+        if not self.full:
+            if self.pressure <= FULL or self._batch is not None:
+                return True
+            self.full = True
+            log.warning("worker full", extra={"worker": self.worker, "pressure": round(self.pressure, 3)})
+            self._dock.gone(self.worker, None)
+        since = self._clock()
+        while self._clock() - since < LONGEST_FULL:
+            await asyncio.sleep(FULL_PROBE)
+            if not await self._healthy():
+                return False
+            if self.pressure < RELIEVED:
+                self.full = False
+                log.info(
+                    "worker has room", extra={"worker": self.worker, "pressure": round(self.pressure, 3)}
+                )
+                self._dock.ready(self.worker)
+                return True
+        return self._unhealthy(f"it was {self.pressure:.0%} full for {LONGEST_FULL:g} s")
 
     async def _next_batch(self) -> Batch | None:
         """None when it was idle long enough to ask how the backend is."""
@@ -174,6 +209,7 @@ class Slot:
             return self._failure(batch, BackendTimeout(message))
         except BackendError as error:
             return self._failure(batch, error)
+        self.pressure = result.pressure
         result.version = result.version or self._version
         return result, False
 
@@ -188,7 +224,7 @@ class Slot:
     async def _healthy(self) -> bool:
         try:
             async with asyncio.timeout(PROBE_LIMIT):
-                await self.backend.probe()
+                self.pressure = await self.backend.probe()
         except BackendError as error:
             return self._unhealthy(error.message)
         except TimeoutError:
@@ -198,8 +234,10 @@ class Slot:
     def _unhealthy(self, why: str) -> bool:
         self.last_error = why
         log.warning("worker unhealthy", extra={"worker": self.worker, "error": why})
-        self._dock.gone(self.worker, None)
-        if self._batch is not None:  # it was handed a batch while being probed
-            self._batch = None
-            self._arrived.clear()
+        self._leave(None)
         return False
+
+    def _leave(self, back_in: float | None) -> None:
+        self._dock.gone(self.worker, back_in)
+        self._batch = None  # it may just have been handed one, which is no longer its own
+        self._arrived.clear()

@@ -33,14 +33,17 @@ from penstock.adapters.backends.frames import (
     Broken,
     Done,
     Inbox,
+    Look,
     Question,
     Ready,
     Rejected,
+    Seen,
     Setup,
     Work,
     pack,
 )
-from penstock.adapters.backends.loading import CannotLoad, describe, load, parameters_kind, utf8
+from penstock.adapters.backends.loading import CannotLoad, Loaded, describe, load, parameters_kind, utf8
+from penstock.adapters.backends.pressure import Pressure
 
 PR_SET_PDEATHSIG = 1
 TRACEBACKS = 32  # printed at most, each place once: a poisoned stream must not flood the log
@@ -87,13 +90,15 @@ class ContractBroken(Exception):
 class Contract:
     """The user's function, and what must hold of its inputs and outputs (SPEC B8)."""
 
-    def __init__(self, function: Callable[..., Any], setup: Setup) -> None:
+    def __init__(self, loaded: Loaded, setup: Setup) -> None:
+        function = loaded.function
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self.parameters_kind = parameters_kind(function)
         self._function = function
         self._decode: Callable[[bytes], Any] = _decode_text if setup.input_kind == "text" else _decode_json
         self._text_out = setup.output_kind == "text"
         self._seen: set[tuple[type, str, int]] = set()
+        self._pressure = Pressure(loaded.pressure, setup.memory_limit)
         self._memory_left = memory_left()  # now that it is loaded and nothing has run
 
     @property
@@ -120,11 +125,14 @@ class Contract:
         if self._text_out and set(map(type, outputs)) != {str}:
             outputs = [self._plain_text(place, output) for place, output in enumerate(outputs)]
         try:
-            return pack(Done(work.id, list(map(_encode, outputs))))
+            return pack(Done(work.id, list(map(_encode, outputs)), self._pressure.after_batch()))
         except BadFrame as error:
             raise ContractBroken(f"{self.name}: {error}") from None
         except (TypeError, ValueError, RecursionError) as error:
             raise ContractBroken(f"{self.name} returned something that JSON cannot hold: {error}") from None
+
+    def seen(self, look: Look) -> bytearray:
+        return pack(Seen(look.id, self._pressure.at_rest()))
 
     def refusal(self, work: Work, error: BaseException) -> bytearray:
         if isinstance(error, ContractBroken):
@@ -157,6 +165,9 @@ class Contract:
 def serve(channel: Channel, contract: Contract) -> NoReturn:
     while True:
         work = channel.receive()
+        if isinstance(work, Look):
+            channel.send(contract.seen(work))
+            continue
         assert isinstance(work, Work)
         try:
             frame = contract.answer(work, contract.call(work))
@@ -177,6 +188,9 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
     )
     while True:
         work = await questions.get()
+        if isinstance(work, Look):
+            channel.send(contract.seen(work))
+            continue
         assert isinstance(work, Work)
         try:
             frame = contract.answer(work, await contract.call(work))

@@ -1,7 +1,7 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
-    server  Setup ──▶        Work ──▶              Work ──▶
-    child         ◀── Ready       ◀── Done              ◀── Rejected       (◀── Beat, at any time)
+    server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶
+    child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen     (◀── Beat, at any time)
                   ◀── Broken
 
 Every question carries an id and its answer repeats it. A frame is a length (4 bytes, big-endian) and
@@ -50,6 +50,7 @@ class Broken(msgspec.Struct, tag=4, array_like=True):
 class Done(msgspec.Struct, tag=5, array_like=True):
     id: int
     outputs: list[bytes]
+    pressure: float = 0.0
 
 
 class Rejected(msgspec.Struct, tag=6, array_like=True):
@@ -63,8 +64,19 @@ class Beat(msgspec.Struct, tag=7, array_like=True):
     """Sent by a thread that never runs the function: the process is neither frozen nor dead."""
 
 
-Question = Setup | Work
-Answer = Ready | Broken | Done | Rejected
+class Look(msgspec.Struct, tag=8, array_like=True):
+    """How are you? Answered by the thread that runs the function."""
+
+    id: int
+
+
+class Seen(msgspec.Struct, tag=9, array_like=True):
+    id: int
+    pressure: float
+
+
+Question = Setup | Work | Look
+Answer = Ready | Broken | Done | Rejected | Seen
 M = TypeVar("M")
 
 _encoder = msgspec.msgpack.Encoder()

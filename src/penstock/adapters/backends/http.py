@@ -23,6 +23,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from penstock.adapters.backends.pressure import as_share
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
@@ -44,6 +45,7 @@ class HttpShape:
     outputs: str = "outputs"  # dotted path to the list of outputs; "" if the response is that list
     item: str = ""  # dotted path inside each element of the list; "" for the element
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
+    pressure: str = ""  # how full it is: the same, in the response to a batch and in that to `health`
     health: str = ""  # path to GET when asking for its health; without one a connection must do
     max_response: int = 64 * 1024 * 1024  # bytes
 
@@ -59,12 +61,13 @@ class HttpShape:
         except ValueError as error:
             hint = "write $inputs and $parameters without quotes around them"
             raise UserMistake(f"http.request is not JSON once filled in ({error}); {hint}") from None
-        for name in ("outputs", "item", "version"):
+        for name in ("outputs", "item", "version", "pressure"):
             path = getattr(self, name)
             if path and "" in path.split("."):
                 raise UserMistake(f"http.{name} is {path!r}: use names joined by dots, such as result.items")
-        if self.version == _HEADER:
-            raise UserMistake("http.version names no header: write it as header:X-Model-Version")
+        for name, example in (("version", "X-Model-Version"), ("pressure", "X-Gpu-Memory")):
+            if getattr(self, name) == _HEADER:
+                raise UserMistake(f"http.{name} names no header: write it as header:{example}")
         for name, value in self.headers.items():
             if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not value.isprintable():
                 raise UserMistake(f"http.headers: {name!r} is not a header that can be sent")
@@ -144,10 +147,10 @@ class HttpBackend:
             headers["traceparent"] = traceparent
         return await self._ask([request.input for request in batch.requests], batch.parameters, headers)
 
-    async def probe(self) -> None:
+    async def probe(self) -> float:
         try:
             async with asyncio.timeout(self._probe_timeout):
-                await (self._get_health() if self._shape.health else self._connect())
+                return await (self._get_health() if self._shape.health else self._connect())
         except TimeoutError:
             raise BackendUnavailable(f"{self._where} did not answer the health probe in time") from None
         except (OSError, aiohttp.ClientError) as error:
@@ -158,16 +161,19 @@ class HttpBackend:
         if session is not None:
             await session.close()
 
-    async def _get_health(self) -> None:
+    async def _get_health(self) -> float:
         url = self._url.join(URL(self._shape.health))
         async with self._open().get(url, headers=self._headers, allow_redirects=False) as response:
             if not 200 <= response.status < 300:
                 raise BackendUnavailable(f"{self._where} answered its health probe with {response.status}")
+            content = await self._read(response) if self._shape.pressure else b""
+            return self._reader.pressure(content, response.headers)
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> float:
         _, writer = await asyncio.open_connection(self._url.host, self._url.port)
         writer.close()
         await writer.wait_closed()
+        return 0.0  # a connection does not tell
 
     async def _ask(self, inputs: list[bytes], parameters: bytes, headers: Mapping[str, str]) -> Result:
         session = self._open()
@@ -227,7 +233,8 @@ class HttpBackend:
             raise BatchRejected(f"{self._reader.place}: expected {expected} outputs, found {len(outputs)}")
         if self._text and not all(output.startswith(b'"') for output in outputs):
             raise BatchRejected(f"{self._reader.place}: expected strings, since the model's output is text")
-        return Result(outputs, self._reader.version(content, response.headers))
+        reader, headers = self._reader, response.headers
+        return Result(outputs, reader.version(content, headers), pressure=reader.pressure(content, headers))
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -243,10 +250,7 @@ class _AnswerReader:
         self._outer, self._inner = _names(shape.outputs), _names(shape.item)
         outputs = GenericAlias(list, (_nested(self._inner, msgspec.Raw),))
         self._decoder = msgspec.json.Decoder(_nested(self._outer, outputs))
-        by_header = shape.version.startswith(_HEADER)
-        self._version_header = shape.version.removeprefix(_HEADER) if by_header else ""
-        self._version_path = [] if by_header else _names(shape.version)
-        self._version_decoder = msgspec.json.Decoder(_nested(self._version_path, str | int | float))
+        self._version, self._pressure = _Word(shape.version), _Word(shape.pressure)
 
     def outputs(self, content: bytes) -> list[bytes]:
         try:
@@ -261,13 +265,34 @@ class _AnswerReader:
 
     def version(self, content: bytes, headers: Mapping[str, str]) -> str:
         """Where the endpoint names one; an answer without it is as good."""
-        version = headers.get(self._version_header, "") if self._version_header else ""
-        if self._version_path:
-            try:
-                version = str(_leaf(self._version_path, self._version_decoder.decode(content)))
-            except msgspec.DecodeError:
-                version = ""
+        version = str(self._version.find(content, headers))
         return version[:_SHOWN].encode(errors="replace").decode()
+
+    def pressure(self, content: bytes, headers: Mapping[str, str]) -> float:
+        """What is not there, or is not a number, says nothing."""
+        try:
+            return as_share(self._pressure.find(content, headers))
+        except ValueError:
+            return 0.0
+
+
+class _Word:
+    """One value that an answer may have beside its outputs, at a path or in a header; "" where it has none."""
+
+    def __init__(self, place: str) -> None:
+        by_header = place.startswith(_HEADER)
+        self._header = place.removeprefix(_HEADER) if by_header else ""
+        self._path = [] if by_header else _names(place)
+        self._decoder = msgspec.json.Decoder(_nested(self._path, str | int | float))
+
+    def find(self, content: bytes, headers: Mapping[str, str]) -> str | int | float:
+        if self._header:
+            return headers.get(self._header, "")
+        try:
+            found: str | int | float = _leaf(self._path, self._decoder.decode(content)) if self._path else ""
+        except msgspec.DecodeError:
+            return ""
+        return found
 
 
 def _names(path: str) -> list[str]:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 LONGEST_MESSAGE = 500
 
@@ -20,8 +20,13 @@ class CannotLoad(Exception):
         self.details = details
 
 
-def load(target: str) -> Callable[..., Any]:
-    """The function of `file.py:function` or `module:function`."""
+class Loaded(NamedTuple):
+    function: Callable[..., Any]
+    pressure: Callable[[], Any] | None  # how full it is, where its module says so
+
+
+def load(target: str) -> Loaded:
+    """The function of `file.py:function` or `module:function`, and the `pressure` beside it."""
     place, _, name = target.rpartition(":")
     try:
         module = import_file(Path(place)) if place.endswith(".py") else import_module(place)
@@ -33,7 +38,21 @@ def load(target: str) -> Callable[..., Any]:
     if not callable(function):
         raise CannotLoad(f"{name!r} in {place} is not a function but {type(function).__name__}")
     check_signature(function, f"{name!r} in {place}")
-    return function  # type: ignore[no-any-return]
+    return Loaded(function, pressure_in(module, place))
+
+
+def pressure_in(module: ModuleType, place: str) -> Callable[[], Any] | None:
+    """What has that name and wants arguments is something else."""
+    pressure = getattr(module, "pressure", None)
+    if not callable(pressure):
+        return None
+    try:
+        inspect.signature(pressure).bind()
+    except (TypeError, ValueError):
+        return None
+    if inspect.iscoroutinefunction(pressure):
+        raise CannotLoad(f"'pressure' in {place} is async: write it as a plain function that answers at once")
+    return pressure  # type: ignore[no-any-return]
 
 
 def import_file(path: Path) -> ModuleType:

@@ -5,7 +5,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from penstock.adapters.backends.frames import BEAT_EVERY, Broken, Done, Ready, Rejected, Setup, Work
+from penstock.adapters.backends.frames import (
+    BEAT_EVERY,
+    Broken,
+    Done,
+    Look,
+    Ready,
+    Rejected,
+    Seen,
+    Setup,
+    Work,
+)
 from penstock.adapters.backends.spawned import Spawned
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.types import Batch, Result
@@ -13,6 +23,7 @@ from penstock.types import Batch, Result
 Kind = Literal["text", "json"]
 
 SILENCE = 3.0  # seconds without a heartbeat, after which a process counts as frozen
+LOOK_LIMIT = 1.5  # seconds in which a process that has nothing to do says how it is
 
 
 class StartFailed(BackendUnavailable):
@@ -94,9 +105,10 @@ class ProcessBackend:
         if self._child is None:
             raise BackendUnavailable(f"{self.name} is not running")
         inputs = [request.input for request in batch.requests]
-        return Result(outputs=await self._run(self._child, batch.parameters, inputs))
+        done = await self._run(self._child, batch.parameters, inputs)
+        return Result(done.outputs, pressure=done.pressure)
 
-    async def _run(self, child: Spawned, parameters: bytes, inputs: list[bytes]) -> list[bytes]:
+    async def _run(self, child: Spawned, parameters: bytes, inputs: list[bytes]) -> Done:
         self._asked += 1
         answer = await child.ask(Work(self._asked, parameters, inputs))
         if isinstance(answer, Rejected):
@@ -108,9 +120,9 @@ class ProcessBackend:
             raise BatchRejected(
                 f"{self.function} gave {len(answer.outputs)} outputs for {len(inputs)} inputs"
             )
-        return answer.outputs
+        return answer
 
-    async def probe(self) -> None:
+    async def probe(self) -> float:
         child = self._child
         if child is None:
             raise BackendUnavailable(f"{self.name} is not running")
@@ -125,6 +137,20 @@ class ProcessBackend:
                 raise BackendUnavailable(
                     f"{self.name} is frozen: not heard of for {child.silence:.0f} s"
                 ) from None
+        return await self._look(child)
+
+    async def _look(self, child: Spawned) -> float:
+        self._asked += 1
+        try:
+            async with asyncio.timeout(LOOK_LIMIT):
+                answer = await child.ask(Look(self._asked))
+        except TimeoutError:
+            raise BackendUnavailable(
+                f"{self.name} is frozen: it did not say how it is within {LOOK_LIMIT:g} s"
+            ) from None
+        if not isinstance(answer, Seen):
+            raise BackendCrashed(f"{self.name} answered out of turn")
+        return answer.pressure
 
     async def close(self) -> None:
         child, self._child = self._child, None

@@ -47,9 +47,10 @@ class SimulatedBackend:
         finally:
             self._busy = False
 
-    async def probe(self) -> None:
+    async def probe(self) -> float:
         if not self._started:
             raise BackendCrashed("the simulated GPU is not running")
+        return 0.0
 
     async def close(self) -> None:
         self._started = False

@@ -24,6 +24,7 @@ class ModelGauges:
     utilization: float  # offered load over capacity
     capacity: float  # requests a second
     restarts: int = 0
+    pressure: float | None = None  # of the fullest worker, where workers are here to say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,9 @@ class Exposition:
             "penstock_worker_busy_seconds", "Workers' time on batches", labels=["model"]
         )
         restarts = CounterMetricFamily("penstock_worker_restarts", "Backends started anew", labels=["model"])
+        pressure = GaugeMetricFamily(
+            "penstock_worker_pressure", "How full the fullest worker says it is, 0 to 1", labels=["model"]
+        )
         for name, model in server.models.items():
             for tier, waiting in model.queue_depth.items():
                 depth.add_metric([name, tier], waiting)
@@ -125,10 +129,12 @@ class Exposition:
             capacity.add_metric([name], model.capacity)
             busy.add_metric([name], model.busy_seconds)
             restarts.add_metric([name], model.restarts)
+            if model.pressure is not None:
+                pressure.add_metric([name], model.pressure)
         clients = GaugeMetricFamily("penstock_waiting_clients", "Accepted requests not yet answered")
         clients.add_metric([], server.waiting_clients)
         tasks = GaugeMetricFamily("penstock_tasks", "Asynchronous tasks, pending and kept")
         tasks.add_metric([], server.tasks)
         letters = CounterMetricFamily("penstock_dead_letters", "Requests that spent all their attempts")
         letters.add_metric([], server.dead_letters)
-        yield from (depth, workers, load, capacity, busy, restarts, clients, tasks, letters)
+        yield from (depth, workers, load, capacity, busy, restarts, pressure, clients, tasks, letters)

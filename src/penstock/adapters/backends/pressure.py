@@ -1,0 +1,109 @@
+"""How full the process of a user's function is (SPEC D5): read after each batch, and when the server asks.
+
+The fullest of three counts: the GPU's memory, where the function uses PyTorch; the memory of the process, where it
+has a limit; and what the user's own `pressure()` says, where it stands beside the function.
+"""
+
+import gc
+import math
+import resource
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HIGH = 0.8  # memory taken to here by the first batch was taken on purpose
+STATM = Path("/proc/self/statm")
+
+
+class Pressure:
+    def __init__(self, say: Callable[[], Any] | None, memory_limit: int | None) -> None:
+        self._memories = [Memory(gpu_memory)]
+        if memory_limit is not None:
+            self._memories.append(Memory(lambda: own_memory() / memory_limit))
+        self._say = say
+        self._complained = False
+
+    def after_batch(self) -> float:
+        return self._guarded(self._after_batch)
+
+    def at_rest(self) -> float:
+        """When asked between batches."""
+        return self._guarded(self._at_rest)
+
+    def _after_batch(self) -> float:
+        for memory in self._memories:
+            memory.learn()
+        return max(self._memory(), self._said())
+
+    def _at_rest(self) -> float:
+        if self._memory() >= HIGH:
+            gc.collect()  # what hangs together in cycles would stay: an idle process collects nothing by itself
+        return max(self._memory(), self._said())
+
+    def _memory(self) -> float:
+        return max(memory.taken() for memory in self._memories)
+
+    def _said(self) -> float:
+        return 0.0 if self._say is None else as_share(self._say())
+
+    def _guarded(self, read: Callable[[], float]) -> float:
+        """What cannot be read counts as nothing, and is said once: it must not cost a batch that went well."""
+        try:
+            return read()
+        except Exception:
+            if not self._complained:
+                self._complained = True
+                print("how full it is cannot be told, and counts as 0", file=sys.stderr)
+                traceback.print_exc()
+            return 0.0
+
+
+class Memory:
+    """One kind of memory. A model that fills it by itself is at home there, and not full: no waiting would help."""
+
+    def __init__(self, read: Callable[[], float | None]) -> None:
+        self._read = read
+        self._counts: bool | None = None  # not known until a batch has run
+
+    def learn(self) -> None:
+        if self._counts is None and (level := self._read()) is not None:
+            self._counts = level < HIGH
+
+    def taken(self) -> float:
+        return (self._read() or 0.0) if self._counts else 0.0
+
+
+def gpu_memory() -> float | None:
+    """Of the GPU in use, by all who use it; None where PyTorch has not been set to work on one.
+
+    What PyTorch keeps for the batches to come is free for them. To ask for that takes longer, so it is only done
+    where it matters. Neither waits for what the GPU is doing."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    free, total = torch.cuda.mem_get_info()
+    taken: float = 1.0 - free / total
+    if taken >= HIGH:
+        stats = torch.cuda.memory_stats_as_nested_dict()
+        held, in_use = (stats[kind]["all"]["current"] for kind in ("reserved_bytes", "allocated_bytes"))
+        taken -= (held - in_use) / total
+    return taken
+
+
+def own_memory() -> int:
+    """Bytes that this process holds."""
+    with STATM.open() as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def as_share(value: Any) -> float:
+    """0 to 1. A number above 1 is a percentage, and so is whatever ends in %."""
+    percent = isinstance(value, str) and value.rstrip().endswith("%")
+    number = float(value.rstrip().removesuffix("%") if percent else value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} does not say how full something is")
+    if percent or number > 1.0:
+        number /= 100.0
+    return min(1.0, max(0.0, number))
