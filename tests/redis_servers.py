@@ -79,7 +79,7 @@ class Server:
         self.kind = kind
         self.port = free_port()
         self._args = args
-        self._directory = directory
+        self.directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -96,7 +96,7 @@ class Server:
         self._process = subprocess.Popen(
             [
                 binary(self.kind), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-                "--dir", str(self._directory), "--daemonize", "no", "--loglevel", "warning", *self._args,
+                "--dir", str(self.directory), "--daemonize", "no", "--loglevel", "warning", *self._args,
             ],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -39,10 +40,13 @@ class Record:
     done: float = 0.0
     status: int = 0  # 0: no answer
     code: str = ""  # of the error
+    message: str = ""
     output: str | None = None
     answered_id: str = ""
     left: bool = False
-    unsent: bool = False  # no connection could be had, or it was closed before a byte was answered or run
+    unsent: bool = False  # no connection could be had
+    broken: bool = False  # the connection ended before the answer
+    url: str = ""  # of the server it was sent to
 
     @property
     def ok(self) -> bool:
@@ -61,6 +65,7 @@ class History:
     unasked: int = 0  # answers on a connection where nothing was asked
     expected: Callable[[str], str] = answer_to  # what the backend makes of an input
     stalls: list[tuple[float, float]] = field(default_factory=list)  # when the generator was held up itself
+    killed: set[str] = field(default_factory=set)  # servers whose end took their connections with it
 
     def seconds(self, record: Record) -> float:
         """How long the answer took, but for the time in which nobody could have seen it come."""
@@ -73,7 +78,7 @@ class History:
         return [record for record in self.records if self._lost(record, grace)]
 
     def _lost(self, record: Record, grace: float) -> bool:
-        if record.left or record.unsent:
+        if record.left or record.unsent or (record.broken and record.url in self.killed):
             return False
         return not record.status or self.seconds(record) > record.ask.timeout + grace
 
@@ -99,12 +104,21 @@ class History:
     def ok(self) -> int:
         return self.count(lambda record: record.ok)
 
+    def unserved(self) -> set[str]:
+        """Inputs for which no attempt brought an output, however often their clients tried."""
+        return {r.ask.input for r in self.records} - {r.ask.input for r in self.records if r.ok}
+
+    def longest_gap(self) -> float:
+        """Seconds without any answer while there was load."""
+        done = sorted(record.done for record in self.records if record.ok)
+        return max((later - earlier for earlier, later in pairwise(done)), default=0.0)
+
     def of_kind(self, *kinds: str) -> list[Record]:
         return [record for record in self.records if record.ask.input.partition(":")[0] in kinds]
 
     def endings(self) -> str:
         """For people: how the requests ended, by status and code."""
-        counts = Counter(f"{r.status} {r.code}".strip() if r.status else "left" for r in self.records)
+        counts = Counter(f"{r.status} {r.code}".strip() if r.status else _unanswered(r) for r in self.records)
         return ", ".join(f"{name} ×{count}" for name, count in sorted(counts.items()))
 
     def row(self, fault: str, figure: str) -> str:
@@ -113,6 +127,10 @@ class History:
             f"{fault} | seed {self.seed} | sent {len(self.records)} | ok {self.ok} | lost {len(self.lost(GRACE))}"
             f" | duplicated {self.unasked} | wrong {len(self.wrong())} | {figure}"
         )
+
+
+def _unanswered(record: Record) -> str:
+    return "unsent" if record.unsent else "broken" if record.broken else "left"
 
 
 def poisson(rate: float, seconds: float, random: Random) -> Iterator[float]:

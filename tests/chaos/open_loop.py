@@ -1,18 +1,23 @@
 """The clients of a fault test: a fixed schedule over keep-alive connections, whatever the server does.
 
-Each request goes out when it is due, on an idle connection or a new one; nothing is sent twice.
+Each request goes out when it is due, on an idle connection or a new one. Nothing is sent twice, unless clients are
+told to try again where no connection was to be had, or it broke, or they were told to come later.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
 from history import NOISE, Ask, History, Record
 
+Where = Callable[[], str | None]
+
+AGAIN = 0.05  # seconds after which a client that could not connect tries again
 TICK = 0.02  # how often the generator looks whether it is itself held up
 FRESH = 0.5  # seconds a connection may have been idle: a server may close one that has been for long
 
@@ -20,8 +25,9 @@ FRESH = 0.5  # seconds a connection may have been idle: a server may close one t
 class Client(asyncio.Protocol):
     """One connection, one request at a time."""
 
-    def __init__(self, clients: "Clients") -> None:
+    def __init__(self, clients: "Clients", url: str) -> None:
         self._clients = clients
+        self.url = url
         self._parser = httptools.HttpResponseParser(self)
         self._body = b""
         self._id = ""
@@ -35,6 +41,7 @@ class Client(asyncio.Protocol):
 
     def send(self, record: Record) -> None:
         self.record = record
+        record.url = self.url
         self._body = b""
         self._id = ""
         ask = record.ask
@@ -69,13 +76,23 @@ class Client(asyncio.Protocol):
         record.done = time.monotonic()
         record.status = self._parser.get_status_code()
         record.code = said.get("error", "")
+        record.message = said.get("message", "")
         record.output = said.get("output")
         record.answered_id = self._id if said["request_id"] == self._id else ""
         self.idle_since = record.done
+        if not self._parser.should_keep_alive():
+            self.transport.close()
         self._clients.ended(self)
+        if record.refused:
+            self._clients.failed(record)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clients.connected.discard(self)
+        record, self.record = self.record, None
+        if record is not None:
+            record.broken = True
+            record.done = time.monotonic()
+            self._clients.failed(record)
         self._clients.ended(None)
 
     def leave(self, record: Record) -> None:
@@ -87,14 +104,14 @@ class Client(asyncio.Protocol):
 
 
 class Clients:
-    def __init__(self, url: str, schedule: Sequence[Ask], seed: int) -> None:
-        host, _, port = urlsplit(url).netloc.rpartition(":")
-        self._address = host, int(port)
+    def __init__(self, where: Where, schedule: Sequence[Ask], seed: int, retry: bool = False) -> None:
+        self._where = where
+        self._retry = retry
         self._loop = asyncio.get_running_loop()
         self._ticked = time.monotonic()
         self._ticker = self._loop.call_later(TICK, self._tick)
         self.connected: set[Client] = set()
-        self._idle: list[Client] = []
+        self._idle: defaultdict[str, list[Client]] = defaultdict(list)
         self._sending: set[asyncio.Task[None]] = set()
         self._some_ended = asyncio.Event()
         records = [Record(ask, f"r{number}") for number, ask in enumerate(schedule)]
@@ -106,7 +123,7 @@ class Clients:
         history.began = time.monotonic()
         for due, inject in faults.items():
             self._loop.call_later(due, inject)
-        for record in history.records:
+        for record in list(history.records):
             delay = history.began + record.ask.due - time.monotonic()
             if delay > 0:
                 await asyncio.sleep(delay)
@@ -140,25 +157,48 @@ class Clients:
 
     def ended(self, client: Client | None) -> None:
         if client is not None:
-            self._idle.append(client)
+            self._idle[client.url].append(client)
         self._some_ended.set()
 
+    def failed(self, record: Record) -> None:
+        """Nobody was reached, or nobody could take it: another attempt, as long as the client still waits."""
+        waited = time.monotonic() - self.history.began - record.ask.due
+        if self._retry and waited < record.ask.timeout:
+            again = Record(record.ask, f"{record.id}+")
+            self.history.records.append(again)
+            self._start(self._submit_later(again))
+
+    async def _submit_later(self, record: Record) -> None:
+        await asyncio.sleep(AGAIN)
+        self._submit(record)
+
     def _submit(self, record: Record) -> None:
-        while self._idle:
-            client = self._idle.pop()
+        url = self._where()
+        if url is None:
+            record.unsent = True
+            self.failed(record)
+            return
+        idle = self._idle[url]
+        while idle:
+            client = idle.pop()
             if not client.transport.is_closing() and time.monotonic() - client.idle_since < FRESH:
                 self._send(client, record)
                 return
             client.transport.close()
-        task = self._loop.create_task(self._connect_and_send(record))
+        self._start(self._connect_and_send(record, url))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _connect_and_send(self, record: Record) -> None:
+    async def _connect_and_send(self, record: Record, url: str) -> None:
+        host, _, port = urlsplit(url).netloc.rpartition(":")
         try:
-            _, client = await self._loop.create_connection(lambda: Client(self), *self._address)
+            _, client = await self._loop.create_connection(lambda: Client(self, url), host, int(port))
         except OSError:
             record.unsent = True
+            self.failed(record)
             return
         self._send(client, record)
 
@@ -169,7 +209,14 @@ class Clients:
 
 
 async def drive(
-    url: str, schedule: Sequence[Ask], seed: int, faults: Mapping[float, Callable[[], object]] | None = None
+    where: str | Where,
+    schedule: Sequence[Ask],
+    seed: int,
+    faults: Mapping[float, Callable[[], object]] | None = None,
+    *,
+    retry: bool = False,
 ) -> History:
-    """Send the schedule to the server, inject the faults when they are due, tell what became of it all."""
-    return await Clients(url, schedule, seed).run(faults or {})
+    """Send the schedule to the server, inject the faults when they are due, tell what became of it all.
+    `where`: a URL, or what gives the one for the next request (None: there is none now)."""
+    find = (lambda: where) if isinstance(where, str) else where
+    return await Clients(find, schedule, seed, retry).run(faults or {})

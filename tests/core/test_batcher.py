@@ -208,6 +208,19 @@ def test_a_lost_worker_s_batch_is_retried_and_its_late_word_is_ignored() -> None
     assert batcher.step(0.2).replies == []
 
 
+def test_a_batch_held_up_on_its_way_does_not_pass_for_a_slow_worker() -> None:
+    batcher = batcher_with(1, GREEDY)
+    for arrival in (0.0, 6.0, 12.0):
+        offer(batcher, ask(arrival))
+        ((_, batch),) = batcher.step(arrival).dispatches
+        batcher.finished(worker(0), batch.id, Result(delivered=1, held_up=5.0), arrival + 5.01)
+        (reply,) = batcher.step(arrival + 5.01).replies
+        assert reply.execution is not None
+        assert reply.execution.seconds == pytest.approx(0.01)
+        batcher.worker_ready(worker(0))
+    assert batcher.curve(1) == pytest.approx(0.01)
+
+
 def test_a_removed_worker_leaves_nothing_behind_but_its_requests() -> None:
     batcher = batcher_with(1, GREEDY)
     offer(batcher, ask())

@@ -178,7 +178,7 @@ class Batcher:
         self._last_finish = now
         if isinstance(outcome, Result):
             if outcome.size == batch.size:
-                self._succeeded(worker, batch, outcome, seconds)
+                self._succeeded(worker, batch, outcome, seconds - outcome.held_up)
                 return
             outcome = Failure(
                 "BACKEND_FAILED",

@@ -37,6 +37,7 @@ from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Work
 log = logging.getLogger("penstock.batcher")
 
 NO_MODEL = Failure("NOT_FOUND", "no worker has ever announced this model")
+SILENT = 0.75  # of a lease
 MOST_UNWRITTEN = 10_000  # dead letters that wait for Redis
 
 
@@ -120,15 +121,19 @@ class BatcherRole(Member):
         self.keep(f"the borrower of {name}", borrower.run())
 
     def _worker_seen(self, process: str, slots: Mapping[str, Mapping[str, Any]]) -> None:
+        """What the registry says is a heartbeat old. So of a slot with a batch of ours it says nothing: the end of
+        that batch is told by the slot itself, unless its whole process is gone."""
+        self._departed.pop(process, None)  # it was only cut off for a while
         known = self._slots.setdefault(process, {})
         for slot, said in slots.items():
             pump = self._pumps.get(said.get("model", ""))
             if pump is None:
                 continue
+            known[slot] = said["model"]
+            worker = pump.batcher.fleet.workers.get(WorkerId(slot))
             if said.get("status") == "healthy":
-                known[slot] = said["model"]
                 pump.known(WorkerId(slot))
-            elif known.pop(slot, None) is not None and said.get("status") == "offline":
+            elif worker is not None and worker.ready and worker.batch is None:
                 pump.gone(WorkerId(slot), None)
 
     def _worker_left(self, process: str) -> None:
@@ -140,7 +145,9 @@ class BatcherRole(Member):
             del self._departed[next(iter(self._departed))]
 
     def _is_gone(self, slot: str) -> bool:
-        return slot.partition("/")[0] in self._departed
+        """One we have not heard of yet stands in the line again soon; one that died before we came does not."""
+        process = slot.partition("/")[0]
+        return process in self._departed or process not in self.registry.members["workers"]
 
     @property
     def _share(self) -> float:
@@ -192,13 +199,24 @@ class BatcherRole(Member):
             model = self._slots.get(message.slot.partition("/")[0], {}).get(message.slot)
             pump = self._pumps.get(model or message.slot.split("/")[1])
             if pump is not None:
-                outcome = message.failure or Result(delivered=message.count, version=message.version)
+                outcome = message.failure or Result(
+                    delivered=message.count, version=message.version, held_up=self._held_up(pump, message)
+                )
                 pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 
+    def _held_up(self, pump: Pump, message: Finished) -> float:
+        """A way as long as that tells of Redis being away, and must not pass for the worker being slow."""
+        worker = pump.batcher.fleet.workers.get(WorkerId(message.slot))
+        if worker is None or worker.batch is None:
+            return 0.0
+        way = self._clock() - worker.started - message.seconds
+        return way if way > self.config.redis.heartbeat else 0.0
+
     async def _watch_batches(self) -> None:
-        """A worker that lives ends every batch within its limit; a word that never comes was lost with a mailbox."""
+        """A living worker ends every batch within its limit; a word that never comes is lost."""
         while True:
-            await asyncio.sleep(self.config.redis.lease)
+            await asyncio.sleep(self.config.redis.heartbeat)
+            self._doubt_the_silent()
             for name, pump in self._pumps.items():
                 limit = self._processing_limit(name) + self.config.redis.lease
                 now = self._clock()
@@ -209,6 +227,17 @@ class BatcherRole(Member):
                         )
                         pump.gone(worker.id, None)
                         pump.known(worker.id)
+
+    def _doubt_the_silent(self) -> None:
+        """One that has missed several heartbeats is not counted on, so that the capacity follows within 2 s
+        (SPEC D3); what it has in hand is another's only after its lease."""
+        silence = SILENT * self.config.redis.lease
+        for process, slots in self._slots.items():
+            if self.registry.ages.get(process, 0.0) > silence:
+                for slot, model in slots.items():
+                    worker = self._pumps[model].batcher.fleet.workers.get(WorkerId(slot))
+                    if worker is not None and worker.ready and worker.batch is None:
+                        self._pumps[model].gone(worker.id, None)
 
     def _processing_limit(self, model: str) -> float:
         said: float | None = self._announced[model].get("processing_timeout")

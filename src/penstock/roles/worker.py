@@ -103,11 +103,14 @@ class WorkerRole(Member):
     def _row(self, worker: WorkerId) -> dict[str, object]:
         model, slot = self._slots[worker]
         dock = self._docks[model]
-        status = "degraded" if self._retired else "healthy" if dock.is_ready(worker) else "offline"
+        status = "healthy" if dock.is_ready(worker) else "offline"
+        if self._retired or slot.full:
+            status = "degraded"
         return {
             "model": model,
             "status": status,
             "utilization": round(self._utilization.get(worker, 0.0), 3),
+            "pressure": round(slot.pressure, 3),
             "in_flight": dock.in_flight(worker),
             "batches": dock.batches[worker],
             "restarts": slot.restarts,

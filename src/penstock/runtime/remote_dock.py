@@ -103,11 +103,17 @@ class RemoteDock:
                 splittable=True,
             )
         self._soon(self._finish(worker, message, outcome, seconds))
-        if place.ready:  # and it need not wait until that is told
-            if place.waiting:
-                self._begin(place, place.waiting.popleft())
-            else:
-                self._soon(self._stand_in_line(worker))
+        # It need not wait until that is told, but until it has had the chance to say that its backend is gone.
+        asyncio.get_running_loop().call_soon(self._free, worker)
+
+    def _free(self, worker: WorkerId) -> None:
+        place = self._places[worker]
+        if not place.ready or place.order is not None:
+            return
+        if place.waiting:
+            self._begin(place, place.waiting.popleft())
+        else:
+            self._soon(self._stand_in_line(worker))
 
     # ---- the batchers' side ------------------------------------------------------------------------------
 
@@ -134,7 +140,7 @@ class RemoteDock:
 
     @property
     def busy(self) -> bool:
-        return bool(self._tasks) or any(place.order is not None for place in self._places.values())
+        return bool(self._tasks) or any(place.order or place.waiting for place in self._places.values())
 
     # ---- the loop ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,153 @@
+"""CHAOS A1 and A2 over Redis: kill -9 of one worker process in the middle of a batch, and of all at once."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from balancer import drive_all
+from history import GRACE, Ask, asks, like, percentile, poisson
+from scene import report
+
+from installation import Installation, installation, patiently
+
+BATCH, WORKERS, SLOTS, DELAY = 4, 3, 1, 0.1
+RATE = 60.0  # a second, so that the two who are left while the third is started anew can do it
+OUTLIVES, GIVES_UP = 30.0, 1.0  # seconds that clients wait
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    long = bool(request.config.getoption("--chaos-long"))
+    folder = tmp_path_factory.mktemp("workers-killed")
+    with installation(folder, workers=WORKERS, slots=SLOTS, max_batch=BATCH, delay=DELAY, long=long) as found:
+        yield found
+
+
+class Killer:
+    """Kills workers at work and starts them anew, and notes which inputs they had."""
+
+    def __init__(self, site: Installation, random: Random) -> None:
+        self._site = site
+        self._random = random
+        self.broken: set[str] = set()
+
+    async def kill_again_and_again(self, times: int, apart: float) -> None:
+        for _ in range(times):
+            await asyncio.sleep(apart)
+            await asyncio.to_thread(self._kill_one)
+
+    def _kill_one(self) -> None:
+        at_work = self._site.at_work()
+        if at_work:
+            worker = self._random.choice(at_work)
+            slots = worker.children()
+            worker.kill()
+            for execution in self._site.journal.executions():
+                if execution.pid in slots and execution.ended is None:
+                    self.broken |= set(execution.inputs)
+            worker.restart()
+
+
+@pytest.mark.timeout(600)
+def test_worker_processes_killed_in_the_middle_of_a_batch_cost_no_answer(
+    site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    random = Random(chaos_seed)
+    kills, apart = (20, 2.0) if chaos_long else (2, 0.7)
+    seconds = kills * (apart + 1.0) + 1.0
+    schedule = asks(poisson(RATE, seconds, random), timeout=OUTLIVES, kind="a1")
+    if chaos_long:
+        asyncio.run(drive_all(site.gateways, like(schedule), chaos_seed))
+        site.settle()
+    killer = Killer(site, random)
+    history = asyncio.run(
+        drive_all(site.gateways, schedule, chaos_seed, lambda: killer.kill_again_and_again(kills, apart))
+    )
+    site.check(history)
+
+    assert killer.broken, "nobody was killed at work"
+    assert [record for record in history.records if not record.ok] == [], history.endings()
+    if chaos_long:
+        waits = [history.seconds(record) for record in history.records if record.ask.input in killer.broken]
+        p99 = percentile(waits, 0.99)
+        report(
+            request, history.row("A1 over Redis", f"{len(waits)} in killed batches, their p99 {p99:.2f} s")
+        )
+        assert p99 <= 3.5
+
+
+@pytest.mark.timeout(300)
+def test_the_place_in_the_line_of_a_worker_that_died_unseen_is_a_trap_for_nobody(
+    site: Installation, chaos_seed: int
+) -> None:
+    """The batchers that would have noticed die with it: their successors have never heard of it."""
+    site.wait_until_quiet()
+    worker = site.workers[0]
+    for member in (worker, *site.batchers):
+        member.kill()
+    rows = site.gateways[0].admin
+    patiently(lambda: worker.pid not in {row["pid"] for row in rows("/internal/workers").json()})
+    for batcher in site.batchers:
+        batcher.restart()
+    site.wait_until_known()
+    schedule = asks([0.1 * number for number in range(10)], kind="trap")
+    history = asyncio.run(drive_all(site.gateways, schedule, chaos_seed))
+    worker.restart()
+    site.check(history)
+    assert [record for record in history.records if not record.ok] == [], history.endings()
+
+
+class Absence:
+    """All workers dead for a while."""
+
+    def __init__(self, site: Installation, after: float, seconds: float) -> None:
+        self._site = site
+        self._after = after
+        self._seconds = seconds
+        self.back = 0.0  # when the first of them was of use again
+
+    async def happen(self) -> None:
+        await asyncio.sleep(self._after)
+        await asyncio.gather(*(asyncio.to_thread(worker.kill) for worker in self._site.workers))
+        await asyncio.sleep(self._seconds)
+        await asyncio.gather(*(asyncio.to_thread(self._restart, number) for number in range(WORKERS)))
+
+    def _restart(self, number: int) -> None:
+        self._site.workers[number].restart()
+        self.back = min(self.back or time.monotonic(), time.monotonic())
+
+
+@pytest.mark.timeout(600)
+def test_with_all_workers_dead_nothing_is_executed_after_its_deadline_and_what_can_wait_is_served(
+    site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    random = Random(chaos_seed)
+    after, dead = (5.0, 10.0) if chaos_long else (0.5, 3.0)
+    dues = poisson(RATE, after + dead + (10.0 if chaos_long else 1.0), random)
+    schedule = [
+        Ask(due, f"a2:{number}", GIVES_UP if random.random() < 0.5 else OUTLIVES)
+        for number, due in enumerate(dues)
+    ]
+    absence = Absence(site, after, dead)
+    history = asyncio.run(drive_all(site.gateways, schedule, chaos_seed, absence.happen))
+    site.check(history)
+
+    begun = site.journal.first_begun()
+    slack = GRACE if chaos_long else 1.0
+    too_late = [
+        record
+        for record in history.records
+        if begun.get(record.ask.input, 0.0) > record.sent + record.ask.timeout + slack
+    ]
+    assert too_late == []
+    assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
+    patient = [record for record in history.records if record.ask.timeout == OUTLIVES and not record.refused]
+    assert [record for record in patient if not record.ok] == [], history.endings()
+    assert any(record.status == 504 for record in history.records), history.endings()
+    if chaos_long:
+        waited = [record.done for record in patient if record.sent < absence.back]
+        drained = max(waited) - absence.back
+        report(request, history.row("A2 over Redis", f"drained {drained:.1f} s after; {history.endings()}"))
+        assert drained <= 20.0

@@ -1,0 +1,88 @@
+"""CHAOS A3 and A4 over Redis: kill -9 of one of two batchers, and of one of two gateways."""
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from balancer import drive_all
+from history import asks, like, poisson
+from scene import report
+
+from installation import Installation, Member, installation
+
+RATE = 60.0  # a second
+PATIENCE = 20.0
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    long = bool(request.config.getoption("--chaos-long"))
+    folder = tmp_path_factory.mktemp("batcher-gateway-killed")
+    with installation(folder, workers=2, slots=2, max_batch=4, delay=0.1, long=long) as found:
+        yield found
+
+
+class Killer:
+    """Kills one of these, starts it anew, and waits until everyone is back at work before it kills again."""
+
+    def __init__(self, site: Installation, those: list[Member], random: Random) -> None:
+        self._site = site
+        self._those = those
+        self._random = random
+        self.victims: set[str] = set()  # their URLs, if they had any
+
+    async def kill_again_and_again(self, times: int, down: float) -> None:
+        for _ in range(times):
+            await asyncio.sleep(self._random.uniform(0.3, 0.8))
+            victim = self._random.choice(self._those)
+            self.victims.add(victim.url)
+            await asyncio.to_thread(victim.kill)
+            await asyncio.sleep(down)
+            await asyncio.to_thread(victim.restart)
+            await asyncio.to_thread(self._site.wait_until_known)
+
+
+@pytest.mark.timeout(600)
+def test_a_batcher_killed_hands_its_shards_to_the_other_and_no_answer_is_lost(
+    site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    random = Random(chaos_seed)
+    kills, seconds = (10, 75.0) if chaos_long else (1, 5.0)
+    schedule = asks(poisson(RATE, seconds, random), timeout=PATIENCE, kind="a3")
+    if chaos_long:
+        asyncio.run(drive_all(site.gateways, like(schedule), chaos_seed))
+        site.settle()
+    killer = Killer(site, site.batchers, random)
+    history = asyncio.run(
+        drive_all(site.gateways, schedule, chaos_seed, lambda: killer.kill_again_and_again(kills, 3.0))
+    )
+    site.check(history)
+
+    assert [record for record in history.records if not record.ok] == [], history.endings()
+    if chaos_long:
+        longest = max(map(history.seconds, history.records))
+        report(request, history.row("A3 over Redis", f"{kills} kills, the longest wait {longest:.2f} s"))
+        assert longest <= 3.0
+
+
+@pytest.mark.timeout(600)
+def test_a_gateway_killed_breaks_only_its_own_connections(
+    site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    random = Random(chaos_seed)
+    kills, seconds = (10, 40.0) if chaos_long else (1, 2.0)
+    schedule = asks(poisson(RATE, seconds, random), timeout=PATIENCE, kind="a4")
+    killer = Killer(site, site.gateways, random)
+    history = asyncio.run(
+        drive_all(site.gateways, schedule, chaos_seed, lambda: killer.kill_again_and_again(kills, 0.2))
+    )
+    history.killed = killer.victims
+    site.check(history)
+
+    broken = [record for record in history.records if record.broken]
+    others = [record for record in history.records if not record.broken and not record.unsent]
+    assert [record for record in others if not record.ok] == [], history.endings()
+    assert {record.url for record in broken} <= killer.victims
+    if chaos_long:
+        report(request, history.row("A4 over Redis", f"{kills} kills, {len(broken)} of its own broken"))
