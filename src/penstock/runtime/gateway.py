@@ -112,7 +112,10 @@ class Gateway:
         refused = desk.admit(request, now)
         if refused is not None:
             refused.model = desk.model
-            raise refused
+            try:
+                raise refused
+            finally:
+                del refused  # else it and this frame, which its traceback holds, wait for the collector
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:

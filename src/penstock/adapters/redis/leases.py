@@ -12,9 +12,10 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from penstock.adapters.redis.connect import Patience, Store
+from penstock.adapters.redis.connect import Patience, Store, translate
 from penstock.adapters.redis.scripts import LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
 from penstock.adapters.redis.sharing import plan, quota
+from penstock.errors import StoreDown
 
 
 class _Lease:
@@ -78,7 +79,7 @@ class Leases:
             try:
                 await self.step()
                 patience.succeeded()
-            except (RedisError, OSError, RuntimeError) as error:
+            except (StoreDown, RedisError, OSError, RuntimeError) as error:
                 await asyncio.sleep(patience.failed(error))
                 continue
             # Who lacks shards looks more often: they are somebody's who died, or is about to give them.
@@ -155,6 +156,7 @@ class Leases:
 
 
 def _raise_first(answers: list[Any]) -> None:
+    """As a new error: one that is raised holds the frames it passes, and ours hold the answers."""
     for answer in answers:
         if isinstance(answer, Exception):
-            raise answer
+            raise translate(answer) from answer

@@ -56,10 +56,9 @@ def guard() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        translated = translate(error)
-        if translated is error:
+        if isinstance(error, StoreDown) or not is_outage(error):
             raise
-        raise translated from error
+        raise translate(error) from error
 
 
 class Patience:

@@ -29,7 +29,7 @@ from penstock.types import Failure, Request
 log = logging.getLogger("penstock.gateway")
 
 PACE = 0.001  # seconds between two sends
-LONGEST_RETRY = 0.1  # seconds an unacknowledged envelope is tried again
+LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
 RETRY_PAUSE = 0.02
 UNDER_WAY = (
     32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
