@@ -151,6 +151,11 @@ class Gateway(Protocol):
         """Each model's name, and the kind of input it takes: text or json."""
         ...
 
+    @property
+    def kinds(self) -> Mapping[str | None, str]:
+        """The same, and under None that of the only model there is; it changes as models come and go."""
+        ...
+
     def kind_of(self, model: str | None) -> str:
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
         ...

@@ -118,8 +118,9 @@ class Batcher:
     def offer(self, request: Request, now: Seconds) -> bool:
         """Take it in. Whether a step is called for: while all workers are busy, one that is not the most urgent
         changes nothing until a worker frees, and that is a step anyway."""
-        key = self.lanes.key_of(request)
-        lane = self.lanes.get(key) or self.lanes.open(key)
+        lanes = self.lanes
+        key = (request.parameters, 0) if lanes.plain else lanes.key_of(request)
+        lane = lanes.get(key) or lanes.open(key)
         lane.meter.add(now)
         lane.buffer.push(request)
         return (

@@ -67,10 +67,10 @@ class Lanes(dict[LaneKey, Lane]):
         self._rules = rules
         self._depth = depth
         self._curve = curve
-        self._plain = not (rules.per_item_parameters or rules.group_lengths)
+        self.plain = not (rules.per_item_parameters or rules.group_lengths)
 
     def key_of(self, request: Request) -> LaneKey:
-        if self._plain:  # the usual case, and asked for every request
+        if self.plain:  # the usual case, and asked for every request
             return request.parameters, 0
         rules = self._rules
         return lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)

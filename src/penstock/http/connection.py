@@ -15,7 +15,6 @@ the reason it was refused for. So the answer is sent, our side is shut, and a li
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING, cast
 
 import httptools
@@ -37,8 +36,8 @@ MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class State(IntEnum):
-    """What it waits for. The edge limits the time of all but the last two."""
+class State:
+    """What it waits for, as plain numbers. The edge limits the time of all but the last two."""
 
     NEW = 0  # its first byte
     IDLE = 1  # the next request
@@ -50,7 +49,8 @@ class State(IntEnum):
     CLOSED = 7
 
 
-NEW, IDLE, HEAD, BODY, SENDING, LINGERING, BUSY, CLOSED = State  # names of this module are found faster
+NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
+SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 NO_HEADERS: Headers = {}
 
 
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpRequestParser | None = None  # None: nothing more is taken
         self._later: deque[tuple[bytes, bytes, Headers, bytes, bool] | Exception] | None = None  # pipelined
-        self._part: State = IDLE  # of a request that is being read: HEAD or BODY
+        self._part = IDLE  # of a request that is being read: HEAD or BODY
         self._url = self._body = b""
         self._headers = self._head = NO_HEADERS  # as they come, and once the head is complete
         self._chunks: list[bytes] | None = None
@@ -209,24 +209,32 @@ class Connection(asyncio.Protocol):
             self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:
-        parser, body = self._parser, self._body
+        parser, body, headers = self._parser, self._body, self._head
         assert parser is not None
-        tunnel = parser.should_upgrade()
-        if tunnel and parser.get_method() != b"CONNECT":
-            return  # it is read again
+        method = parser.get_method()
+        if b"connection" in headers or method == b"CONNECT":  # else it is as HTTP/1.1 has it, and stays open
+            if parser.should_upgrade() and method != b"CONNECT":
+                return  # it is read again
+            last = (
+                not parser.should_keep_alive() or parser.get_http_version() == "1.0" or method == b"CONNECT"
+            )
+        else:
+            last = not parser.should_keep_alive()
         if self._chunks is not None:
             body = b"".join(self._chunks)
             self._chunks = None
-        url, headers = self._url, self._head
-        last = not parser.should_keep_alive() or parser.get_http_version() == "1.0" or tunnel
+        url = self._url
         # The next one may take seconds to come: nothing of this one is kept till then.
         self._part, self._body, self._head = IDLE, b"", NO_HEADERS
         if last:
             self._parser = None
         if self.state == BUSY or self._later:
-            self._wait_its_turn((parser.get_method(), url, headers, body, last))
-        else:
-            self._hand_over(parser.get_method(), url, headers, body, last)
+            self._wait_its_turn((method, url, headers, body, last))
+        else:  # `_hand_over`, spelt out
+            self.state = BUSY
+            self._last = last
+            self._without_body = method == b"HEAD"
+            self._edge.app.handle(self, method, url, headers, body)
 
     def _wait_its_turn(self, asked: "tuple[bytes, bytes, Headers, bytes, bool] | Exception") -> None:
         """No more is read until the queue is empty: what one read brought is all that waits here."""
@@ -246,17 +254,25 @@ class Connection(asyncio.Protocol):
 
     def reply(self, reply: Reply) -> None:
         """The one answer to what was submitted."""
-        if self.state == CLOSED:
+        transport = self._transport
+        if transport is None:
             return
         self.leaving = None
         edge, execution = self._edge, reply.execution
         if execution is None:
             assert reply.failure is not None
             self.respond(*answers.error(reply.failure, reply.request.request_id))
-        else:
+        elif self._last or edge.closing:
             ending = edge.last_ending if self._ends else edge.ending
-            self._write(self.render(reply, execution, edge.clock(), ending))
+            transport.write(self.render(reply, execution, edge.clock(), ending))
             self._answered()
+        else:
+            transport.write(self.render(reply, execution, edge.clock(), edge.ending))
+            if self._paused or self._later is not None:
+                self._answered()
+            else:  # the same, spelt out for the usual case
+                self.since = edge.tick
+                self.state = self._part
 
     def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         if self.state == CLOSED:

@@ -34,7 +34,11 @@ class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
 Body = TypeVar("Body", InferenceBody, ShortBody)
 
 _FULL = msgspec.json.Decoder(InferenceBody)
+_decode_full = _FULL.decode
 _SHORT = msgspec.json.Decoder(ShortBody)
+
+
+QUOTE = ord('"')
 
 
 class Reader:
@@ -42,38 +46,47 @@ class Reader:
 
     def __init__(self, gateway: Gateway, *, max_depth: int, control_characters: str) -> None:
         self._kind_of = gateway.kind_of
+        self._kinds = gateway.kinds
         self._max_depth = max_depth
         self._controls = control_characters
 
     def full(self, body: bytes, headers: Headers) -> Ask:
         ascii_only = body.isascii()
-        said = _decode(_FULL, body, ascii_only)
+        try:
+            said = _decode_full(body) if ascii_only else _decode(_FULL, body, ascii_only)
+        except (msgspec.MsgspecError, RecursionError):
+            said = _decode(_FULL, body, ascii_only)  # once more, for what is wrong in words
         if said.client_id is not None and not 0 < len(said.client_id) <= 128:
             raise Unacceptable("'client_id' must be 1 to 128 characters long")
         timeout = said.timeout_ms
         if timeout is not None and (timeout <= 0 or timeout % 1):
             raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
+        payload = bytes(said.input)
+        text = self._kinds.get(said.model) == "text"
+        if not (
+            text and ascii_only and payload[0] == QUOTE and b"\\" not in payload and b"\x7f" not in payload
+        ):
+            payload = self._payload(payload, said.model, ascii_only)
         return Ask(
-            self._payload(said.input, said.model, ascii_only),
+            payload,
             said.model,
             _canonical(bytes(said.parameters)) if said.parameters else b"",
             said.client_id,
             None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
-            request_id(headers.get(b"x-request-id")),
-            traceparent(headers.get(b"traceparent")),
+            request_id(headers[b"x-request-id"]) if b"x-request-id" in headers else None,
+            traceparent(headers[b"traceparent"]) if b"traceparent" in headers else None,
         )
 
     def short(self, body: bytes, headers: Headers) -> Ask:
         ascii_only = body.isascii()
         said = _decode(_SHORT, body, ascii_only)
         return Ask(
-            self._payload(said.input, None, ascii_only),
+            self._payload(bytes(said.input), None, ascii_only),
             request_id=request_id(headers.get(b"x-request-id")),
             traceparent=traceparent(headers.get(b"traceparent")),
         )
 
-    def _payload(self, raw: msgspec.Raw, model: str | None, ascii_only: bool) -> bytes:
-        payload = bytes(raw)
+    def _payload(self, payload: bytes, model: str | None, ascii_only: bool) -> bytes:
         if self._kind_of(model) == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")

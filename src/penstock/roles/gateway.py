@@ -75,6 +75,7 @@ class GatewayRole(Member):
             if name not in self._desks or self._desks[name].announced != said:
                 self._metrics.add_model(name)
                 self._desks[name] = self._desk(name, said)
+                self.gateway.desks_changed()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model, timeouts = announced(said), self.config.timeouts

@@ -54,8 +54,19 @@ class Gateway:
         self._numbers = count(1)
         self.clock = clock
         self.draining = False
+        self.kinds: dict[str | None, str] = {}
+        self._only: Desk | None = None
+        self.desks_changed()
         self.waiters = Waiters(wheel, self._withdraw)
         self.waiters.on_settled = self._settled
+
+    def desks_changed(self) -> None:
+        """To be told by whoever adds a model or takes one away."""
+        self.kinds.clear()
+        self.kinds.update(self.models)
+        self._only = next(iter(self._desks.values())) if len(self._desks) == 1 else None
+        if self._only is not None:
+            self.kinds[None] = self._only.kind
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -66,8 +77,8 @@ class Gateway:
 
     def _desk(self, model: str | None) -> Desk:
         if model is None:
-            if len(self._desks) == 1:
-                return next(iter(self._desks.values()))
+            if self._only is not None:
+                return self._only
             if not self._desks:
                 raise Overloaded("no model is served yet: no worker has joined", retry_after=1.0)
             raise Unacceptable(f"say which model: this server has {', '.join(sorted(self._desks))}")
@@ -83,7 +94,7 @@ class Gateway:
         return waiter
 
     def _admit(self, ask: Ask) -> tuple[Desk, Request]:
-        desk = self._desk(ask.model)
+        desk = self._only if ask.model is None and self._only is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
         if ask.parameters and not desk.takes_parameters():

@@ -33,11 +33,11 @@ class Waiter:
         self.when = request.deadline
         self.settled = False
 
-    def settle(self, reply: Reply) -> None:
+    def let_go(self) -> Asker:
         self.settled = True
         asker = self._asker
         del self.request, self._asker
-        asker.reply(reply)
+        return asker
 
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
         """End it now; what has not gone to a worker never goes. Nothing if it was answered already."""
@@ -84,12 +84,13 @@ class Waiters:
 
     def settle(self, replies: Sequence[Reply]) -> None:
         settled = []
+        take = self._by_key.pop
         for reply in replies:
-            waiter = self._by_key.pop(reply.request.key, None)
+            waiter = take(reply.request.key, None)
             if waiter is not None:
                 settled.append(reply)
                 try:
-                    waiter.settle(reply)
+                    waiter.let_go().reply(reply)
                 except Exception:
                     log.exception("an answer could not be given")  # and must not keep the others from theirs
         if settled and self.on_settled is not None:
