@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from history import GRACE, NOISE, History, Journal
 from redis.cluster import RedisCluster
-from scene import FUNCTION, LEAK, Holdings, write_delay
 
+from history import GRACE, NOISE, History, Journal
 from redis_servers import VALKEY, Cluster, Server, redis_cluster, redis_server
+from scene import FUNCTION, LEAK, Holdings, write_delay
 from server import PENSTOCK, Answer, call
 
 ROLES = ("gateway", "batcher", "worker")

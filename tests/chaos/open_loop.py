@@ -13,6 +13,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
+
 from history import NOISE, Ask, History, Record
 
 Where = Callable[[], str | None]

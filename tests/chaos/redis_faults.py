@@ -8,7 +8,6 @@ from functools import partial
 from itertools import cycle
 
 from history import Ask, History, Record
-
 from installation import Installation, Member, patiently
 from open_loop import drive
 from server import call

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from history import GRACE, NOISE, Ask, History, Journal, percentile
 from open_loop import drive
-
 from server import Server, eventually, running
 
 FUNCTION = f"{Path(__file__).with_name('functions.py')}:batchstring"

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from history import asks, like, percentile, poisson
 from open_loop import drive
 from scene import Scene, report, scene

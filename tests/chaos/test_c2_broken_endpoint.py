@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from endpoints import BROKEN, ENDLESS, Handle, endpoint
 from history import Ask, History, asks, poisson
 from open_loop import drive
 from scene import Scene, report, scene
-
 from server import eventually
 
 TIMEOUT = 0.5  # of a batch

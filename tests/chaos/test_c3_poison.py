@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from history import Ask, asks, like, poisson
 from open_loop import drive
 from scene import report, scene

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from history import Ask, History, asks, like, percentile, poisson
 from open_loop import drive
 from scene import Scene, milliseconds, report, sampling, scene, watching_deaths

@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from history import Ask, History, like
 from open_loop import drive
 from scene import Scene, report, scene
-
 from server import eventually
 
 BATCH, DELAY = 8, 0.3

@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from history import History, asks, poisson
 from open_loop import drive
 from scene import Scene, report, scene
-
 from server import eventually
 
 BATCH, WORKERS, DELAY = 8, 2, 0.1

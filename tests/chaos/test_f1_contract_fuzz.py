@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from raw_cases import raw_cases
 
+from raw_cases import raw_cases
 from server import Server, running
 from wire import Heard, talk
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from slow_crowd import crowd
 
 from server import Server, eventually, running
+from slow_crowd import crowd
 from wire import listen, post, talk
 
 LIMIT = 2**20  # the default max_body

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+
 from balancer import drive_all
 from history import GRACE, Ask, asks, like, percentile, poisson
-from scene import report
-
 from installation import Installation, installation, patiently
+from scene import report
 
 BATCH, WORKERS, SLOTS, DELAY = 4, 3, 1, 0.1
 RATE = 60.0  # a second, so that the two who are left while the third is started anew can do it

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+
 from balancer import drive_all
 from history import asks, like, poisson
-from scene import report
-
 from installation import Installation, Member, installation
+from scene import report
 
 RATE = 60.0  # a second
 PATIENCE = 20.0

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
+
 from balancer import drive_all
 from history import asks, poisson
-from scene import report
-
 from installation import Installation, Member, installation
+from scene import report
 
 RATE = 50.0  # a second
 PATIENCE = 30.0

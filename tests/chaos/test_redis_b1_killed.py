@@ -5,7 +5,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from history import History, asks, like, percentile, poisson
+from installation import Installation, installation
 from redis_faults import (
     Fault,
     Pulse,
@@ -16,10 +18,8 @@ from redis_faults import (
     some,
     wait_until_served,
 )
-from scene import report
-
-from installation import Installation, installation
 from redis_servers import Server
+from scene import report
 
 RATE, DELAY = 100.0, 0.01
 AOF = ("--appendonly", "yes")

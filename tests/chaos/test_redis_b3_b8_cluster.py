@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from history import asks, like, percentile, poisson
-from redis_faults import drive_during, one_after_another, some, troubled_for, wait_until_served
-from scene import Holdings, report
 
+from history import asks, like, percentile, poisson
 from installation import Installation, installation, patiently
+from redis_faults import drive_during, one_after_another, some, troubled_for, wait_until_served
 from redis_servers import Cluster, Server
+from scene import Holdings, report
 
 RATE, DELAY = 60.0, 0.01
 UNAVAILABLE = 8.0  # seconds

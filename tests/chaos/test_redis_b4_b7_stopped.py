@@ -8,7 +8,9 @@ from random import Random
 
 import psutil
 import pytest
+
 from history import History, asks, like, percentile, poisson
+from installation import Installation, installation
 from redis_faults import (
     Fault,
     Pulse,
@@ -19,10 +21,8 @@ from redis_faults import (
     some,
     wait_until_served,
 )
-from scene import report
-
-from installation import Installation, installation
 from redis_servers import Server
+from scene import report
 
 RATE, DELAY = 100.0, 0.01
 LAG, BACK = 0.05, 2.0  # seconds: of an event loop, and of service after Redis goes on

@@ -5,13 +5,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from cut_line import cut_line
 from history import asks, like, poisson
-from redis_faults import Fault, drive_during, one_after_another
-from scene import report
-
 from installation import Member, installation, patiently
+from redis_faults import Fault, drive_during, one_after_another
 from redis_servers import Server
+from scene import report
 
 RATE, DELAY, BATCH = 40.0, 0.1, 8
 TAKEN_OVER = 3.0

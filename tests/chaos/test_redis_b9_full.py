@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from history import History, asks, like, poisson
-from redis_faults import Fault, drive_during, one_after_another, some, troubled_for, wait_until_served
-from scene import report
 
+from history import History, asks, like, poisson
 from installation import Installation, installation, patiently
+from redis_faults import Fault, drive_during, one_after_another, some, troubled_for, wait_until_served
 from redis_servers import Server
+from scene import report
 
 RATE, DELAY = 100.0, 0.01
 BACK = 2.0  # seconds

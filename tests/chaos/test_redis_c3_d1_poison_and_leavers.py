@@ -7,11 +7,11 @@ from math import ceil, log2
 from random import Random
 
 import pytest
+
 from balancer import drive_all
 from history import Ask, asks, like, poisson
-from scene import report
-
 from installation import Installation, installation, patiently
+from scene import report
 from server import call
 
 BATCH, WORKERS, SLOTS, DELAY, ATTEMPTS = 8, 2, 2, 0.1, 3

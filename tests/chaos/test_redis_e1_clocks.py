@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from history import Ask, History, poisson
+from installation import ROLES, Installation, Member, installation
 from redis_faults import drive_during
 from scene import report, write_delay
-
-from installation import ROLES, Installation, Member, installation
 
 HOUR, STEP = 3600.0, 5.0
 OFF = {"gateway": HOUR, "batcher": -HOUR, "worker": 0.0}
