@@ -18,6 +18,9 @@ def build(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> Build:
     return memory_house if request.param == "memory" else redis_house(redis_urls[request.param])
 
 
+WARM_UP = 48  # messages: each shard is met three times, over connections that are there by then
+
+
 def test_a_request_arrives_as_it_was_sent(build: Build) -> None:
     async def body() -> None:
         async with build() as house:
@@ -66,16 +69,18 @@ def test_what_is_sent_together_arrives_in_order(build: Build) -> None:
 
 
 def test_the_order_of_what_comes_one_by_one_is_told_by_its_arrival(build: Build) -> None:
+    """Once the way is known: how long it takes is told from the quickest message so far."""
+
     async def body() -> None:
         async with build() as house:
             sent = []
-            for _ in range(10):
+            for _ in range(WARM_UP + 10):
                 sent.append(ask())
                 house.broker.publish(sent[-1])
-                await asyncio.sleep(0.005)
-            await house.inbox.gets(10)
+                await house.inbox.gets(len(sent))
+            late = {request.key for request in sent[WARM_UP:]}
             arrived = sorted(house.inbox.requests, key=lambda request: request.arrival)
-            assert [request.key for request in arrived] == [request.key for request in sent]
+            assert [r.key for r in arrived if r.key in late] == [r.key for r in sent[WARM_UP:]]
 
     asyncio.run(body())
 

@@ -154,7 +154,7 @@ def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequen
 def decode_envelope(body: bytes) -> Envelope:
     try:
         return _envelope(_content(body))
-    except DecodeError as error:  # what it says may quote a value, but never an input
+    except (DecodeError, UnicodeDecodeError) as error:  # what it says may quote a value, but never an input
         raise Garbled(f"an envelope that cannot be read: {error}") from None
 
 
@@ -165,7 +165,7 @@ def encode(message: Message) -> bytes:
 def decode(body: bytes) -> Message:
     try:
         message: Message = _message(_content(body))
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise Garbled(f"a message that cannot be read: {error}") from None
     if type(message) is Answers and len(message.keys) != len(message.outputs):
         raise Garbled("answers and keys differ in number")
