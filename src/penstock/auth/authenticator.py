@@ -1,0 +1,60 @@
+"""From the headers of a request to who asks: `Authorization: Bearer <API key or token>`, or `X-API-Key`."""
+
+from collections.abc import Mapping
+
+from penstock.auth.identity import Identity
+from penstock.auth.jwt import JwtVerifier
+from penstock.auth.keys import PREFIX, KeyRing
+from penstock.errors import KeysWanted, Unauthorized
+
+BEARER = b"Bearer "
+_KEY = PREFIX.encode()
+
+
+class Authenticator:
+    """Knows keys, tokens, or both."""
+
+    def __init__(self, keys: KeyRing | None = None, tokens: JwtVerifier | None = None) -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""
+        value = headers.get(b"authorization")
+        if b"x-api-key" in headers:
+            if value is not None:
+                raise Unauthorized("send one of Authorization and X-API-Key, not both")
+            return self._by_key(headers[b"x-api-key"].strip())
+        if value is None:
+            raise Unauthorized(
+                "say who you are: Authorization: Bearer <API key or token>, or X-API-Key: <API key>"
+            )
+        credential = value[len(BEARER) :] if value.startswith(BEARER) else _credential(value)
+        if credential.startswith(_KEY):
+            return self._by_key(credential)
+        if self._tokens is None:
+            raise Unauthorized("the credential is not an API key: one begins with pk_")
+        return self._tokens.identify(credential)
+
+    async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """As `identify`, after asking the identity provider where that may help."""
+        try:
+            return self.identify(headers)
+        except KeysWanted:
+            assert self._tokens is not None
+            assert self._tokens.provider is not None
+            await self._tokens.provider.refresh()
+        return self.identify(headers)
+
+    def _by_key(self, credential: bytes) -> Identity:
+        if self._keys is None:
+            raise Unauthorized("API keys are not taken here: send a token")
+        return self._keys.identify(credential)
+
+
+def _credential(value: bytes) -> bytes:
+    """However the scheme is written: its name has no case."""
+    scheme, _, credential = value.partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise Unauthorized("the Authorization header must be: Bearer <API key or token>")
+    return credential.strip()

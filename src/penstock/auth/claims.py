@@ -1,0 +1,98 @@
+"""What a verified token says, checked: by whom, for whom, from when, until when, and about which tenant.
+
+Only what stands in a token whose signature was right comes here, so a message may say what is missing.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.auth.identity import Identity, is_name
+from penstock.errors import Forbidden, Unauthorized, UserMistake
+
+LATEST = 1e11  # seconds since the epoch, the year 5138: milliseconds taken for seconds would be later
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    issuer: str
+    audience: tuple[str, ...]  # one of them must be named
+    tiers: Collection[str]  # the names this server knows
+    tenant_claim: str = "tenant"
+    tier_claim: str = "tier"
+    default_tier: str | None = None  # of a token that names none; none: it is refused
+    leeway: float = 30.0  # seconds that clocks may differ
+
+    def __post_init__(self) -> None:
+        if not self.issuer or not self.audience or not all(self.audience):
+            raise UserMistake(
+                "tokens need an issuer and an audience: anybody else's would be taken otherwise"
+            )
+        if self.default_tier is not None and self.default_tier not in self.tiers:
+            raise UserMistake(f"the default tier of tokens is {self.default_tier!r}, which is not a tier")
+
+    def identify(self, payload: bytes, key_id: str, now: float) -> Identity:
+        try:
+            claims = read_object(payload)
+        except ValueError:
+            raise Unauthorized("the token's claims cannot be read") from None
+        expires = self._check_times(claims, now)
+        if claims.get("iss") != self.issuer:
+            raise Unauthorized("the token is from another issuer")
+        audience = claims.get("aud")
+        named = audience if isinstance(audience, list) else [audience]
+        if not any(isinstance(each, str) and each in self.audience for each in named):
+            raise Unauthorized("the token is for another audience")
+        tenant = claims.get(self.tenant_claim)
+        if not is_name(tenant):
+            raise Forbidden(f"the token names no tenant: its claim {self.tenant_claim!r} must be a name")
+        return Identity(tenant, self._tier(claims), key_id, expires)
+
+    def _check_times(self, claims: dict[str, Any], now: float) -> float:
+        """Until when it is good."""
+        times: dict[str, float] = {}
+        for name in ("exp", "nbf", "iat"):
+            value = claims.get(name)
+            if value is None and name != "exp":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LATEST:
+                raise Unauthorized(f"the token's claim '{name}' must be a time in seconds")
+            times[name] = float(value)
+        if times["exp"] + self.leeway <= now:
+            raise Unauthorized("the token has expired")
+        if max(times.get("nbf", 0.0), times.get("iat", 0.0)) - self.leeway > now:
+            raise Unauthorized("the token is not valid yet")
+        return times["exp"] + self.leeway
+
+    def _tier(self, claims: dict[str, Any]) -> str:
+        tier = claims.get(self.tier_claim, self.default_tier)
+        if tier is None:
+            raise Forbidden(f"the token names no tier: its claim {self.tier_claim!r} is missing")
+        if not isinstance(tier, str) or tier not in self.tiers:
+            raise Forbidden(
+                f"the token's claim {self.tier_claim!r} is not a tier of this server: {', '.join(self.tiers)}"
+            )
+        return tier
+
+
+def read_object(text: bytes) -> dict[str, Any]:
+    """A JSON object that says nothing twice: readers differ in which of the two they believe. Raises ValueError."""
+    try:
+        value = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name is given twice")
+    return value
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(word)

@@ -1,0 +1,129 @@
+"""Tokens of an identity provider (JWT): verified once, then remembered until they expire (SPEC D1).
+
+    size ──► three parts ──► header ──► key by kid and alg ──► signature ──► claims ──► remembered
+                                             │ unknown, and the provider may be asked: KeysWanted
+
+PyJWT's part is the signature alone. What is tried is decided by the keys and never by the token; `jwk`, `jku`,
+`x5u` and `x5c` in a header are not even read. The clock is handed in, so the claims are checked here.
+"""
+
+import re
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.auth.claims import ClaimRules, read_object
+from penstock.auth.identity import Identity
+from penstock.auth.provider import Provider, ProviderSettings
+from penstock.auth.public_keys import ALGORITHMS, KeySet, StaticKey, VerifyingKey, need_pyjwt
+from penstock.auth.remembered import Remembered
+from penstock.errors import KeysWanted, StoreDown, Unauthorized, UserMistake
+from penstock.ports import Clock
+
+TYPES = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")  # others are tokens for another purpose
+LONGEST_KID = 256
+NOT_VALID = "the token is not valid"
+_PART = re.compile(rb"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class JwtSettings:
+    claims: ClaimRules
+    algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    provider: ProviderSettings | None = None
+    static_keys: tuple[StaticKey, ...] = field(default=(), repr=False)
+    longest: int = 8192  # bytes of a token
+
+    def __post_init__(self) -> None:
+        for algorithm in (*self.algorithms, *(key.algorithm for key in self.static_keys)):
+            if algorithm not in ALGORITHMS:
+                raise UserMistake(f"tokens cannot be signed with {algorithm!r}: use {', '.join(ALGORITHMS)}")
+        for key in self.static_keys:
+            if key.algorithm not in self.algorithms:
+                raise UserMistake(f"there is a key for {key.algorithm}, which is not among the algorithms")
+        if self.provider is None and not self.static_keys:
+            raise UserMistake("tokens need a JWKS URL, or a key")
+
+
+class JwtVerifier:
+    def __init__(
+        self, settings: JwtSettings, now: Callable[[], float] = time.time, clock: Clock = time.monotonic
+    ) -> None:
+        need_pyjwt()
+        self._settings = settings
+        self._now = now
+        self._static = [key.load() for key in settings.static_keys]
+        self._keys = KeySet(self._static)
+        self._remembered = Remembered()
+        self.provider = None
+        if settings.provider is not None:
+            self.provider = Provider(settings.provider, self._take, clock)
+
+    def identify(self, token: bytes) -> Identity:
+        """Raises Unauthorized, Forbidden, or StoreDown while nobody has given us any key."""
+        now = self._now()
+        identity = self._remembered.find(token, now)
+        return identity if identity is not None else self._verify(token, now)
+
+    def _take(self, offered: list[VerifyingKey]) -> None:
+        """The provider's keys as they are now; what a key that is gone has signed is not remembered."""
+        usable = [key for key in offered if key.algorithm in self._settings.algorithms]
+        keys = KeySet([*self._static, *usable])
+        if keys.lacks(self._keys):
+            self._remembered.forget(lambda identity: True)
+        self._keys = keys
+
+    def _verify(self, token: bytes, now: float) -> Identity:
+        if len(token) > self._settings.longest:
+            raise Unauthorized(f"the token is longer than {self._settings.longest} bytes")
+        try:
+            header, payload, signature = (_decode(part) for part in token.split(b"."))
+            kid, algorithm = self._named(read_object(header))
+        except ValueError:
+            raise Unauthorized(NOT_VALID) from None
+        keys = self._keys.find(kid, algorithm)
+        if not keys:
+            raise self._unknown()
+        signed = token[: token.rindex(b".")]
+        for key in keys:
+            if key.has_signed(signed, signature):
+                identity = self._settings.claims.identify(payload, key.name, now)
+                self._remembered.keep(token, identity)
+                return identity
+        raise Unauthorized(NOT_VALID)
+
+    def _named(self, header: dict[str, Any]) -> tuple[str | None, str]:
+        """The key and the algorithm it says it was signed with: not believed, only looked up. Raises ValueError."""
+        algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
+        if not isinstance(algorithm, str) or algorithm not in self._settings.algorithms:
+            raise ValueError("an algorithm that is not among ours")
+        if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= LONGEST_KID):
+            raise ValueError("a kid that is not a name")
+        if not isinstance(kind, str) or kind.lower() not in TYPES:
+            raise ValueError("a token for another purpose")
+        if "crit" in header or "b64" in header:
+            raise ValueError("extensions that must be understood, and we know none")
+        return kid, algorithm
+
+    def _unknown(self) -> Unauthorized | StoreDown:
+        provider = self.provider
+        if provider is None:
+            return Unauthorized(NOT_VALID)
+        if provider.due:
+            return KeysWanted(NOT_VALID)
+        if not provider.answered:
+            message = "tokens cannot be checked: the identity provider has not given its keys yet"
+            return StoreDown(message, retry_after=max(1.0, provider.next_in))
+        return Unauthorized(NOT_VALID)
+
+
+def _decode(part: bytes) -> bytes:
+    """Base64url, in the one way that it can be written. Raises ValueError."""
+    if not _PART.fullmatch(part):
+        raise ValueError("not base64url")
+    decoded = urlsafe_b64decode(part + b"=" * (-len(part) % 4))
+    if urlsafe_b64encode(decoded).rstrip(b"=") != part:
+        raise ValueError("not canonical")
+    return decoded

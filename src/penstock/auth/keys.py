@@ -1,0 +1,104 @@
+"""API keys: `pk_<id>_<secret>`, shown once and kept as a salted SHA-256.
+
+The secret is 256 random bits, so that one fast hash is as good as a slow one: there is no dictionary to try.
+A key costs that hash the first time it is seen; from then on it is one look into a table. An unknown id, a wrong
+secret, a revoked and an expired key are told apart by nobody: the same words after the same work.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from hashlib import sha256
+from hmac import compare_digest
+from math import inf
+from secrets import choice, token_bytes
+
+from penstock.auth.identity import Identity, is_name
+from penstock.auth.records import KeyRecord
+from penstock.auth.remembered import Remembered
+from penstock.errors import Forbidden, Unauthorized, UserMistake
+
+PREFIX = "pk_"
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+ID_LENGTH = 12
+SECRET_LENGTH = 43  # characters of 62 kinds: 256 bits
+LENGTH = len(PREFIX) + ID_LENGTH + 1 + SECRET_LENGTH
+LONGEST_NOTE = 256
+NOT_VALID = "the API key is not valid"
+
+
+def make_key(
+    tenant: str, tier: str, now: float, lifetime: float | None = None, note: str = ""
+) -> tuple[str, KeyRecord]:
+    """The key itself, to be shown once, and what is kept of it."""
+    if not is_name(tenant):
+        raise UserMistake("a tenant's name is 1 to 128 printable characters, without spaces around them")
+    if len(note) > LONGEST_NOTE or (note and not note.isprintable()):
+        raise UserMistake(f"a note is one line of at most {LONGEST_NOTE} characters")
+    key_id, secret, salt = _random(ID_LENGTH), _random(SECRET_LENGTH), token_bytes(16)
+    expires = None if lifetime is None else now + lifetime
+    record = KeyRecord(key_id, tenant, tier, now, salt, _digest(salt, secret.encode()), expires, note=note)
+    return f"{PREFIX}{key_id}_{secret}", record
+
+
+def id_of(text: str) -> str:
+    """An id however it is written: alone, with the prefix, or as the whole key."""
+    return text.strip().removeprefix(PREFIX).partition("_")[0]
+
+
+class KeyRing:
+    """All keys there are, in memory: whatever becomes of the store, they are honoured."""
+
+    def __init__(self, tiers: Collection[str], now: Callable[[], float] = time.time) -> None:
+        self._tiers = tiers
+        self._now = now
+        self._records: dict[bytes, KeyRecord] = {}
+        self._remembered = Remembered()
+        self._nobody = KeyRecord("", "", "", 0.0, token_bytes(16), token_bytes(32))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def replace(self, records: Iterable[KeyRecord]) -> None:
+        """Takes effect at once. What was seen revoked stays so, even if the store has forgotten that meanwhile."""
+        old, new = self._records, {}
+        for record in records:
+            known = old.get(record.id.encode())
+            if known is not None and known.revoked is not None and record.revoked is None:
+                record = replace(record, revoked=known.revoked)
+            new[record.id.encode()] = record
+        changed = {record.id for name, record in old.items() if new.get(name) != record}
+        self._records = new
+        if changed:
+            self._remembered.forget(lambda identity: identity.key_id in changed)
+
+    def identify(self, credential: bytes) -> Identity:
+        """Raises Unauthorized for a key that is not valid, Forbidden for one of a tier that is not known here."""
+        now = self._now()
+        identity = self._remembered.find(credential, now)
+        return identity if identity is not None else self._verify(credential, now)
+
+    def _verify(self, credential: bytes, now: float) -> Identity:
+        if len(credential) != LENGTH:
+            raise Unauthorized(NOT_VALID)
+        middle = len(PREFIX) + ID_LENGTH
+        record = self._records.get(credential[len(PREFIX) : middle], self._nobody)
+        digest = _digest(record.salt, credential[middle + 1 :])
+        right = compare_digest(digest, record.digest) & credential.startswith(PREFIX.encode())
+        right &= credential[middle : middle + 1] == b"_"
+        if not (right & (record.state(now) == "active")):
+            raise Unauthorized(NOT_VALID)
+        if record.tier not in self._tiers:
+            raise Forbidden(f"this API key is of the tier {record.tier!r}, which this server does not have")
+        expires = inf if record.expires is None else record.expires
+        identity = Identity(record.tenant, record.tier, record.id, expires)
+        self._remembered.keep(credential, identity)
+        return identity
+
+
+def _random(length: int) -> str:
+    return "".join(choice(ALPHABET) for _ in range(length))
+
+
+def _digest(salt: bytes, secret: bytes) -> bytes:
+    return sha256(salt + secret).digest()

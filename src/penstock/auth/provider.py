@@ -1,0 +1,139 @@
+"""The keys that an identity provider publishes (JWKS): fetched in time, kept when it is away.
+
+However many tokens name keys that nobody knows, it is asked at most once in `gap` seconds, by all together: those
+who wait for a fetch that is under way share it. A fetch that fails, or that brings nothing of use, changes nothing.
+"""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from penstock.auth.public_keys import VerifyingKey, offered_keys
+from penstock.errors import UserMistake
+from penstock.ports import Clock
+
+MOST_BYTES = 512 * 1024  # of a JWK set
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    url: str = field(repr=False)  # a user and a password may be in it
+    refresh: float = 600.0  # seconds from one fetch to the next
+    gap: float = 30.0  # seconds that are at least between two fetches, whoever wants them
+    timeout: float = 3.0  # seconds a fetch may take
+    allow_http: bool = False  # beyond this machine: whoever is on the way could give us keys
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("https", "http") or not parts.hostname:
+            raise UserMistake("the JWKS URL must start with https://")
+        if parts.scheme == "http" and not (self.allow_http or _is_here(parts.hostname)):
+            raise UserMistake(
+                "the JWKS URL must start with https://, or keys can be forged on the way; "
+                "allow_http = true if you trust the network"
+            )
+
+    @property
+    def shown(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+class Provider:
+    """One fetch at a time; `on_keys` is told of each that succeeds."""
+
+    def __init__(
+        self,
+        settings: ProviderSettings,
+        on_keys: Callable[[list[VerifyingKey]], None],
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._on_keys = on_keys
+        self._clock = clock
+        self._asked: float | None = None  # when it was asked last
+        self._fetching: asyncio.Task[None] | None = None
+        self.answered = False  # ever
+        self.away = False  # the last time it was asked
+
+    @property
+    def due(self) -> bool:
+        """Whether asking may help: one fetch is under way, or one more is allowed."""
+        return self._fetching is not None or self.next_in <= 0
+
+    @property
+    def next_in(self) -> float:
+        """Seconds until it may be asked again."""
+        return 0.0 if self._asked is None else self._asked + self._settings.gap - self._clock()
+
+    async def refresh(self) -> None:
+        """Returns when the fetch that is under way, or the one that this starts, is over. It never raises."""
+        if self._fetching is None:
+            if self.next_in > 0:
+                return
+            self._asked = self._clock()
+            self._fetching = asyncio.create_task(self._fetch())
+        # Whoever waits may leave; the others wait for the same fetch.
+        await asyncio.shield(self._fetching)
+
+    async def run(self) -> None:
+        """Until cancelled: fetches at once, and again and again, sooner while the provider is away."""
+        while True:
+            await self.refresh()
+            pause = self._settings.gap if self.away else max(self._settings.refresh, self._settings.gap)
+            await asyncio.sleep(max(pause, self.next_in))
+
+    async def close(self) -> None:
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.wait([self._fetching])
+
+    async def _fetch(self) -> None:
+        import aiohttp
+
+        try:
+            keys = offered_keys(json.loads(await self._read()))
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RecursionError) as error:
+            if not self.away:
+                kind = type(error).__name__  # its words may quote the URL
+                _log.warning("no keys from %s (%s): those known stay good", self._settings.shown, kind)
+            self.away = True
+        else:
+            if self.away:
+                _log.info("%s gives keys again", self._settings.shown)
+            self.away, self.answered = False, True
+            self._on_keys(keys)
+        finally:
+            self._fetching = None
+
+    async def _read(self) -> bytes:
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=self._settings.timeout)
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers={"accept": "application/json"}) as session,
+            session.get(self._settings.url, allow_redirects=False) as response,
+        ):
+            if response.status != 200:
+                raise ValueError(f"status {response.status}")
+            body = bytearray()
+            async for chunk in response.content.iter_chunked(64 * 1024):
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise ValueError("too large")
+            return bytes(body)
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,46 @@
+"""Credentials that were found good, so that none is verified twice. Bounded in number and in bytes."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from penstock.auth.identity import Identity
+
+MOST = 100_000
+MOST_BYTES = 32 * 2**20
+
+
+class Remembered:
+    """The least recently used goes first. Only what was proved is put in, so strangers cannot push anyone out."""
+
+    def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._known: OrderedDict[bytes, Identity] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, credential: bytes, now: float) -> Identity | None:
+        identity = self._known.get(credential)
+        if identity is None:
+            return None
+        if identity.expires <= now:
+            self._forget(credential)
+            return None
+        self._known.move_to_end(credential)
+        return identity
+
+    def keep(self, credential: bytes, identity: Identity) -> None:
+        if credential not in self._known:
+            self._bytes += len(credential)
+        self._known[credential] = identity
+        while len(self._known) > self._most or self._bytes > self._most_bytes:
+            self._forget(next(iter(self._known)))
+
+    def forget(self, stale: Callable[[Identity], bool]) -> None:
+        for credential in [each for each, identity in self._known.items() if stale(identity)]:
+            self._forget(credential)
+
+    def _forget(self, credential: bytes) -> None:
+        del self._known[credential]
+        self._bytes -= len(credential)

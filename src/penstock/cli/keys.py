@@ -1,0 +1,153 @@
+"""`penstock keys`: who may ask."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from penstock.auth.keys import id_of, make_key
+from penstock.auth.records import KeyRecord, KeyStore
+from penstock.cli.ask_admin import wide_console
+from penstock.cli.roles import ConfigFile, need_redis, settings_of
+from penstock.config import Config
+from penstock.errors import StoreDown, UserMistake
+
+T = TypeVar("T")
+
+USUAL_FILE = Path("penstock-keys.json")
+SECONDS = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+COLUMNS = ("id", "tenant", "tier", "state", "created", "expires", "revoked", "note")
+
+app = typer.Typer(
+    help="API keys: create, list or revoke them. A running server follows within 2 seconds.",
+    no_args_is_help=True,
+)
+KeysOption = Annotated[
+    Path | None, typer.Option("--keys", show_default=str(USUAL_FILE), help="The file they are kept in.")
+]
+RedisOption = Annotated[
+    str | None,
+    typer.Option("--redis", show_default=False, help="Keep them in this Redis, for all gateways, instead."),
+]
+
+
+@app.command()
+def create(
+    tenant: Annotated[str, typer.Option(help="Whose it is: quotas and results are kept apart by tenant.")],
+    tier: Annotated[str, typer.Option(help="One of the tiers in penstock.toml.")],
+    expires: Annotated[
+        str | None, typer.Option(show_default="never", help="After that long: 12h, 90d, 1y.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="What it is for, in your words.")] = "",
+    keys: KeysOption = None,
+    redis: RedisOption = None,
+    config: ConfigFile = None,
+) -> int:
+    """Make a key. It is printed once and can never be shown again: only a hash of it is kept.
+
+    Example: penstock keys create --tenant acme --tier paid --expires 90d
+    """
+    settings = _settings(redis, config)
+    if tier not in settings.tiers.levels:
+        raise UserMistake(f"no tier {tier!r}; this configuration has {', '.join(settings.tiers.levels)}")
+    key, record = make_key(tenant, tier, time.time(), _lifetime(expires), note)
+    _with_store(keys, redis, settings, lambda store: store.add(record))
+    until = f" until {_day(record.expires)}" if record.expires is not None else ""
+    typer.echo(
+        f"key {record.id} of {tenant}, tier {tier}, is good{until}. Keep it: it is not shown again.", err=True
+    )
+    typer.echo(key)
+    return 0
+
+
+@app.command("list")
+def list_keys(
+    keys: KeysOption = None,
+    redis: RedisOption = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> int:
+    """All of them, the newest first; never the keys themselves."""
+    records = _with_store(keys, redis, _settings(redis, config), lambda store: store.load())
+    rows = [_described(record) for record in sorted(records, key=lambda record: -record.created)]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, no_wrap=column != "note")
+    for row in rows:
+        table.add_row(*(Text(row[column] or "") for column in COLUMNS))
+    wide_console().print(table if rows else "no keys")
+    return 0
+
+
+@app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="ID", help="As `penstock keys list` shows it.")],
+    keys: KeysOption = None,
+    redis: RedisOption = None,
+    config: ConfigFile = None,
+) -> int:
+    """Refuse a key from now on, for good."""
+    key_id = id_of(key)
+    record = _with_store(keys, redis, _settings(redis, config), lambda store: store.revoke(key_id))
+    typer.echo(f"revoked {record.id} of {record.tenant}; servers refuse it within 2 seconds", err=True)
+    return 0
+
+
+def _settings(redis: str | None, config: Path | None) -> Config:
+    return settings_of(config, {"redis.url": redis})
+
+
+def _with_store(
+    keys: Path | None, redis: str | None, settings: Config, ask: Callable[[KeyStore], Awaitable[T]]
+) -> T:
+    if keys is not None and redis is not None:
+        raise UserMistake("say one of --keys and --redis, not both")
+    if redis is not None:
+        need_redis()
+    from penstock.roles.key_store import key_store
+
+    async def asked() -> T:
+        async with key_store(None if redis is not None else keys or USUAL_FILE, settings) as store:
+            return await ask(store)
+
+    try:
+        return asyncio.run(asked())
+    except StoreDown as error:
+        raise UserMistake(error.message) from None
+
+
+def _lifetime(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,5})\s*(min|h|d|w|y)", text.strip())
+    if match is None:
+        raise UserMistake(f"--expires is {text!r}: write a number and min, h, d, w or y, such as 90d")
+    return float(int(match[1]) * SECONDS[match[2]])
+
+
+def _described(record: KeyRecord) -> dict[str, str | None]:
+    return {
+        "id": record.id,
+        "tenant": record.tenant,
+        "tier": record.tier,
+        "state": record.state(time.time()),
+        "created": _day(record.created),
+        "expires": _day(record.expires),
+        "revoked": _day(record.revoked),
+        "note": record.note,
+    }
+
+
+def _day(when: float | None) -> str | None:
+    return None if when is None else datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,119 @@
+"""Who may ask, by the configuration: keys, tokens, both, or nobody is asked; and what keeps that true (SPEC D1)."""
+
+import ipaddress
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from penstock.auth.authenticator import Authenticator
+from penstock.auth.claims import ClaimRules
+from penstock.auth.jwt import JwtSettings, JwtVerifier
+from penstock.auth.keys import KeyRing
+from penstock.auth.provider import ProviderSettings
+from penstock.auth.public_keys import StaticKey
+from penstock.auth.records import KeyStore
+from penstock.auth.watch import KeyWatch
+from penstock.config import Config, Jwt
+from penstock.errors import UserMistake
+from penstock.roles.front import tier_names
+
+Keep = Callable[[str, Coroutine[Any, Any, None]], None]
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can connect there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def mode_in_force(config: Config) -> str:
+    """Raises UserMistake where anybody on the network could ask without having been let in on purpose."""
+    auth, server = config.auth, config.server
+    if auth.mode not in ("auto", "none"):
+        return auth.mode
+    if not is_local(server.host) and not (auth.mode == "none" and auth.allow_anonymous):
+        raise UserMistake(
+            f"whoever can reach {server.host} could ask: say who may with --auth keys (see penstock keys) or"
+            " --auth jwt; or that anybody may with --auth none --allow-anonymous"
+        )
+    return "none"
+
+
+def check_admin(config: Config) -> None:
+    server = config.server
+    if not is_local(server.admin_host) and not server.admin_token:
+        raise UserMistake(
+            f"the admin plane on {server.admin_host} needs a token: set server.admin_token or"
+            " PENSTOCK_SERVER_ADMIN_TOKEN"
+        )
+
+
+class Doorkeeper:
+    """An authenticator, and the loops without which it would grow old."""
+
+    def __init__(
+        self, authenticator: Authenticator, watch: KeyWatch | None, tokens: JwtVerifier | None
+    ) -> None:
+        self.authenticator = authenticator
+        self._watch = watch
+        self._tokens = tokens
+
+    async def open(self, keep: Keep) -> None:
+        """Reads the keys once, then starts the loops. Raises UserMistake, or StoreDown."""
+        if self._watch is not None:
+            await self._watch.look()
+            keep("the watch over API keys", self._watch.run())
+        if self._tokens is not None and self._tokens.provider is not None:
+            keep("the fetching of token keys", self._tokens.provider.run())
+
+    async def close(self) -> None:
+        if self._tokens is not None and self._tokens.provider is not None:
+            await self._tokens.provider.close()
+
+
+def doorkeeper(config: Config, make_store: Callable[[Path], KeyStore]) -> Doorkeeper | None:
+    """None where nobody is asked. `make_store` is given the file that the keys of one machine are in."""
+    mode = mode_in_force(config)
+    if mode == "none":
+        return None
+    tiers = tier_names(config)
+    ring = watch = tokens = None
+    if "keys" in mode:
+        ring = KeyRing(tiers)
+        watch = KeyWatch(make_store(Path(config.auth.keys_file)), ring)
+    if "jwt" in mode:
+        tokens = JwtVerifier(_jwt(config.auth.jwt, tiers))
+    return Doorkeeper(Authenticator(ring, tokens), watch, tokens)
+
+
+def _jwt(jwt: Jwt, tiers: list[str]) -> JwtSettings:
+    claims = ClaimRules(
+        jwt.issuer,
+        jwt.audience,
+        tiers,
+        jwt.tenant_claim,
+        jwt.tier_claim,
+        jwt.default_tier or None,
+        jwt.leeway,
+    )
+    provider = None
+    if jwt.jwks_url:
+        provider = ProviderSettings(jwt.jwks_url, refresh=jwt.refresh, allow_http=jwt.allow_http)
+    return JwtSettings(claims, jwt.algorithms, provider, _static_keys(jwt))
+
+
+def _static_keys(jwt: Jwt) -> tuple[StaticKey, ...]:
+    if not jwt.key_file:
+        return ()
+    if len(jwt.algorithms) != 1:
+        raise UserMistake("auth.jwt.key_file is for one algorithm: name it in auth.jwt.algorithms")
+    [algorithm] = jwt.algorithms
+    try:
+        material = Path(jwt.key_file).read_bytes()
+    except OSError as error:
+        raise UserMistake(f"auth.jwt.key_file: {jwt.key_file} cannot be read: {error.strerror}") from None
+    return (StaticKey(algorithm, material.strip() if algorithm == "HS256" else material),)
