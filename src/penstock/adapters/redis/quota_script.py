@@ -1,0 +1,122 @@
+"""Who may let how many in: the one script of shared quotas (SPEC D2).
+
+For each tenant Redis keeps, as one packed value,
+    used    what was let in: a row of (second, count), dated half-way between two reports
+    held    {gateway, allowance, demand, in flight, stamp, ...}: what each may still let in without asking
+    full    when the burst bucket is full again, in ms
+    marked  when it was last said aloud that less than half of its minute is left
+    total   of what was used; a second counts for a minute from its middle
+and what is neither used nor held is free. A gateway reports what it used, gives back what it did not, and gets its
+next allowance: its part, by demand, of what is left, but no more than it needs for a while, so that load may move.
+So what is used exceeds the limit only by what gateways let in before they first asked (see `quotas`).
+
+The row is kept as bytes: a call looks at its ends only. Values stand in two hashes that take turns every two
+minutes, so that idle tenants go with the elder one and a call needs the same few commands for one tenant or many.
+"""
+
+from penstock.adapters.redis.scripts import Script
+
+SHARE = 1_000_000  # shares are told in millionths: scripts answer in whole numbers
+
+# KEYS  two hashes, marks
+# ARGV  gateway, how many gateways there are, marks since, ms until a silent gateway no longer holds anything, then
+#       for each tenant: name, limit, burst (0: none), used, demand in 1/1000 a second, in flight, whether it stays
+# gives {now, tenants marked, then for each tenant {allowance, left, ms until some of what is used no longer counts,
+#       share, in flight at other gateways}}
+BODY = """
+local me, gateways = ARGV[1], tonumber(ARGV[2])
+local since, forget = ARGV[3], tonumber(ARGV[4])
+local turn = math.floor(now / 120000)
+local young, old = KEYS[1 + turn % 2], KEYS[1 + (turn + 1) % 2]
+local names, values, marks = {}, {}, {}
+for i = 5, #ARGV, 7 do names[#names + 1] = ':' .. ARGV[i] end
+local answer = {now, redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. since, '+inf')}
+if #names == 0 then return answer end
+if redis.call('HGET', young, 'turn') ~= string.format('%.0f', turn) then
+  redis.call('DEL', young)
+  redis.call('HSET', young, 'turn', string.format('%.0f', turn))
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - 120000))
+end
+local recent, elder = redis.call('HMGET', young, unpack(names)), redis.call('HMGET', old, unpack(names))
+for n = 1, #names do
+  local i = 5 + (n - 1) * 7
+  local limit, burst, spent = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local demand, busy = tonumber(ARGV[i + 4]) / 1000, tonumber(ARGV[i + 5])
+  local packed = recent[n] or elder[n]
+  local was = packed and cmsgpack.unpack(packed) or {'', {}, 0, 0, 0}
+
+  local held, mine, others, wanted, elsewhere, last = {}, 0, 0, demand, 0, now
+  for j = 1, #was[2], 5 do
+    local stamp = was[2][j + 4]
+    if stamp <= now and was[2][j] == me then mine, last = was[2][j + 1], stamp
+    elseif stamp <= now and now - stamp < forget then
+      for k = 0, 4 do held[#held + 1] = was[2][j + k] end
+      others, wanted, elsewhere = others + was[2][j + 1], wanted + was[2][j + 2], elsewhere + was[2][j + 3]
+    end
+  end
+
+  local used, total, first, last_used = was[1], was[5], 1, 0
+  if #used > 0 then last_used = struct.unpack('>I4i4', used, #used - 7) end
+  if last_used * 1000 > now then used, total = '', 0 end  -- the clock went back: nobody knows
+  local oldest = 0
+  while first < #used do
+    local second, count = struct.unpack('>I4i4', used, first)
+    oldest = second
+    if second * 1000 > now - 60500 then break end
+    total, first = total - count, first + 8
+  end
+  used, total = string.sub(used, first), total + spent
+  if spent ~= 0 then  -- less than nought: what was refused after it had been reported
+    local second, count = math.floor((last + now) / 2000), spent
+    if #used > 0 and last_used >= second then
+      local _, before = struct.unpack('>I4i4', used, #used - 7)
+      used, second, count = string.sub(used, 1, -9), last_used, before + spent
+    end
+    if #used == 0 then oldest = second end
+    used = used .. struct.pack('>I4i4', second, count)
+  end
+
+  local left = math.max(0, limit - total)
+  local free, full, interval = left - others, 0, 60000 / limit
+  if burst > 0 then
+    full = math.max(now, was[3] - (mine - spent) * interval)
+    free = math.min(free, math.floor(burst - (full - now) / interval + 0.001))
+  end
+  local share, least = 1 / gateways, 1 / (4 * gateways)
+  if wanted > 0 then share = demand / wanted end
+  local whole = math.max(0, free) + others
+  local part = math.min(whole * math.max(share, least), math.max(demand, whole * least))
+  local grant = math.max(0, math.min(free, math.max(1, math.floor(part))))
+  if ARGV[i + 6] == '0' then grant = 0
+  else
+    for _, each in ipairs({me, grant, demand, busy, now}) do held[#held + 1] = each end
+  end
+  if burst > 0 then full = full + grant * interval end
+
+  local marked = was[4]
+  if left * 2 < limit and (now - marked > 20000 or marked > now) then
+    marked = now
+    marks[#marks + 1], marks[#marks + 2] = string.format('%.0f', now), ARGV[i]
+  end
+  values[#values + 1], values[#values + 2] = names[n], cmsgpack.pack({used, held, full, marked, total})
+  local reset = 60000
+  if #used > 0 then reset = oldest * 1000 + 60500 - now end
+  if grant < 1 and left - others >= 1 then reset = math.ceil(interval)  -- the next drop of the burst bucket
+  elseif grant < 1 and left >= 1 then reset = 200 end  -- others hold it, and may give it back
+  answer[#answer + 1] = {grant, left, reset, math.floor(share * 1000000), elsewhere}
+end
+redis.call('HSET', young, unpack(values))
+redis.call('PEXPIRE', young, 300000)
+if #marks > 0 then
+  redis.call('ZADD', KEYS[3], unpack(marks))
+  redis.call('PEXPIRE', KEYS[3], 300000)
+end
+return answer
+"""
+
+NOW = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+"""
+
+SETTLE = Script(NOW + BODY)

@@ -1,0 +1,198 @@
+"""Quotas that many gateways keep together, each deciding at once from what it was allowed (SPEC D2).
+
+A gateway lets in what its allowance for the tenant covers; a loop in the background settles with Redis: what was
+used, what the next allowance is. Tenants with plenty left settle every two seconds, those that run short at
+every tick.
+
+How exact: use is dated to the second, half-way between two reports, so a minute may hold about 1 % too much; and a
+tenant that spends its minute in a few seconds has the next one up to a second late. To that comes what gateways let
+in before they have heard of a tenant at all: `trust` of the minute for all of them together, a hundredth if it has
+used more than half of it (that is said aloud, and every gateway hears it twice a second), and at least one each.
+The price of a small `trust`: more than that at once, from a tenant that was away for half a minute, is denied for
+the few milliseconds until Redis has answered.
+In flight: each gateway may add its part, by demand, of what was free when it last settled, and may always have one.
+So the limit can be exceeded by what others took in meanwhile, a tick's worth, and by one for each gateway.
+
+Redis away: allowances grow by the gateway's last known part of the limit, and what is used is reported later.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.connect import Client, Patience, Store
+from penstock.adapters.redis.quota_script import SETTLE, SHARE
+from penstock.adapters.redis.quota_share import TICK, Share
+from penstock.adapters.redis.scripts import Argument
+from penstock.ports import Clock
+from penstock.quota import UNCOUNTED, Allowed, Denied, Limits
+from penstock.types import Seconds
+
+LISTEN = 0.5  # between two calls at most, to hear which tenants are short
+SWEEP = 1.0  # between two looks at all tenants, those that did not ask too
+EAGER = 0.005  # between two settlements at least: new tenants do not wait for the tick
+SILENCE_MS = 5_000  # after which what a gateway holds is free again
+MARK = 81.0  # how long a tenant counts as short once it was said
+OVERLAP_MS = 1_000  # heard twice, so that nothing said in the same instant is missed
+STALE = 2.5  # without word from Redis: it is away
+UNLIMITED = 10**9  # for those with a limit on requests in flight only
+SHORT_TRUST = 0.01  # `trust` for tenants that are short, or while nothing has been heard
+LONE_TRUST = (
+    0.5  # of the only gateway: nobody else lets anybody in, and who has less left was said to be short
+)
+MOST = 100  # tenants settled with one call: Redis serves nobody else meanwhile, for a millisecond or two
+
+
+class Settle(Protocol):
+    def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument]) -> Awaitable[Any]: ...
+
+
+class SharedLimiter:
+    """A `Limiter`. `run` must be running; until it has reached Redis, everybody counts as short."""
+
+    def __init__(
+        self,
+        store: Store,
+        me: str,
+        clock: Clock,
+        gateways: Callable[[], int],
+        *,
+        settle: Settle = SETTLE,
+        trust: float = 0.04,  # part of a minute that all gateways together may let in before Redis was asked
+        max_tenants: int = 20_000,
+    ) -> None:
+        self._store, self._me, self._clock, self._settle = store, me, clock, settle
+        self._gateways = gateways
+        self._trust, self._most = trust, max_tenants
+        self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
+        self._shares: dict[str, Share] = {}
+        self._asking: dict[str, Share] = {}  # those that asked since they were settled last
+        self._short: dict[str, Seconds] = {}  # until when each counts as short
+        self._since: Argument = "-inf"  # the last word heard of those
+        self._heard = self._swept = -inf
+        self._new = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+    @property
+    def met_somebody(self) -> bool:
+        """Whether a tenant has come that Redis has not been asked about."""
+        return self._new.is_set()
+
+    # ---- deciding ----------------------------------------------------------------------------------------
+
+    def take(self, tenant: str, limits: Limits, now: Seconds) -> Allowed | Denied:
+        share = self._shares.get(tenant) or self._meet(tenant, limits, now)
+        if not share.asked:
+            self._asking[tenant] = share
+        share.asked += 1
+        if share.limits is not limits:
+            share.adopt(limits, self._count())
+        limit, most = limits.requests_per_minute, limits.in_flight
+        if most is not None and share.in_flight >= share.room:
+            wait = share.wait_for_room(now)
+            return Denied(wait, limit, 0, wait, most)
+        if limit is not None:
+            if share.allowance < 1.0 and now - share.known_at > STALE:
+                share.refill(limit, self._count(), now)
+            if share.allowance < 1.0:
+                share.denied = True
+                wait = max(TICK, share.more_at - now)
+                return Denied(wait, limit, 0, wait)
+            share.allowance -= 1.0
+            share.used += 1
+        if not share.in_flight:
+            share.answered = now
+        share.in_flight += 1
+        if limit is None:
+            return UNCOUNTED
+        remaining = share.left - share.used
+        if limits.burst is not None:
+            remaining = min(remaining, int(share.allowance))
+        return Allowed(limit, max(0, remaining), max(0.0, share.reset_at - now))
+
+    def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
+        share = self._shares.get(tenant)
+        if share is not None and share.in_flight:
+            share.release(now, refused=refused)
+
+    def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
+        if len(self._shares) >= self._most:
+            self._drop(next(iter(self._shares)))  # the one known longest: when it asks again it is new
+        gateways = self._count()
+        if now - self._heard > STALE or self._short.get(tenant, -inf) > now:
+            trust = min(self._trust, SHORT_TRUST)
+        elif gateways == 1:
+            trust = max(self._trust, LONE_TRUST)
+        else:
+            trust = self._trust
+        share = self._shares[tenant] = Share(limits, gateways, now, trust=trust)
+        self._new.set()
+        return share
+
+    def _drop(self, tenant: str) -> None:
+        del self._shares[tenant]
+        self._asking.pop(tenant, None)
+
+    def _count(self) -> int:
+        return max(1, self._gateways())
+
+    # ---- settling ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Settles until cancelled, whatever Redis does."""
+        patience = Patience(f"The quotas of {self._me}")
+        while True:
+            try:
+                await self.settle()
+            except (RedisError, OSError, RuntimeError) as error:
+                await asyncio.sleep(patience.failed(error))
+                continue
+            patience.succeeded()
+            await asyncio.sleep(EAGER)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK - EAGER if self._asking else LISTEN):
+                    await self._new.wait()
+
+    async def settle(self) -> None:
+        """One round: everybody who has to, in a few calls."""
+        now = self._clock()
+        self._new.clear()
+        sweep = now - self._swept >= SWEEP
+        candidates = self._shares if sweep else self._asking
+        due = [(name, share) for name, share in candidates.items() if share.is_due(now, sweep=sweep)]
+        if not due and now - self._heard < LISTEN:
+            return
+        for first in range(0, max(1, len(due)), MOST):
+            await self._settle_some(due[first : first + MOST], now)
+        if sweep:
+            self._swept = now
+            self._short = {name: until for name, until in self._short.items() if until > now}
+
+    async def _settle_some(self, some: Sequence[tuple[str, Share]], now: Seconds) -> None:
+        gateways = self._count()
+        arguments: list[Argument] = [self._me, gateways, self._since, SILENCE_MS]
+        reports: list[tuple[str, Share, int, int, bool]] = []
+        for name, share in some:
+            stays = share.in_flight > 0 or share.asked > 0 or now - share.asked_at < share.memory
+            share.measure(now)
+            limits, demand = share.limits, int(share.demand * 1000)
+            limit = UNLIMITED if limits.requests_per_minute is None else limits.requests_per_minute
+            arguments += (name, limit, limits.burst or 0, share.used, demand, share.in_flight, int(stays))
+            reports.append((name, share, share.used, share.in_flight, stays))
+            self._asking.pop(name, None)
+        told, marks, *answers = await self._settle(self._store.commands, self._keys, arguments)
+        self._since, self._heard = told - OVERLAP_MS, now
+        for mark in marks:
+            self._short[mark.decode()] = now + MARK
+        for (name, share, used, in_flight, stays), answer in zip(reports, answers, strict=True):
+            grant, left, reset, part, elsewhere = answer
+            share.used -= used
+            share.settled(grant, left, reset, part / SHARE, elsewhere, in_flight, now)
+            if not stays and not share.asked and self._shares.get(name) is share:
+                self._drop(name)

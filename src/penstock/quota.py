@@ -1,0 +1,61 @@
+"""The words of quotas (SPEC D2): what a tenant may do, and what a limiter says to its next request.
+
+A limiter decides at once, from what it knows: nothing waits for another machine.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from penstock.errors import OverQuota
+from penstock.types import Seconds
+
+MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None: no such limit."""
+
+    requests_per_minute: int | None = None  # in any sixty seconds, wherever they begin
+    burst: int | None = None  # of these at once; then one by one, as the minute goes by. None: all of them
+    in_flight: int | None = None  # accepted and not yet answered
+
+
+class Allowed(NamedTuple):
+    limit: int | None  # requests per minute; None where they are not counted
+    remaining: int
+    reset: Seconds  # until some of what was used no longer counts
+
+
+class Denied(NamedTuple):
+    retry_after: Seconds
+    limit: int | None
+    remaining: int  # 0, as far as this asker is concerned
+    reset: Seconds
+    in_flight: int | None = None  # the limit on those, where that is what was exceeded
+
+
+UNCOUNTED = Allowed(None, 0, 0.0)
+
+
+class Limiter(Protocol):
+    """Keeps every tenant to its limits."""
+
+    def take(self, tenant: str, limits: Limits, now: Seconds) -> Allowed | Denied:
+        """One more request. What is allowed is in flight until it is released."""
+        ...
+
+    def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
+        """It was answered; or refused for want of capacity, and then it does not count (not its asker's fault)."""
+        ...
+
+
+def over_quota(denied: Denied) -> OverQuota:
+    """The same as an error that knows its own headers."""
+    if denied.in_flight is not None:
+        message = f"over your quota of {denied.in_flight} requests in flight"
+    else:
+        message = f"over your quota of {denied.limit} requests per minute"
+    error = OverQuota(message, retry_after=denied.retry_after)
+    error.limit, error.reset = denied.limit, denied.reset
+    return error

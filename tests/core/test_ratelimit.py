@@ -1,0 +1,195 @@
+"""How much a tenant may ask of one process (SPEC D2)."""
+
+from collections import deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.ratelimit import RateLimiter
+from penstock.errors import OverQuota
+from penstock.quota import UNCOUNTED, Allowed, Denied, Limits, over_quota
+
+TEN = Limits(requests_per_minute=10)
+
+
+def let_in(limiter: RateLimiter, limits: Limits, times: list[float], tenant: str = "a") -> list[float]:
+    return [now for now in times if isinstance(limiter.take(tenant, limits, now), Allowed)]
+
+
+def denied(limiter: RateLimiter, limits: Limits, now: float, tenant: str = "a") -> Denied:
+    said = limiter.take(tenant, limits, now)
+    assert isinstance(said, Denied)
+    return said
+
+
+def most_in_a_minute(times: list[float]) -> int:
+    most, window = 0, deque[float]()
+    for now in times:
+        window.append(now)
+        while window[0] <= now - 60.0:
+            window.popleft()
+        most = max(most, len(window))
+    return most
+
+
+def test_a_minute_holds_as_many_as_the_limit_says_and_a_tenant_is_told_how_many_are_left() -> None:
+    limiter = RateLimiter()
+    said = [limiter.take("a", TEN, 5.0) for _ in range(11)]
+    assert [each.remaining for each in said] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
+    assert said[0] == Allowed(10, 9, 60.5)
+    assert said[10] == Denied(60.5, 10, 0, 60.5)
+
+
+def test_whoever_waits_as_long_as_it_was_told_is_let_in() -> None:
+    limiter = RateLimiter()
+    let_in(limiter, TEN, [1.0, 1.2] * 5)
+    wait = denied(limiter, TEN, 30.3).retry_after
+    assert isinstance(limiter.take("a", TEN, 30.2 + wait), Denied)
+    assert isinstance(limiter.take("a", TEN, 30.3 + wait), Allowed)
+
+
+def test_one_tenant_does_not_use_up_what_is_anothers() -> None:
+    limiter = RateLimiter()
+    let_in(limiter, TEN, [0.0] * 20, "a")
+    assert len(let_in(limiter, TEN, [0.0] * 20, "b")) == 10
+
+
+def test_a_changed_limit_holds_for_the_next_request() -> None:
+    limiter = RateLimiter()
+    let_in(limiter, TEN, [0.0] * 10)
+    assert limiter.take("a", Limits(requests_per_minute=12), 1.0) == Allowed(12, 1, 59.5)
+    assert denied(limiter, Limits(requests_per_minute=5), 1.0).limit == 5
+
+
+@given(
+    limit=st.integers(1, 400),
+    gaps=st.lists(st.floats(0.0, 3.0), min_size=1, max_size=400),
+    start=st.floats(0.0, 1e6),
+)
+def test_no_minute_ever_holds_more_than_the_limit(limit: int, gaps: list[float], start: float) -> None:
+    times = [start := start + gap for gap in gaps]
+    taken = let_in(RateLimiter(), Limits(requests_per_minute=limit), times)
+    assert most_in_a_minute(taken) <= limit
+
+
+@settings(deadline=None)
+@given(limit=st.integers(1, 2000), ratio=st.floats(1.05, 20.0), start=st.floats(0.0, 1e5))
+def test_whoever_always_asks_for_more_gets_the_limit_within_a_hundredth(
+    limit: int, ratio: float, start: float
+) -> None:
+    gap = 60.0 / (limit * ratio)
+    asked = min(int(180.0 / gap), 20_000)
+    taken = let_in(
+        RateLimiter(), Limits(requests_per_minute=limit), [start + gap * number for number in range(asked)]
+    )
+    minutes = asked * gap / 60.0
+    assert len(taken) <= limit * (int(minutes) + 1)
+    assert len(taken) >= limit * int(minutes / (60.5 / 60.0)) * 0.99 - 1
+
+
+@given(
+    limit=st.integers(1, 600),
+    burst=st.integers(1, 50),
+    gaps=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=300),
+)
+def test_a_burst_limit_bounds_what_comes_at_once_and_lets_the_whole_minute_through(
+    limit: int, burst: int, gaps: list[float]
+) -> None:
+    now = 0.0
+    times = [now := now + gap for gap in gaps]
+    taken = let_in(RateLimiter(), Limits(limit, burst), times)
+    for first in range(len(taken)):
+        for last in range(first, min(first + 60, len(taken))):
+            assert last - first + 1 <= burst + (taken[last] - taken[first]) * limit / 60.0 + 1e-6
+
+
+def test_a_steady_tenant_with_a_burst_limit_gets_its_whole_minute() -> None:
+    limits = Limits(requests_per_minute=60, burst=2)
+    assert len(let_in(RateLimiter(), limits, [number * 1.02 for number in range(120)])) == 120
+
+
+def test_past_the_burst_the_wait_is_one_interval_and_the_rest_is_what_may_still_come_at_once() -> None:
+    limiter, limits = RateLimiter(), Limits(requests_per_minute=60, burst=3)
+    said = [limiter.take("a", limits, 0.0) for _ in range(4)]
+    assert [each.remaining for each in said] == [2, 1, 0, 0]
+    assert said[3] == Denied(1.0, 60, 0, 1.0)
+    assert isinstance(limiter.take("a", limits, 1.0), Allowed)
+
+
+def test_requests_in_flight_are_bounded_until_one_is_released() -> None:
+    limiter, limits = RateLimiter(), Limits(in_flight=2)
+    assert [limiter.take("a", limits, 0.0) for _ in range(2)] == [UNCOUNTED, UNCOUNTED]
+    assert denied(limiter, limits, 4.0) == Denied(4.0, None, 0, 4.0, 2)  # as long again as nothing has gone
+    limiter.release("a", 5.0)
+    assert limiter.take("a", limits, 5.0) is UNCOUNTED
+    assert denied(limiter, limits, 5.0).retry_after == pytest.approx(1.0)  # a fifth of the gap seen
+    assert denied(RateLimiter(), Limits(in_flight=0), 0.0).retry_after > 0.0
+
+
+def test_what_is_denied_counts_neither_as_in_flight_nor_in_the_minute() -> None:
+    limiter = RateLimiter()
+    limits = Limits(requests_per_minute=2, in_flight=1)
+    assert isinstance(limiter.take("a", limits, 0.0), Allowed)
+    assert denied(limiter, limits, 0.0).in_flight == 1
+    limiter.release("a", 0.1)
+    assert isinstance(limiter.take("a", limits, 0.2), Allowed)
+    limiter.release("a", 0.3)
+    assert denied(limiter, limits, 0.4).in_flight is None
+    limiter.release("a", 0.5)  # nothing is in flight: nothing happens
+    assert denied(limiter, limits, 0.6).in_flight is None
+
+
+def test_what_was_refused_for_want_of_capacity_does_not_count() -> None:
+    limiter, limits = RateLimiter(), Limits(requests_per_minute=2, burst=2, in_flight=5)
+    for now in (0.0, 0.1, 0.2, 0.3):
+        assert limiter.take("a", limits, now).remaining == 1
+        limiter.release("a", now, refused=True)
+    assert len(let_in(limiter, limits, [0.4] * 5)) == 2
+    limiter.release("a", 0.4, refused=True)
+    assert len(let_in(limiter, limits, [0.4] * 5)) == 1
+    unlimited = Limits(in_flight=1)
+    limiter.take("b", unlimited, 0.0)
+    limiter.release("b", 0.0, refused=True)
+    assert limiter.take("b", unlimited, 0.0) is UNCOUNTED
+
+
+def test_idle_tenants_are_forgotten_and_those_that_wait_for_answers_are_not() -> None:
+    limiter, limits = RateLimiter(), Limits(requests_per_minute=10, in_flight=1)
+    for number in range(100):
+        limiter.take(f"t{number}", limits, 0.0)
+        if number:
+            limiter.release(f"t{number}", 0.0)
+    for minute in range(1, 5):
+        limiter.take("busy", limits, minute * 61.0)
+        limiter.release("busy", minute * 61.0)
+    assert len(limiter) == 2
+    assert isinstance(limiter.take("t0", limits, 400.0), Denied)
+    limiter.release("t0", 400.0)
+    limiter.release("t1", 400.0)  # forgotten: nothing happens
+
+
+@settings(max_examples=30)
+@given(names=st.lists(st.integers(0, 300), max_size=400), most=st.integers(1, 40))
+def test_no_more_tenants_are_remembered_than_allowed(names: list[int], most: int) -> None:
+    limiter = RateLimiter(max_tenants=most)
+    for now, name in enumerate(names):
+        limiter.take(str(name), TEN, now * 0.01)
+        assert len(limiter) <= max(2, most)
+        limiter.release(str(name), now * 0.01)
+
+
+def test_a_tenant_that_keeps_coming_is_remembered_across_generations() -> None:
+    limiter = RateLimiter()
+    times = [number * 0.5 for number in range(1000)]
+    taken = let_in(limiter, TEN, times)
+    assert most_in_a_minute(taken) <= 10
+    assert len(taken) >= 80
+
+
+def test_the_error_says_which_quota_and_when_to_come_back() -> None:
+    error = over_quota(Denied(2.5, 10, 0, 2.5))
+    assert isinstance(error, OverQuota)
+    assert (error.message, error.retry_after) == ("over your quota of 10 requests per minute", 2.5)
+    assert (error.limit, error.reset, error.status) == (10, 2.5, 429)
+    assert over_quota(Denied(0.1, None, 0, 0.1, 3)).message == "over your quota of 3 requests in flight"
