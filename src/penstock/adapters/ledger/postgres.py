@@ -1,0 +1,191 @@
+"""The ledger in PostgreSQL: for many machines.
+
+It has an event loop of its own, in the thread that delivers. A chunk is one COPY in one transaction. Whatever goes
+wrong, the connection is thrown away and the server rolls back: nothing is asked of a server that may be hanging,
+and no transaction is left open, for the server ends it too after the same time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from penstock.adapters.ledger.rows import COLUMNS, Entry, as_csv
+from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
+from penstock.errors import UserMistake
+
+T = TypeVar("T")
+Connection = Any  # asyncpg comes without types
+Work = Callable[[Connection], Awaitable[T]]
+
+TIME_LIMIT = 10.0
+_LETTING_GO = 0.5
+# The last attempt's transaction may still run in the server when the next begins; it must not stay for ever.
+_BEGIN = """
+    BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL lock_timeout = {0};
+    SET LOCAL idle_in_transaction_session_timeout = {0}
+"""
+_LOCK = 0x70656E73746F636B  # one gateway at a time makes tables; the number is the name in ASCII
+# One entry a version; `penstock_ledger_version` says how many have been made.
+MIGRATIONS = (
+    """
+    CREATE TABLE penstock_ledger (
+        id text NOT NULL, request_id text NOT NULL, tenant text NOT NULL, tier text NOT NULL, model text NOT NULL,
+        status text NOT NULL, created double precision NOT NULL, completed double precision NOT NULL
+    );
+    CREATE INDEX penstock_ledger_tenant ON penstock_ledger (tenant, completed);
+    CREATE INDEX penstock_ledger_completed ON penstock_ledger (completed);
+    CREATE TABLE penstock_ledger_chunks (spool text PRIMARY KEY, last bigint NOT NULL);
+    CREATE VIEW penstock_requests AS
+        SELECT id, request_id, tenant, tier, model, status, to_timestamp(created) AS created,
+            to_timestamp(completed) AS completed, round(((completed - created) * 1000)::numeric, 3) AS latency_ms
+        FROM penstock_ledger;
+    """,
+)
+_NEXT = """
+    INSERT INTO penstock_ledger_chunks AS known (spool, last) VALUES ($1, $2)
+    ON CONFLICT (spool) DO UPDATE SET last = excluded.last WHERE known.last < excluded.last
+    RETURNING last
+"""
+_FORGET = """
+    DELETE FROM penstock_ledger WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM penstock_ledger WHERE completed < $1 ORDER BY completed LIMIT $2 FOR UPDATE SKIP LOCKED
+    ))
+"""
+_THE_ROWS_FAULT = ("22", "23")  # SQLSTATE classes: wrong data, broken constraint
+
+
+class PostgresStore:
+    def __init__(self, url: str, *, time_limit: float = TIME_LIMIT, read_only: bool = False) -> None:
+        self._url = url
+        self._limit = time_limit
+        self._read_only = read_only
+        self._runner = asyncio.Runner()
+        self._connection: Connection | None = None
+
+    def write(self, spool: str, number: int, lines: bytes) -> bool:
+        async def insert(connection: Connection) -> bool:
+            fresh = await connection.fetchval(_NEXT, spool, number) is not None
+            if fresh:
+                await connection.copy_to_table(
+                    "penstock_ledger", source=_once(as_csv(lines)), columns=COLUMNS,
+                    format="csv", quote='"', escape="\\",
+                )  # fmt: skip
+            return fresh
+
+        return self._in_transaction(insert)
+
+    def forget(self, before: float, at_most: int) -> int:
+        async def delete(connection: Connection) -> int:
+            deleted = await connection.execute(_FORGET, before, at_most)
+            return int(deleted.removeprefix("DELETE "))
+
+        return self._in_transaction(delete)
+
+    def query(
+        self, tenant: str | None, since: float | None, status: str | None, limit: int
+    ) -> Sequence[Entry]:
+        where, given = conditions(tenant, since, status, "${}")
+        asked = f"""
+            SELECT {", ".join(COLUMNS)}, round(((completed - created) * 1000)::numeric, 3)::float8
+            FROM penstock_ledger {where} ORDER BY completed DESC LIMIT ${len(given) + 1}
+        """
+
+        async def select(connection: Connection) -> list[Entry]:
+            return [Entry(*row) for row in await connection.fetch(asked, *given, limit)]
+
+        return self._in_transaction(select)
+
+    def close(self) -> None:
+        self._drop()
+        self._runner.close()
+        self._runner = asyncio.Runner()
+
+    def _drop(self) -> None:
+        """At once: a polite end would wait for a server that may be hanging."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    def _in_transaction(self, work: Work[T]) -> T:
+        async def done(connection: Connection) -> T:
+            await connection.execute(_BEGIN.format(round(self._limit * 1000)))
+            result = await work(connection)
+            await connection.execute("COMMIT")
+            return result
+
+        return self._runner.run(self._within_limit(done))
+
+    async def _within_limit(self, work: Work[T]) -> T:
+        attempt = asyncio.ensure_future(self._connected(work))
+        if not (await asyncio.wait([attempt], timeout=self._limit))[0]:
+            self._drop()
+            attempt.cancel()
+            attempt.add_done_callback(_swallow)
+            await asyncio.wait([attempt], timeout=_LETTING_GO)
+            raise LedgerAway(f"{shown(self._url)} did not answer within {self._limit:g} s")
+        error = attempt.exception()
+        if error is None:
+            return attempt.result()
+        self._drop()  # whatever it was: a transaction may be open
+        if isinstance(error, (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)):
+            raise self._translated(error) from error
+        raise error
+
+    def _translated(self, error: BaseException) -> LedgerAway | ChunkRejected:
+        message = f"{shown(self._url)}: {type(error).__name__}: {error}"
+        if str(getattr(error, "sqlstate", ""))[:2] in _THE_ROWS_FAULT:
+            return ChunkRejected(message)
+        return LedgerAway(message)
+
+    async def _connected(self, work: Work[T]) -> T:
+        if self._connection is None or self._connection.is_closed():
+            # Without a cache of prepared statements a pooler may stand between.
+            self._connection = await asyncpg.connect(
+                self._url, timeout=self._limit, statement_cache_size=0,
+                server_settings={"application_name": "penstock ledger"},
+            )  # fmt: skip
+            await self._migrate(self._connection)
+        return await work(self._connection)
+
+    async def _migrate(self, connection: Connection) -> None:
+        known = "SELECT to_regclass('penstock_ledger_version') IS NOT NULL"
+        if self._read_only:
+            if not await connection.fetchval(known):
+                raise UserMistake(f"{shown(self._url)} holds no ledger: say where it is with --ledger URL")
+            return
+        await connection.execute(_BEGIN.format(round(self._limit * 1000)))
+        await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        if not await connection.fetchval(known):
+            await connection.execute(
+                "CREATE TABLE penstock_ledger_version (version integer NOT NULL);"
+                "INSERT INTO penstock_ledger_version VALUES (0)"
+            )
+        version = await connection.fetchval("SELECT version FROM penstock_ledger_version")
+        if version > len(MIGRATIONS):
+            raise LedgerAway(
+                f"{shown(self._url)}: made by a newer Penstock (version {version} of the ledger)"
+            )
+        for migration in MIGRATIONS[version:]:
+            await connection.execute(migration)
+        await connection.execute("UPDATE penstock_ledger_version SET version = $1", len(MIGRATIONS))
+        await connection.execute("COMMIT")
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+def _swallow(attempt: "asyncio.Future[Any]") -> None:
+    """It was given up: how it ended in the end is nobody's concern, but asyncio wants to be asked."""
+    if not attempt.cancelled():
+        attempt.exception()
+
+
+def shown(url: str) -> str:
+    """Fit for a log: without the password."""
+    parts = urlsplit(url)
+    place = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+    return f"{parts.scheme}://{place}{parts.path}"

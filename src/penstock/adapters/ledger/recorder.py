@@ -1,0 +1,109 @@
+"""Told of every reply; keeps a row of each for the ledger (SPEC H1).
+
+On the event loop a reply costs a tuple. What is accepted is recorded when it ends; what was refused at the door
+never was a request, and would make a flood of refusals a flood of rows: it is counted in the metrics, not here.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from penstock.adapters.ledger.rows import Row
+from penstock.adapters.ledger.writer import LedgerState, Writer
+from penstock.ports import Clock
+from penstock.types import Batch, Reply
+
+log = logging.getLogger("penstock.ledger")
+
+CHUNK_ROWS = 5_000
+CHUNK_SECONDS = 0.5
+MAX_ROWS_IN_MEMORY = 200_000  # 20 s of 10,000 requests/s with a disk that hangs
+
+
+class Recorder:
+    """An Observer."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        tier_names: Sequence[str],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        wall: Callable[[], float] = time.time,
+        *,
+        max_rows: int = MAX_ROWS_IN_MEMORY,
+    ) -> None:
+        self._writer = writer
+        self._tiers = _Tiers(enumerate(tier_names))
+        self._loop, self._clock, self._wall = loop, clock, wall
+        self._max_rows = max_rows
+        self._rows: list[Row] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._shift = wall() - clock()  # from our clock to the wall's
+        self.recorded = 0  # rows that were handed to the writer
+        self.lost = 0  # rows for which there was no room in memory
+
+    @property
+    def state(self) -> LedgerState:
+        in_memory = len(self._rows) + self.recorded - self._writer.taken
+        state = self._writer.state
+        return replace(state, waiting=state.waiting + in_memory, lost=state.lost + self.lost)
+
+    def start(self) -> None:
+        self._writer.start()
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        shift, tiers = self._shift, self._tiers
+        completed = now + shift
+        self._rows += [
+            (
+                request.key,
+                request.request_id,
+                request.tenant,
+                tiers[request.tier],
+                request.model,
+                "SUCCESS" if reply.failure is None else reply.failure.code,
+                request.arrival + shift,
+                completed,
+            )
+            for reply in replies
+            for request in (reply.request,)
+        ]
+        if len(self._rows) >= CHUNK_ROWS:
+            self.flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(CHUNK_SECONDS, self.flush)
+
+    def dispatched(self, batch: Batch) -> None:
+        pass
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        pass
+
+    def flush(self) -> None:
+        """Hand over what has gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._shift = self._wall() - self._clock()
+        rows, self._rows = self._rows, []
+        if self.recorded - self._writer.taken + len(rows) > self._max_rows:
+            self.lost += len(rows)
+            log.error("the ledger's disk hangs: rows are lost", extra={"rows": len(rows), "lost": self.lost})
+        elif rows:
+            self.recorded += len(rows)
+            self._writer.hand(rows)
+
+    async def close(self, seconds: float) -> None:
+        """After the last reply. What the database does not take in time stays in the spool for the next start."""
+        self.flush()
+        await self._loop.run_in_executor(None, self._writer.close, seconds)
+
+
+class _Tiers(dict[int, str]):
+    """Names by rank; a rank without a name is its own."""
+
+    def __missing__(self, rank: int) -> str:
+        return str(rank)

@@ -1,0 +1,62 @@
+"""A request's row, and rows as the lines of a chunk.
+
+A chunk is written once, as JSON lines, and nothing is decoded again on the way to a database: a line without its
+brackets is a line of CSV to PostgreSQL, and the lines with commas between them are one array to SQLite. For that no
+control character may stand in a text, which has no place in a name either.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+# id, request_id, tenant, tier, model, status, created, completed: times in seconds since the epoch
+Row = tuple[str, str, str, str, str, str, float, float]
+COLUMNS = ("id", "request_id", "tenant", "tier", "model", "status", "created", "completed")
+
+_encoder = msgspec.json.Encoder()
+_ESCAPED_CONTROL = re.compile(rb"\\(?:u00|[bfnrt])")
+_INSTEAD = dict.fromkeys(range(32), "\N{REPLACEMENT CHARACTER}")
+
+
+@dataclass(slots=True, frozen=True)
+class Entry:
+    """A row as it is read back."""
+
+    id: str
+    request_id: str
+    tenant: str
+    tier: str
+    model: str
+    status: str  # SUCCESS, or the error code
+    created: float
+    completed: float
+    latency_ms: float
+
+
+def to_lines(rows: Sequence[Row]) -> bytes:
+    try:
+        lines = _encoder.encode_lines(rows)
+    except UnicodeEncodeError:  # half of a surrogate pair, which no database takes
+        return _encoder.encode_lines([_cleaned(row) for row in rows])
+    if b"\\" in lines and _ESCAPED_CONTROL.search(lines):
+        return _encoder.encode_lines([_cleaned(row) for row in rows])
+    return lines
+
+
+def _cleaned(row: Row) -> list[object]:
+    return [_clean(value) if isinstance(value, str) else value for value in row]
+
+
+def _clean(text: str) -> str:
+    return text.encode(errors="replace").decode().translate(_INSTEAD)
+
+
+def as_array(lines: bytes) -> str:
+    return "[" + lines.decode().rstrip("\n").replace("\n", ",") + "]"
+
+
+def as_csv(lines: bytes) -> bytes:
+    """With `"` to quote and `\\` to escape. A raw newline never stands inside a JSON text."""
+    return lines.strip(b"[]\n").replace(b"]\n[", b"\n") + b"\n"

@@ -1,0 +1,153 @@
+"""The ledger in an SQLite file: for one machine, with nothing else to run.
+
+A chunk is one statement over one JSON array: SQLite reads and inserts all rows of it in C, with the interpreter's
+lock let go, so that a busy event loop and the writer do not fight for it row by row. There is one index, by time:
+one by tenant would touch as many pages as there are tenants with every chunk, on the machine that serves.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.adapters.ledger.rows import COLUMNS, Entry, as_array
+from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
+from penstock.errors import UserMistake
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 5.0  # how long another process may hold the file
+# One entry a version; `user_version` says how many have been made.
+MIGRATIONS = (
+    """
+    CREATE TABLE penstock_ledger (
+        id TEXT NOT NULL, request_id TEXT NOT NULL, tenant TEXT NOT NULL, tier TEXT NOT NULL, model TEXT NOT NULL,
+        status TEXT NOT NULL, created REAL NOT NULL, completed REAL NOT NULL
+    );
+    CREATE INDEX penstock_ledger_completed ON penstock_ledger (completed);
+    CREATE TABLE penstock_ledger_chunks (spool TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE VIEW penstock_requests AS
+        SELECT id, request_id, tenant, tier, model, status, datetime(created, 'unixepoch') AS created,
+            datetime(completed, 'unixepoch') AS completed, round((completed - created) * 1000, 3) AS latency_ms
+        FROM penstock_ledger;
+    """,
+)
+_NEXT = """
+    INSERT INTO penstock_ledger_chunks (spool, last) VALUES (?, ?)
+    ON CONFLICT (spool) DO UPDATE SET last = excluded.last WHERE last < excluded.last
+"""
+_FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))
+_INSERT = f"INSERT INTO penstock_ledger ({', '.join(COLUMNS)}) SELECT {_FIELDS} FROM json_each(?)"
+_FORGET = """
+    DELETE FROM penstock_ledger WHERE rowid IN (
+        SELECT rowid FROM penstock_ledger WHERE completed < ? ORDER BY completed LIMIT ?
+    )
+"""
+
+
+class SqliteStore:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        self._read_only = read_only
+        self._connection: sqlite3.Connection | None = None
+
+    def write(self, spool: str, number: int, lines: bytes) -> bool:
+        rows = as_array(lines)
+
+        def insert(database: sqlite3.Connection) -> bool:
+            fresh = database.execute(_NEXT, (spool, number)).rowcount > 0
+            if fresh:
+                _checked(database, rows)
+            return fresh
+
+        return self._in_transaction(insert)
+
+    def forget(self, before: float, at_most: int) -> int:
+        return self._in_transaction(lambda database: database.execute(_FORGET, (before, at_most)).rowcount)
+
+    def query(
+        self, tenant: str | None, since: float | None, status: str | None, limit: int
+    ) -> Sequence[Entry]:
+        where, given = conditions(tenant, since, status, "?")
+        asked = f"""
+            SELECT {", ".join(COLUMNS)}, round((completed - created) * 1000, 3)
+            FROM penstock_ledger {where} ORDER BY completed DESC LIMIT ?
+        """
+        if self._read_only and not self._path.exists():
+            raise UserMistake(f"there is no ledger at {self._path}: say where it is with --ledger URL")
+        return self._attempt(
+            lambda database: [Entry(*row) for row in database.execute(asked, (*given, limit))]
+        )
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def done(database: sqlite3.Connection) -> T:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(database)
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+            return result
+
+        return self._attempt(done)
+
+    def _attempt(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if self._connection is None:
+                self._connection = self._opened()
+            return work(self._connection)
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise LedgerAway(f"{self._path}: {error}") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        mode = "ro" if self._read_only else "rwc"
+        database = sqlite3.connect(
+            f"{self._path.absolute().as_uri()}?mode={mode}",
+            timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True,
+        )  # fmt: skip
+        try:
+            if not self._read_only:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = FULL")  # a chunk's file goes when this has the rows
+            self._migrate(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _migrate(self, database: sqlite3.Connection) -> None:
+        version = _version(database)
+        if version > len(MIGRATIONS):
+            raise LedgerAway(f"{self._path} was made by a newer Penstock (version {version} of the ledger)")
+        if self._read_only:
+            if version == 0:
+                raise UserMistake(f"{self._path} holds no ledger: say where it is with --ledger URL")
+            return
+        while (version := _version(database)) < len(MIGRATIONS):
+            database.executescript(
+                f"BEGIN IMMEDIATE; {MIGRATIONS[version]} PRAGMA user_version = {version + 1}; COMMIT"
+            )
+
+
+def _version(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _checked(database: sqlite3.Connection, rows: str) -> None:
+    """Insert them; what is wrong with the rows themselves will be wrong the next time too."""
+    try:
+        database.execute(_INSERT, (rows,))
+    except (sqlite3.IntegrityError, sqlite3.DataError) as error:
+        raise ChunkRejected(str(error)) from error
+    except sqlite3.OperationalError as error:
+        if not database.execute("SELECT json_valid(?)", (rows,)).fetchone()[0]:
+            raise ChunkRejected(str(error)) from error
+        raise

@@ -1,0 +1,54 @@
+"""What the ledger asks of a database. Called from one thread, which may wait; nothing here knows the event loop.
+
+A chunk is numbered within its spool, and a spool is delivered in order. The database remembers each spool's last
+number in the transaction that brings the rows: what is delivered again, because nobody heard that it was done, is
+known by its number and changes nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from penstock.adapters.ledger.rows import Entry
+from penstock.errors import PenstockError
+
+
+class LedgerAway(PenstockError):
+    """The database does not answer, or cannot take rows now: the same chunk is tried again later."""
+
+    code = "LEDGER_AWAY"
+
+
+class ChunkRejected(PenstockError):
+    """The database will never take this chunk: it is set aside for people to look at."""
+
+    code = "CHUNK_REJECTED"
+
+
+class Store(Protocol):
+    def write(self, spool: str, number: int, lines: bytes) -> bool:
+        """All rows of a chunk, or none; False if they were there already. Raises LedgerAway or ChunkRejected."""
+        ...
+
+    def forget(self, before: float, at_most: int) -> int:
+        """Delete rows that ended before then, but not more than so many; how many it was. Raises LedgerAway."""
+        ...
+
+    def query(
+        self, tenant: str | None, since: float | None, status: str | None, limit: int
+    ) -> Sequence[Entry]:
+        """The newest first. Raises LedgerAway, or UserMistake where there is no ledger to read."""
+        ...
+
+    def close(self) -> None:
+        """Never raises; the next call opens it again."""
+        ...
+
+
+def conditions(
+    tenant: str | None, since: float | None, status: str | None, mark: str
+) -> tuple[str, list[str | float]]:
+    """The WHERE of a query, and its arguments; `mark` is how the database writes the n-th of them."""
+    asked = [("tenant =", tenant), ("completed >=", since), ("status =", status)]
+    given = [(test, value) for test, value in asked if value is not None]
+    tests = [f"{test} {mark.format(n)}" for n, (test, _) in enumerate(given, 1)]
+    return f"WHERE {' AND '.join(tests)}" if tests else "", [value for _, value in given]

@@ -1,0 +1,160 @@
+"""From the server's memory to the database, in two threads: neither the disk nor the database is ever waited for.
+
+One thread makes chunks of rows and spools them; the other delivers the oldest chunk, and when the database is away
+it tries again, ever more seldom. A database that hangs keeps only the second one.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Event, Thread
+
+from penstock.adapters.ledger.chunk import Chunk
+from penstock.adapters.ledger.rows import Row, to_lines
+from penstock.adapters.ledger.spool import Spool
+from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
+
+log = logging.getLogger("penstock.ledger")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+CHORES_EVERY = 60.0
+FORGET_AT_ONCE = 2_000
+FORGET_AGAIN_AFTER = 0.1  # up to 20,000 rows/s, and the database has time for others in between
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """For metrics and people."""
+
+    written: int  # rows that this process brought to the database
+    waiting: int  # rows that are not there yet
+    waiting_bytes: int  # of them in the spool
+    lost: int  # rows that were dropped because a bound was reached
+    rejected: int  # rows that the database refused for ever
+    forgotten: int  # rows that were deleted for their age
+    away: str  # why the database takes none, or nothing
+
+
+class Writer:
+    def __init__(
+        self, spool: Spool, store: Store, retention: float | None, wall: Callable[[], float]
+    ) -> None:
+        self._spool = spool
+        self._store = store
+        self._retention = retention
+        self._wall = wall
+        self._handed: SimpleQueue[Sequence[Row] | None] = SimpleQueue()
+        self._stopped = Event()
+        self._closing = False
+        self._chores_due = 0.0  # at once: a long-closed ledger may have much to forget
+        self._away = ""
+        self._failures = 0
+        self.taken = 0  # rows that are in memory no more
+        self._written = 0
+        self._forgotten = 0
+        self._spooling = Thread(target=self._spool_all, name="ledger spool", daemon=True)
+        self._delivering = Thread(target=self._deliver_all, name="ledger database", daemon=True)
+
+    def start(self) -> None:
+        self._spooling.start()
+        self._delivering.start()
+
+    def hand(self, rows: Sequence[Row]) -> None:
+        self._handed.put(rows)
+
+    def close(self, seconds: float) -> None:
+        """Spool what was handed, deliver what can be delivered in time. What cannot stays in the spool."""
+        if self._spooling.ident is None:  # never started
+            self._spool.close()
+            return
+        ends = time.monotonic() + seconds
+        self._handed.put(None)
+        self._spooling.join(seconds)
+        if self._spooling.is_alive():
+            log.error("the ledger's disk hangs: what was still in memory is lost")
+            return
+        self._closing = True
+        if self._away:
+            self._stopped.set()
+        self._delivering.join(max(0.0, ends - time.monotonic()))
+        self._stopped.set()
+        self._delivering.join(0.2)  # time to notice, if it is between two chunks
+        self._spool.close()
+
+    @property
+    def state(self) -> LedgerState:
+        spool = self._spool
+        return LedgerState(
+            self._written, spool.rows, spool.bytes, spool.lost, spool.rejected, self._forgotten, self._away
+        )
+
+    # ---- to disk -------------------------------------------------------------------------------------------
+
+    def _spool_all(self) -> None:
+        while (rows := self._handed.get()) is not None:
+            self._spool.add(to_lines(rows), len(rows))
+            self.taken += len(rows)
+        self._spool.finish()
+
+    # ---- to the database -----------------------------------------------------------------------------------
+
+    def _deliver_all(self) -> None:
+        try:
+            while not self._stopped.is_set() and not self._spool.done:
+                self._attempt(self._spool.oldest(max(0.0, self._chores_due - time.monotonic())))
+        finally:
+            self._store.close()
+
+    def _attempt(self, chunk: Chunk | None) -> None:
+        try:
+            if chunk is not None:
+                self._deliver(chunk)
+            self._do_chores()
+        except LedgerAway as away:
+            self._pause(away.message)
+        except Exception as error:  # of ours; the rows are safe, and the next attempt may go well
+            log.exception("the ledger's writer failed")
+            self._pause(type(error).__name__)
+        else:
+            self._is_back()
+
+    def _deliver(self, chunk: Chunk) -> None:
+        try:
+            fresh = self._store.write(chunk.spool, chunk.number, chunk.lines())
+        except (ChunkRejected, OSError) as error:
+            log.error("a chunk of the ledger is set aside", extra={"rows": chunk.rows, "error": str(error)})
+            self._spool.set_aside(chunk)
+        else:
+            self._spool.delivered(chunk)
+            self._written += chunk.rows * fresh
+
+    def _do_chores(self) -> None:
+        now = time.monotonic()
+        if now < self._chores_due:
+            return
+        self._chores_due = now + CHORES_EVERY
+        self._spool.adopt()
+        if self._retention is not None:
+            forgotten = self._store.forget(self._wall() - self._retention, FORGET_AT_ONCE)
+            self._forgotten += forgotten
+            if forgotten == FORGET_AT_ONCE:
+                self._chores_due = now + FORGET_AGAIN_AFTER  # there is more
+
+    def _pause(self, why: str) -> None:
+        self._spool.put_back()
+        self._failures += 1
+        if not self._away:
+            log.error("the ledger's database is away: spooling", extra={"error": why})
+        self._away = why
+        if self._closing:
+            self._stopped.set()  # the spool keeps it until the next start
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures - 1, 10))
+        self._stopped.wait(pause * random.uniform(0.5, 1.0))
+
+    def _is_back(self) -> None:
+        if self._away:
+            log.warning("the ledger's database is back", extra={"attempts": self._failures})
+        self._away, self._failures = "", 0

@@ -1,0 +1,71 @@
+"""`penstock requests`: what the ledger holds."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from penstock.cli.ask_admin import wide_console
+from penstock.config.units import DURATION_HINT, parse_duration
+from penstock.errors import UserMistake
+from penstock.roles.ledger import look_up
+
+COLUMNS = ("completed", "tenant", "tier", "model", "status", "latency_ms", "request_id", "id")
+
+Ledger = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="PENSTOCK_LEDGER_URL",
+        help="Where it is: sqlite:///file or postgresql://user@host/database.",
+    ),
+]
+
+
+def requests(
+    ledger: Ledger,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Of this tenant only.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help='Not longer ago than this, such as "1h".')
+    ] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="SUCCESS, or an error code such as DEADLINE_EXCEEDED.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, one line a request.")] = False,
+) -> int:
+    """How requests ended, the newest first: whose, which model, when, and how long they took."""
+    rows = look_up(ledger, tenant, _seconds(since), None if status is None else status.upper(), limit)
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column.replace("_", " "), no_wrap=True)
+    for row in rows:
+        table.add_row(*(_shown(column, row) for column in COLUMNS))
+    wide_console().print(table if rows else "no such request")
+    return 0
+
+
+def _seconds(since: str | None) -> float | None:
+    if since is None:
+        return None
+    try:
+        return parse_duration(since)
+    except ValueError:
+        raise UserMistake(f"--since takes {DURATION_HINT}, not {since!r}") from None
+
+
+def _shown(column: str, row: dict[str, Any]) -> str:
+    value = row[column]
+    if column == "completed":
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    if column == "latency_ms":
+        return f"{value:.1f}"
+    if column == "status":
+        return f"[{'green' if value == 'SUCCESS' else 'red'}]{value}[/]"
+    return str(value)

