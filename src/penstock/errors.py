@@ -3,8 +3,9 @@
 PenstockError
 ├── UserMistake                  the operator's: one line, exit code 2
 ├── Refused                      before queueing: nothing was started
-│   ├── Malformed 400   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408   Conflict 409
-│   ├── HeadTooSlow 408  TooLarge 413    UnsupportedMedia 415   Unacceptable 422   HeadTooLarge 431
+│   ├── Malformed 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408
+│   ├── HeadTooSlow 408   Conflict 409   TooLarge 413   UnsupportedMedia 415   Unacceptable 422   HeadTooLarge 431
+│   ├── OverQuota 429 (retry_after)
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
 ├── Undelivered                  accepted, and ended without an output
 │   ├── DeadlineExceeded 504   BackendFailed 502   ClientLeft 499   Cancelled 409   Internal 500
@@ -45,6 +46,22 @@ class Malformed(Refused):
     code, status = "MALFORMED_REQUEST", 400
 
 
+class Unauthorized(Refused):
+    """Who asks is not known. The message never tells which part of a credential was wrong."""
+
+    code, status = "UNAUTHORIZED", 401
+
+
+class KeysWanted(Unauthorized):
+    """A token that may be good: the identity provider is to be asked first. As it stands, it is not."""
+
+
+class Forbidden(Refused):
+    """Who asks is known, and this is not for them."""
+
+    code, status = "FORBIDDEN", 403
+
+
 class NotFound(Refused):
     code, status = "NOT_FOUND", 404
 
@@ -79,6 +96,14 @@ class Unacceptable(Refused):
 
 class HeadTooLarge(Refused):
     code, status = "HEAD_TOO_LARGE", 431
+
+
+class OverQuota(Refused):
+    """The asker's own limit, whatever the load: waiting helps, more workers would not (SPEC D2)."""
+
+    code, status = "QUOTA_EXCEEDED", 429
+    limit: int | None = None  # requests per minute, where that is what was exceeded
+    reset: float = 0.0  # seconds until more may come
 
 
 class Overloaded(Refused):
@@ -152,8 +177,9 @@ class BackendUnavailable(BackendError):
 STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
-        Malformed, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict, TooLarge, UnsupportedMedia,
-        Unacceptable, HeadTooLarge, Overloaded, Draining, StoreDown, DeadlineExceeded, BackendFailed, ClientLeft,
-        Cancelled, Internal, BackendCrashed, BackendTimeout, BackendUnavailable,
+        Malformed, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
+        TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, Overloaded, Draining, StoreDown,
+        DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendCrashed, BackendTimeout,
+        BackendUnavailable,
     )
 }  # fmt: skip

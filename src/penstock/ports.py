@@ -6,7 +6,7 @@ An adapter translates foreign errors into `penstock.errors` and knows nothing of
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from penstock.types import Ask, Batch, Reply, Request, Result, TaskStatus
+from penstock.types import Ask, Batch, Identity, Reply, Request, Result, TaskStatus
 
 
 class Clock(Protocol):
@@ -129,6 +129,16 @@ class Task(Protocol):
     async def cancel(self) -> None: ...
 
 
+class Doorman(Protocol):
+    """Finds out who asks (SPEC D1)."""
+
+    def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""
+        ...
+
+    async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity: ...
+
+
 class Tasks(Protocol):
     """Where asynchronous requests and their results are kept (SPEC A2–A4)."""
 
@@ -164,7 +174,9 @@ class Gateway(Protocol):
 
     async def submit_task(self, ask: Ask) -> Task: ...
 
-    async def find_task(self, task_id: str, client_id: str | None) -> Task: ...
+    async def find_task(
+        self, task_id: str, client_id: str | None, identity: Identity | None = None
+    ) -> Task: ...
 
     def count(self, model: str, code: str) -> None:
         """A request that ended at the door with this error code."""

@@ -6,6 +6,7 @@ Payloads are the JSON bytes as they came from the socket: whoever needs the valu
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import NewType
 
 Seconds = float
@@ -51,8 +52,19 @@ class Request:
     traceparent: str | None = None
     executions: int = 0  # how many batches it has been in that failed
     waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
+    quota: object = None  # what was said of its tenant's quota, for the head of its answer
     task: bool = False  # its result is stored for whoever fetches it
     origin: object = None  # where it came from, for the adapter that carried it
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks, once that is proved."""
+
+    tenant: str
+    tier: str  # a name that this server knows
+    key_id: str  # of the API key, or of the key that signed the token: fit for logs, not a secret
+    expires: float = inf  # seconds since the epoch
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +78,7 @@ class Ask:
     timeout: Seconds | None = None
     request_id: str | None = None
     traceparent: str | None = None
+    identity: Identity | None = None  # None: nobody is asked who they are
 
 
 @dataclass(slots=True, eq=False)

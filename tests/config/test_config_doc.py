@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.config import (
+    Auth,
     HttpEndpoint,
+    Jwt,
+    Ledger,
     Level,
     Limits,
     Model,
@@ -26,6 +29,9 @@ DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encodi
 SECTIONS = {
     "[server]": Server,
     "[redis]": Redis,
+    "[auth]": Auth,
+    "[auth.jwt]": Jwt,
+    "[ledger]": Ledger,
     "[limits]": Limits,
     "[timeouts]": Timeouts,
     "[retries]": Retries,

@@ -177,13 +177,13 @@ def test_tiers_in_a_file_replace_the_usual_ones_and_tenants_have_theirs(tmp_path
 
 def test_a_usual_tier_can_be_adjusted_from_the_environment() -> None:
     levels = load(None, {"PENSTOCK_TIERS_LEVELS_FREE_WEIGHT": "2"}, {}).tiers.levels
-    assert levels == {**Tiers().levels, "free": Level(2, 2.0)}
+    assert levels == {**Tiers().levels, "free": Level(2, 2.0, requests_per_minute=1000)}
 
 
 def test_a_configuration_is_cheap_to_vary_and_can_be_sent_to_a_process() -> None:
     config = replace(Config(), server=Server(port=0), tenants={"acme": Tenant("free")})
     assert pickle.loads(pickle.dumps(config)) == config
-    assert config.level_of("acme") == Level(2, 1.0)
+    assert config.level_of("acme") == Level(2, 1.0, requests_per_minute=1000)
 
 
 def test_the_file_is_the_chosen_one_or_the_environments_or_the_one_at_hand(file: Path) -> None:

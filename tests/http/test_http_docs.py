@@ -59,7 +59,22 @@ def test_the_document_names_every_route_with_its_errors(server: Server) -> None:
         "GET /v1/result/{task_id}",
         "DELETE /v1/result/{task_id}",
     }
-    everything = {"200", "202", "400", "404", "408", "409", "413", "415", "422", "500", "502", "503", "504"}
+    everything = {
+        "200",
+        "202",
+        "400",
+        "404",
+        "408",
+        "409",
+        "413",
+        "415",
+        "422",
+        "429",
+        "500",
+        "502",
+        "503",
+        "504",
+    }
     assert set(operations["POST /v1/inference"]["responses"]) == everything
     unavailable = document["components"]["responses"]["Unavailable"]
     assert set(unavailable["headers"]) == {"X-Request-Id", "Retry-After"}

@@ -128,7 +128,7 @@ class Door:
             queue_limit=2.0, request_limit=4.0, longest_limit=60.0,
         )  # fmt: skip
         self.gateway = Gateway(
-            {"model": desk}, lambda client: (client or "", 1), self.tasks, self.wheel, self.observed,
+            {"model": desk}, lambda client, identity: (client or "", 1), self.tasks, self.wheel, self.observed,
             loop.time, "id-",
         )  # fmt: skip
 

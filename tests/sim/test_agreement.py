@@ -168,7 +168,7 @@ def tapped(log: Log, slot: Slot, batch: Batch) -> None:
     slot.take(batch)
 
 
-def tenant_of(client_id: str | None) -> tuple[str, int]:
+def tenant_of(client_id: str | None, identity: object) -> tuple[str, int]:
     if client_id is None:
         return "", 0
     tenant, _, tier = client_id.partition("/")

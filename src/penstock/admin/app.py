@@ -1,14 +1,19 @@
 """Probes, metrics and a look inside (SPEC I1, I2)."""
 
 from collections.abc import Mapping, Sequence
+from hmac import compare_digest
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.errors import PenstockError, Unacceptable
+from penstock.errors import PenstockError, Unacceptable, Unauthorized
+
+PROBES = ("/livez", "/readyz")
 
 MOST_LETTERS = 1000  # on one page
 
@@ -49,7 +54,9 @@ class Morgue(Protocol):
     async def purge(self) -> int: ...
 
 
-def admin_app(inside: Inside, morgue: Morgue | None = None) -> Starlette:
+def admin_app(inside: Inside, morgue: Morgue | None = None, token: str = "") -> Starlette:
+    """With a token, everything but the probes asks for it."""
+
     async def livez(request: Request) -> Response:
         dead = inside.dead_loops()
         return PlainTextResponse("; ".join(dead) or "ok", 503 if dead else 200)
@@ -85,7 +92,27 @@ def admin_app(inside: Inside, morgue: Morgue | None = None) -> Starlette:
             *(dead_letter_routes(morgue) if morgue is not None else []),
         ],
         exception_handlers={PenstockError: _refused},
+        middleware=[Middleware(TokenCheck, token=token)] if token else [],
     )
+
+
+class TokenCheck:
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in PROBES:
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not compare_digest(given, self._wanted):
+                said = {
+                    "error": Unauthorized.code,
+                    "message": "the admin plane wants its token, as Bearer",
+                }
+                answer = JSONResponse(said, 401, {"www-authenticate": "Bearer"})
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 async def _refused(request: Request, exc: Exception) -> Response:

@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import dlq
+from penstock.cli import dlq, keys
 from penstock.cli.bench import bench
 from penstock.cli.check import check
+from penstock.cli.requests import requests
 from penstock.cli.roles import batcher, gateway, worker
 from penstock.cli.serve import serve
 from penstock.cli.sim import sim
@@ -28,6 +29,8 @@ app.command()(worker)
 app.command()(up)
 app.command()(workers)
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(keys.app, name="keys")
+app.command()(requests)
 app.command()(bench)
 app.command()(sim)
 app.command()(check)

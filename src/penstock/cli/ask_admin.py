@@ -1,6 +1,7 @@
 """Asking a running server's admin plane, for the commands that look at one."""
 
 import json
+import os
 import urllib.error
 import urllib.request
 from typing import Annotated, Any
@@ -31,7 +32,9 @@ def wide_console() -> Console:
 def ask(admin: str, path: str, method: str = "GET") -> Any:
     url = admin.rstrip("/").removesuffix("/internal/health") + path
     try:
-        request = urllib.request.Request(url, method=method)
+        token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(url, method=method, headers=headers)
         with _direct.open(request, timeout=PATIENCE) as answer:
             body = answer.read()
             return json.loads(body) if body else None

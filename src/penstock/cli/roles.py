@@ -67,6 +67,14 @@ def gateway(
         int | None, typer.Option("--port", "-p", show_default="8000", help="0: any free one.")
     ] = None,
     admin_port: AdminPort = None,
+    auth: Annotated[
+        str | None,
+        typer.Option(show_default="none on loopback", help="Who may ask: none, keys, jwt or keys+jwt."),
+    ] = None,
+    allow_anonymous: Annotated[
+        bool | None,
+        typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
+    ] = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     debug: Debug = False,
@@ -86,6 +94,7 @@ def gateway(
     options: dict[str, object] = {
         "redis.url": redis, "server.host": host, "server.port": port, "server.admin_port": admin_port,
         "server.log_level": log_level, "server.log_format": log_format,
+        "auth.mode": auth, "auth.allow_anonymous": allow_anonymous,
     }  # fmt: skip
     return run_role(make, settings_of(config, options))
 

@@ -32,6 +32,14 @@ def serve(
         int | None, typer.Option("--port", "-p", show_default="8000", help="0: any free one.")
     ] = None,
     admin_port: Annotated[int | None, typer.Option(show_default="9000", help="Probes and metrics.")] = None,
+    auth: Annotated[
+        str | None,
+        typer.Option(show_default="none on loopback", help="Who may ask: none, keys, jwt or keys+jwt."),
+    ] = None,
+    allow_anonymous: Annotated[
+        bool | None,
+        typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", show_default="1", help="Batches that run at once.")
     ] = None,
@@ -92,6 +100,8 @@ def serve(
         "server.host": host,
         "server.port": port,
         "server.admin_port": admin_port,
+        "auth.mode": auth,
+        "auth.allow_anonymous": allow_anonymous,
         "server.log_level": log_level,
         "server.log_format": log_format,
     }

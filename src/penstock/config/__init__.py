@@ -4,7 +4,10 @@ from penstock.config.config import Config, Setting
 from penstock.config.consistency import doubts
 from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
+    Auth,
     HttpEndpoint,
+    Jwt,
+    Ledger,
     Level,
     Limits,
     Model,
@@ -17,8 +20,11 @@ from penstock.config.sections import (
 )
 
 __all__ = [
+    "Auth",
     "Config",
     "HttpEndpoint",
+    "Jwt",
+    "Ledger",
     "Level",
     "Limits",
     "Model",

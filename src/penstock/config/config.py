@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from penstock.config.schema import Key, NamedTables, Table, places
 from penstock.config.sections import (
+    Auth,
     HttpEndpoint,
+    Ledger,
     Level,
     Limits,
     Model,
@@ -33,6 +35,8 @@ class Setting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Config:
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
+    auth: Auth = Auth()  # noqa: RUF009
+    ledger: Ledger = Ledger()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009

@@ -247,6 +247,16 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret(Text):
+    """Never shown."""
+
+    empty: bool = True
+
+    def write(self, value: str) -> str:
+        return Text.write(self, "***" if value else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Address(Text):
     """A URL, shown without the password that may be in it."""
 

@@ -68,7 +68,7 @@ def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
 def _with_usual_levels(tree: Tree) -> Tree:
     """A file that names tiers names them all; otherwise the usual ones can still be adjusted."""
     usual = {
-        name: {key: Given(value, DEFAULT) for key, value in asdict(level).items()}
+        name: {key: Given(value, DEFAULT) for key, value in asdict(level).items() if value is not None}
         for name, level in Tiers().levels.items()
     }
     tree.setdefault("tiers", {}).setdefault("levels", usual)

@@ -17,6 +17,7 @@ from penstock.config.kinds import (
     Ids,
     Inputs,
     Number,
+    Secret,
     Size,
     Text,
     Whole,
@@ -42,6 +43,7 @@ class Server:
     port: Port = 8000
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
+    admin_token: Annotated[str, Secret()] = field(default="", repr=False)  # needed beyond this machine
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
     drain_grace: SpanOrNone = 0.0  # before that: not ready, but serving, until load balancers have noticed
     max_connections: Positive = 65536
@@ -69,6 +71,44 @@ class Redis:
         0.8  # part of maxmemory beyond which nothing is accepted
     )
     max_dead_letters: Positive = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Jwt:
+    """Tokens of an identity provider."""
+
+    issuer: FreeText = ""
+    audience: Annotated[tuple[str, ...], Ids()] = ()  # a token must name one of them
+    jwks_url: Annotated[str, Address(empty=True)] = field(default="", repr=False)  # where its public keys are
+    algorithms: Annotated[tuple[str, ...], Ids()] = ("RS256", "ES256", "EdDSA")
+    key_file: FreeText = ""  # instead of a URL: a public key in PEM, or a secret for HS256
+    tenant_claim: Name = "tenant"
+    tier_claim: Name = "tier"
+    default_tier: FreeText = ""  # of a token that names none; empty: it is refused
+    leeway: SpanOrNone = 30.0  # that clocks may differ
+    refresh: Span = 600.0  # how often the keys are fetched anew
+    allow_http: Switch = False  # fetch them without TLS
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """Who may ask."""
+
+    # auto: nobody is asked who they are while only this machine can connect, and it does not start otherwise
+    mode: Annotated[str, Choice(("auto", "none", "keys", "jwt", "keys+jwt"))] = "auto"
+    allow_anonymous: Switch = False  # with none: let anybody ask who can connect, from wherever
+    keys_file: Name = "penstock-keys.json"  # of `penstock serve`; gateways have their keys in Redis
+    jwt: Jwt = Jwt()
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A row for each request that was accepted."""
+
+    url: Annotated[str, Address(empty=True)] = field(default="", repr=False)  # sqlite:///file, postgresql://…
+    spool: Name = "penstock-ledger"  # folder where rows wait while the database is away
+    spool_size: Bytes = 1024 * MIB
+    retention: SpanOrNone = 0.0  # older rows are deleted; 0: kept for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +161,17 @@ class Level:
 
     rank: Annotated[int, Whole(0)]
     weight: Annotated[float, Number(above=True)] = 1.0
+    requests_per_minute: Annotated[int | None, Whole(1)] = None  # of each tenant; none: as many as it likes
+    burst: Annotated[int | None, Whole(1)] = None  # of these at once; none: all of them
+    in_flight: Annotated[int | None, Whole(1)] = None  # accepted and not yet answered, of each tenant
 
 
 def _usual_levels() -> dict[str, Level]:
-    return {"enterprise": Level(0, 8.0), "paid": Level(1, 4.0), "free": Level(2, 1.0)}
+    return {
+        "enterprise": Level(0, 8.0),
+        "paid": Level(1, 4.0),
+        "free": Level(2, 1.0, requests_per_minute=1000),
+    }
 
 
 @dataclass(frozen=True, slots=True)

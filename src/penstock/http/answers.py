@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from math import ceil
+from typing import cast
 
 import msgspec
 
 from penstock.errors import STATUS_BY_CODE
+from penstock.http.ratelimit import quota_lines
 from penstock.ports import Task
+from penstock.quota import Allowed
 from penstock.types import Execution, Failure, Reply, Request
 
 JSON = ("content-type", "application/json")
@@ -65,6 +68,8 @@ def _render(execution: Execution, model: str) -> tuple[str, str]:
 
 def _whole(request: Request, timing: str, start: bytes, output: bytes, ending: bytes) -> bytes:
     trace = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
+    if request.quota is not None:
+        trace += quota_lines(cast(Allowed, request.quota))
     lines = (
         f"x-request-id: {request.request_id}\r\nserver-timing: {timing}\r\n{trace}"
         f"content-length: {len(start) + len(output) + 1}\r\n"

@@ -9,13 +9,23 @@ from urllib.parse import parse_qs, unquote_to_bytes
 
 import msgspec
 
-from penstock.errors import Malformed, MethodNotAllowed, NotFound, PenstockError, Unacceptable
+from penstock.errors import (
+    KeysWanted,
+    Malformed,
+    MethodNotAllowed,
+    NotFound,
+    OverQuota,
+    PenstockError,
+    Unacceptable,
+    Unauthorized,
+)
 from penstock.http import answers
 from penstock.http.connection import Connection, Headers
 from penstock.http.openapi import DOCS_PAGE, openapi_document
+from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, request_id
-from penstock.ports import Gateway, Task
-from penstock.types import Ask, Failure
+from penstock.ports import Doorman, Gateway, Task
+from penstock.types import Ask, Failure, Identity
 
 log = logging.getLogger("penstock.http")
 
@@ -59,8 +69,16 @@ class Errand:
 
 
 class DataPlane:
-    def __init__(self, gateway: Gateway, limits: HttpLimits, make_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        limits: HttpLimits,
+        make_id: Callable[[], str],
+        doorman: Doorman | None = None,
+    ) -> None:
+        """Without a doorman nobody is asked who they are."""
         self._gateway = gateway
+        self._doorman = doorman
         self._limits = limits
         self._make_id = make_id
         self._reader = Reader(
@@ -79,12 +97,16 @@ class DataPlane:
     ) -> None:
         if url == INFERENCE and method == b"POST" and b"prefer" not in headers:
             try:
-                self._submit(connection, self._reader.full, answers.full_answer, headers, body)
+                identity = None if self._doorman is None else self._doorman.identify(headers)
+                self._submit(connection, self._reader.full, answers.full_answer, headers, body, identity)
+                return
+            except KeysWanted:
+                pass  # to be found out, which takes a while
             except Exception as exc:
                 self._failed(connection, exc, headers)
-        else:
-            errand = Errand(asyncio.create_task(self._visit(connection, method, url, headers, body)))
-            connection.leaving = errand
+                return
+        errand = Errand(asyncio.create_task(self._visit(connection, method, url, headers, body)))
+        connection.leaving = errand
 
     def refuse(self, connection: Connection, exc: Exception) -> None:
         self._failed(connection, exc, {})
@@ -114,12 +136,19 @@ class DataPlane:
     # ---- inference ---------------------------------------------------------------------------------------
 
     def _submit(
-        self, connection: Connection, parse: Parse, render: answers.Render, headers: Headers, body: bytes
+        self,
+        connection: Connection,
+        parse: Parse,
+        render: answers.Render,
+        headers: Headers,
+        body: bytes,
+        identity: Identity | None,
     ) -> None:
         """The hot path: understand, submit. The answer is `Connection.reply`; nothing here waits for it."""
         if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
             check_type(headers)
         ask = parse(body, headers)
+        ask.identity = identity
         connection.render = render
         connection.leaving = self._gateway.submit(ask, connection)
 
@@ -132,11 +161,17 @@ class DataPlane:
     async def _infer(
         self, connection: Connection, visit: Visit, parse: Parse, render: answers.Render
     ) -> None:
+        identity = await self._identify(visit)
         if PREFER_ASYNC in visit.headers.get(b"prefer", b"").lower():
             check_type(visit.headers)
-            await self._accept_task(connection, parse(visit.body, visit.headers))
+            ask = parse(visit.body, visit.headers)
+            ask.identity = identity
+            await self._accept_task(connection, ask)
         else:
-            self._submit(connection, parse, render, visit.headers, visit.body)
+            self._submit(connection, parse, render, visit.headers, visit.body, identity)
+
+    async def _identify(self, visit: Visit) -> Identity | None:
+        return None if self._doorman is None else await self._doorman.identify_slowly(visit.headers)
 
     # ---- tasks -------------------------------------------------------------------------------------------
 
@@ -152,8 +187,9 @@ class DataPlane:
         connection.respond(202, headers, body)
 
     async def _result(self, connection: Connection, visit: Visit) -> None:
+        identity = await self._identify(visit)
         query = _query(visit.query, "wait_ms", "client_id")
-        task = await self._find(visit, query)
+        task = await self._find(visit, query, identity)
         wait = query.get("wait_ms")
         if wait is not None:
             if not (wait.isascii() and wait.isdigit() and len(wait) < 10):
@@ -162,12 +198,13 @@ class DataPlane:
         self._respond_task(connection, task)
 
     async def _cancel(self, connection: Connection, visit: Visit) -> None:
-        task = await self._find(visit, _query(visit.query, "client_id"))
+        identity = await self._identify(visit)
+        task = await self._find(visit, _query(visit.query, "client_id"), identity)
         await task.cancel()
         self._respond_task(connection, task)
 
-    async def _find(self, visit: Visit, query: dict[str, str]) -> Task:
-        return await self._gateway.find_task(visit.path[len(RESULT) :], query.get("client_id"))
+    async def _find(self, visit: Visit, query: dict[str, str], identity: Identity | None) -> Task:
+        return await self._gateway.find_task(visit.path[len(RESULT) :], query.get("client_id"), identity)
 
     def _respond_task(self, connection: Connection, task: Task) -> None:
         connection.respond(200, [answers.JSON, ("x-request-id", task.id)], answers.task(task))
@@ -176,7 +213,12 @@ class DataPlane:
 
     async def _serve_openapi(self, connection: Connection, visit: Visit) -> None:
         limits = self._limits
-        document = openapi_document(self._gateway.models, limits.max_body, limits.control_characters)
+        document = openapi_document(
+            self._gateway.models,
+            limits.max_body,
+            limits.control_characters,
+            secured=self._doorman is not None,
+        )
         connection.respond(200, [answers.JSON], msgspec.json.encode(document))
 
     async def _serve_docs(self, connection: Connection, visit: Visit) -> None:
@@ -196,6 +238,10 @@ class DataPlane:
         status, said, body = answers.error(failure, asked)
         if isinstance(exc, MethodNotAllowed):
             said.append(("allow", allow))
+        elif isinstance(exc, OverQuota):
+            said += quota_headers(exc)
+        elif isinstance(exc, Unauthorized):
+            said.append(("www-authenticate", "Bearer"))
         connection.respond(status, said, body)
 
 

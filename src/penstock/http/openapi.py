@@ -16,18 +16,21 @@ ABOUT = """Send one input, get one output; Penstock forms batches of what arrive
 busy, and brings each answer back to the connection that asked.
 
 Every error has one shape: a code in `error` that does not change, a `message` for people, the `request_id`, and
-`retry_after_ms` where waiting helps. What is not HTTP at all is answered with a bare 400 or 431."""
+`retry_after_ms` where waiting helps."""
 
 TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # tab, newline and return are text
 
 ERRORS = {
     400: ("Malformed", "The body, the framing or the query is not well formed."),
+    401: ("Unauthorized", "Nobody knows who asks: send an API key or a token."),
+    403: ("Forbidden", "It is known who asks, and this is not for them."),
     404: ("NotFound", "No such model, task or path, or it belongs to somebody else."),
     408: ("BodyTooSlow", "The body did not arrive in time."),
     409: ("Conflict", "A task with this X-Request-Id exists already, or the task was cancelled."),
     413: ("TooLarge", "The body is larger than {max_body} bytes."),
     415: ("UnsupportedMedia", "Only uncompressed application/json in UTF-8 is read."),
     422: ("Unacceptable", "Understood, but not acceptable: the message names the field."),
+    429: ("OverQuota", "Over your own quota: try again after Retry-After."),
     500: ("Internal", "The server's fault; its log says more."),
     502: ("BackendFailed", "The backend failed with this input, also when tried again."),
     503: ("Unavailable", "Overloaded, or shutting down: try again after Retry-After."),
@@ -35,8 +38,10 @@ ERRORS = {
 }
 
 
-def openapi_document(models: Mapping[str, str], max_body: int, control_characters: str = "refuse") -> Part:
-    """`models` gives the kind of input, text or json, that each takes."""
+def openapi_document(
+    models: Mapping[str, str], max_body: int, control_characters: str = "refuse", *, secured: bool = False
+) -> Part:
+    """`models` gives the kind of input, text or json, that each takes; `secured`: callers must say who they are."""
     paths: Part = {
         "/v1/inference": {"post": _inference()},
         "/v1/result/{task_id}": {
@@ -48,7 +53,7 @@ def openapi_document(models: Mapping[str, str], max_body: int, control_character
     if len(models) == 1:  # with several, there is no saying which one the short form means
         paths["/api/inference"] = {"post": _short_inference()}
     clean = control_characters == "refuse"
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {"title": "Penstock", "version": penstock.__version__, "description": ABOUT},
         "tags": [
@@ -59,12 +64,26 @@ def openapi_document(models: Mapping[str, str], max_body: int, control_character
         "components": {
             "schemas": _schemas(models, clean),
             "responses": {
-                name: _error(about.format(max_body=max_body), waits=status == 503)
+                name: _error(about.format(max_body=max_body), waits=status in (429, 503))
                 for status, (name, about) in ERRORS.items()
             },
             "headers": _HEADERS,
         },
     }
+    if secured:
+        _secure(document)
+    return document
+
+
+def _secure(document: Part) -> None:
+    document["security"] = [{"bearer": []}, {"apiKey": []}]
+    document["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token."},
+        "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    for path in document["paths"].values():
+        for method in path.keys() & {"get", "post", "delete"}:
+            path[method]["responses"] |= _errors(401, 403)
 
 
 # ---- operations --------------------------------------------------------------------------------------------
@@ -84,7 +103,7 @@ def _inference() -> Part:
             "202": _answer(
                 "Accepted as a task", "TaskAccepted", "X-Request-Id", "Location", "Preference-Applied"
             ),
-            **_errors(400, 404, 408, 409, 413, 415, 422, 500, 502, 503, 504),
+            **_errors(400, 404, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504),
         },
     }
 
@@ -99,7 +118,7 @@ def _short_inference() -> Part:
         "requestBody": _body("ShortRequest"),
         "responses": {
             "200": _answer("The answer", "ShortAnswer", "X-Request-Id", "Server-Timing", "traceparent"),
-            **_errors(400, 408, 413, 415, 422, 500, 502, 503, 504),
+            **_errors(400, 408, 413, 415, 422, 429, 500, 502, 503, 504),
         },
     }
 

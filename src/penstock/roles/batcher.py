@@ -26,6 +26,7 @@ from penstock.core.batcher import Batcher
 from penstock.errors import PenstockError
 from penstock.ports import Clock
 from penstock.roles.dead_letters import is_dead
+from penstock.roles.doorkeeping import check_admin
 from penstock.roles.front import tier_names
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.shared import Member, with_models
@@ -64,7 +65,8 @@ class BatcherRole(Member):
         self._letters = DeadLetters(self.store, config.redis.max_dead_letters)
         self._dead: list[Reply] = []
         self._somebody_died = asyncio.Event()
-        self.admin = admin_app(self)
+        check_admin(config)
+        self.admin = admin_app(self, token=config.server.admin_token)
         self.intake.subscribe(self._take, self._withdraw)
         self.intake.on_lost = self._lost
         self.leases.on_gained = self.leases.on_lost = self._shards_changed
@@ -165,7 +167,8 @@ class BatcherRole(Member):
         if pump is None:
             self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
             return
-        refused = refusal(pump.batcher, self._admission, request, self._clock())
+        now = self._clock()
+        refused = refusal(pump.batcher, self._admission, request, now)
         if refused is not None:
             self._metrics.refused_at_door(request.model, refused.code)
             failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)

@@ -4,19 +4,23 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
+from penstock.adapters.keys_file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.admin.app import admin_app
 from penstock.config import Config
-from penstock.errors import BackendError, Draining, UserMistake
+from penstock.core.ratelimit import RateLimiter
+from penstock.errors import BackendError, Draining, PenstockError, UserMistake
 from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.dead_letters import MemoryMorgue
-from penstock.roles.front import data_plane, tenants, tier_names
+from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
+from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
+from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
@@ -25,6 +29,9 @@ from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Reply, WorkerId
 
 log = logging.getLogger("penstock")
+
+LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
+KEYS = "the API keys"  # what must have been read before anybody is served
 
 
 class Embedded:
@@ -58,19 +65,25 @@ class Embedded:
             ttl=limits.result_ttl,
         )
         prefix = secrets.token_hex(6)
+        self._ledger = ledger_of(config, loop, clock)
         self.gateway = Gateway(
             {name: stack.desk for name, stack in self.stacks.items()},
             tenants(config),
             self._tasks,
             self._wheel,
-            self._metrics,
+            self._metrics if self._ledger is None else Both(self._metrics, self._ledger),
             clock,
             prefix,
+            RateLimiter(),
+            limits_by_rank(config),
         )
         bus.subscribe(self._replied)
         self.morgue = MemoryMorgue(self.gateway, self._tasks, config)
-        self.edge: Edge = data_plane(self.gateway, config, loop, clock)
-        self.admin = admin_app(self, self.morgue)
+        check_admin(config)
+        self._doorkeeper = doorkeeper(config, KeysFile)
+        doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
+        self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman)
+        self.admin = admin_app(self, self.morgue, config.server.admin_token)
         self._exposition = Exposition(self._metrics, self._gauges)
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -84,9 +97,27 @@ class Embedded:
     # ---- life --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        if self._ledger is not None:
+            self._ledger.start()
+        if self._doorkeeper is not None:
+            self._not_started.add(KEYS)
+            self._opening = asyncio.create_task(self._open_the_door(self._doorkeeper))
         for stack in self.stacks.values():
             for slot in stack.slots:
                 self._running[slot.worker] = asyncio.create_task(slot.run(), name=f"worker {slot.worker}")
+
+    async def _open_the_door(self, keeper: Doorkeeper) -> None:
+        """Nobody can be let in before the keys have been read."""
+        try:
+            await keeper.open(self._keep)
+        except PenstockError as error:
+            if not self.started.done():
+                self.started.set_exception(error)
+        else:
+            self._part_started(KEYS)
+
+    def _keep(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
+        self._running[name] = asyncio.create_task(loop, name=name)
 
     def watch(self, *listeners: DataListener | AdminListener) -> None:
         """Listeners whose end makes this server dead."""
@@ -100,7 +131,10 @@ class Embedded:
                 self.started.set_exception(UserMistake(error.message, details=error.details))
                 return
             log.error("worker did not start", extra={"worker": worker, "error": error.message})
-        self._not_started.discard(model)
+        self._part_started(model)
+
+    def _part_started(self, part: str) -> None:
+        self._not_started.discard(part)
         if not self._not_started and not self.started.done():
             self.started.set_result(None)
 
@@ -125,10 +159,14 @@ class Embedded:
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
+        if self._doorkeeper is not None:
+            await self._doorkeeper.close()
         for stack in self.stacks.values():
             for pump in stack.pumps:
                 pump.close()
         self._wheel.close()
+        if self._ledger is not None:
+            await self._ledger.close(LEDGER_SECONDS)
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 

@@ -7,15 +7,24 @@ from collections.abc import Callable
 from penstock.config import Config
 from penstock.http.app import DataPlane, HttpLimits
 from penstock.http.edge import Edge, EdgeLimits
-from penstock.ports import Clock, Gateway
+from penstock.ports import Clock, Doorman, Gateway
+from penstock.quota import Limits
+from penstock.types import Identity
 
 
-def data_plane(gateway: Gateway, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Edge:
+def data_plane(
+    gateway: Gateway,
+    config: Config,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock,
+    doorman: Doorman | None,
+) -> Edge:
     limits = config.limits
     app = DataPlane(
         gateway,
         HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
         lambda: secrets.token_hex(8),
+        doorman,
     )
     edge_limits = EdgeLimits(
         limits.max_body,
@@ -32,12 +41,25 @@ def tier_names(config: Config) -> list[str]:
     return [name for name, _ in sorted(config.tiers.levels.items(), key=lambda item: item[1].rank)]
 
 
-def tenants(config: Config) -> Callable[[str | None], tuple[str, int]]:
-    """Until there is authentication, the config says who a client is (SPEC C1, C2): its tenant and its rank."""
+def limits_by_rank(config: Config) -> list[Limits | None]:
+    """One object for each tier, or None for one without limits."""
+    found: list[Limits | None] = []
+    for name in tier_names(config):
+        level = config.tiers.levels[name]
+        limits = Limits(level.requests_per_minute, level.burst, level.in_flight)
+        found.append(limits if limits != Limits() else None)
+    return found
+
+
+def tenants(config: Config) -> Callable[[str | None, Identity | None], tuple[str, int]]:
+    """The tenant and the rank of its tier (SPEC C1, C2): by what was proved, where proof is asked for, and never
+    by what a client says of itself. Elsewhere the config says who a client is."""
     ranks = {name: rank for rank, name in enumerate(tier_names(config))}
     default = ranks[config.tiers.default]
 
-    def tenant_of(client_id: str | None) -> tuple[str, int]:
+    def tenant_of(client_id: str | None, identity: Identity | None) -> tuple[str, int]:
+        if identity is not None:
+            return identity.tenant, ranks[identity.tier]
         if client_id is None:
             return "", default
         tenant = config.tenants.get(client_id)

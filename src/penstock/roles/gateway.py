@@ -10,7 +10,9 @@ from typing import Any
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.dlq import DeadLetters
+from penstock.adapters.redis.key_store import RedisKeys
 from penstock.adapters.redis.publisher import Publisher
+from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Answers, Failed, Message, Notice
 from penstock.admin.app import admin_app
@@ -19,7 +21,9 @@ from penstock.errors import Draining, Overloaded, Refused, StoreDown, Unacceptab
 from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
-from penstock.roles.front import data_plane, tenants
+from penstock.roles.doorkeeping import check_admin, doorkeeper
+from penstock.roles.front import data_plane, limits_by_rank, tenants
+from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_tasks import TaskDesk
@@ -27,6 +31,8 @@ from penstock.roles.shared import Member, announced
 from penstock.runtime.gateway import Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+
+LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 class GatewayRole(Member):
@@ -46,22 +52,36 @@ class GatewayRole(Member):
             max_requests=config.limits.max_queue, max_bytes=config.limits.max_queue_bytes,
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
+        self._ledger = ledger_of(config, loop, clock)
+        self._limiter = SharedLimiter(
+            self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
+        )
         self.gateway = Gateway(
             self._desks,
             tenants(config),
             TaskDesk(self._tasks, self.publisher, clock),
             self._wheel,
-            self._metrics,
+            self._metrics if self._ledger is None else Both(self._metrics, self._ledger),
             clock,
             secrets.token_hex(6),
+            self._limiter,
+            limits_by_rank(config),
         )
-        self.edge: Edge = data_plane(self.gateway, config, loop, clock)
+        check_admin(config)
+        self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
+        doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
+        self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman)
         self.morgue = RedisMorgue(self._dead_letters, self._tasks, self.publisher, config, clock)
-        self.admin = admin_app(self, self.morgue)
+        self.admin = admin_app(self, self.morgue, config.server.admin_token)
         self.registry.on_changed = self._look_around
 
     async def begin(self) -> None:
         self._look_around()
+        if self._doorkeeper is not None:
+            await self._doorkeeper.open(self.keep)
+        if self._ledger is not None:
+            self._ledger.start()
+        self.keep("the quotas", self._limiter.run())
         self.keep("the publisher", self.publisher.run())
 
     def describe(self) -> dict[str, object]:
@@ -173,7 +193,11 @@ class GatewayRole(Member):
 
     async def stop(self) -> None:
         await super().stop()
+        if self._doorkeeper is not None:
+            await self._doorkeeper.close()
         self._wheel.close()
+        if self._ledger is not None:
+            await self._ledger.close(LEDGER_SECONDS)
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from penstock.errors import BackendError, UserMistake
 from penstock.ports import Clock
 from penstock.roles.backends import backend_maker
 from penstock.roles.costs import cost_of
+from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
 from penstock.runtime.remote_dock import RemoteDock
@@ -70,7 +71,8 @@ class WorkerRole(Member):
         self._looked_at = clock()
         self._seen_busy: dict[WorkerId, float] = {}
         self._utilization: dict[WorkerId, float] = {}
-        self.admin = admin_app(self)
+        check_admin(config)
+        self.admin = admin_app(self, token=config.server.admin_token)
 
     async def begin(self) -> None:
         for name, model in self.config.models.items():

@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from penstock.errors import Draining, NotFound, Overloaded, Refused, Unacceptable
+from penstock.errors import Draining, NotFound, Overloaded, Refused, StoreDown, Unacceptable
 from penstock.ports import Asker, Broker, Clock, Observer, Task, Tasks
+from penstock.quota import Allowed, Denied, Limiter, Limits, over_quota
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.types import Ask, Reply, Request
+from penstock.types import Ask, Identity, Reply, Request
+
+NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
 
 Admit = Callable[[Request, float], Refused | None]
 
@@ -38,19 +41,24 @@ class Gateway:
     def __init__(
         self,
         desks: Mapping[str, Desk],
-        tenants: Callable[[str | None], tuple[str, int]],
+        tenants: Callable[[str | None, Identity | None], tuple[str, int]],
         tasks: Tasks,
         wheel: Wheel,
         observer: Observer,
         clock: Clock,
         id_prefix: str,
+        limiter: Limiter | None = None,
+        limits: Sequence[Limits | None] = (),
     ) -> None:
+        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it."""
         self._desks = desks
         self._tenant = tenants
-        self._anonymous = tenants(None)
+        self._anonymous = tenants(None, None)
         self._tasks = tasks
         self._observer = observer
         self._prefix = id_prefix
+        self._limiter = limiter
+        self._limits = limits
         self._numbers = count(1)
         self.clock = clock
         self.draining = False
@@ -104,7 +112,12 @@ class Gateway:
         if ask.timeout is not None:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         key = f"{self._prefix}{next(self._numbers):x}"
-        tenant, tier = self._anonymous if ask.client_id is None else self._tenant(ask.client_id)
+        if ask.identity is None and ask.client_id is None:
+            tenant, tier = self._anonymous
+        else:
+            tenant, tier = self._tenant(ask.client_id, ask.identity)
+        limits = self._limits[tier] if self._limits else None
+        quota = None if limits is None else self._within_quota(desk, tenant, limits, now)
         request = Request(
             key,
             desk.model,
@@ -119,29 +132,56 @@ class Gateway:
             1.0 if desk.cost is None else desk.cost(ask.input),
             len(ask.input),
             ask.traceparent,
+            quota=quota,
         )
         refused = desk.admit(request, now)
         if refused is not None:
             refused.model = desk.model
+            if quota is not None:
+                self._release(request, now, refused=True)
             try:
                 raise refused
             finally:
                 del refused  # else it and this frame, which its traceback holds, wait for the collector
         return desk, request
 
+    def _within_quota(self, desk: Desk, tenant: str, limits: Limits, now: float) -> Allowed:
+        """What its answer says of its quota. Raises OverQuota."""
+        assert self._limiter is not None
+        said = self._limiter.take(tenant, limits, now)
+        if isinstance(said, Denied):
+            error = over_quota(said)
+            error.model = desk.model
+            raise error
+        return said
+
+    def _release(self, request: Request, now: float, *, refused: bool) -> None:
+        assert self._limiter is not None
+        self._limiter.release(request.tenant, now, refused=refused)
+
     async def submit_task(self, ask: Ask) -> Task:
         desk, request = self._admit(ask)
         request.task = True
+        waits = False
 
         def enter(asker: Asker) -> Waiter:
+            nonlocal waits
+            waits = True
             waiter = self.waiters.add(request, asker)
             desk.broker.publish(request)
             return waiter
 
-        return await self._tasks.accept(request, enter, desk.backlog_seconds)
+        accepted = False
+        try:
+            task = await self._tasks.accept(request, enter, desk.backlog_seconds)
+            accepted = True
+        finally:
+            if request.quota is not None and not waits:  # else its end releases it
+                self._release(request, self.clock(), refused=not accepted)
+        return task
 
-    async def find_task(self, task_id: str, client_id: str | None) -> Task:
-        return await self._tasks.find(task_id, self._tenant(client_id)[0])
+    async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
+        return await self._tasks.find(task_id, self._tenant(client_id, identity)[0])
 
     def count(self, model: str, code: str) -> None:
         self._observer.refused_at_door(model if model in self._desks else "", code)
@@ -168,7 +208,15 @@ class Gateway:
         self._desks[request.model].broker.withdraw(request)
 
     def _settled(self, replies: Sequence[Reply]) -> None:
-        self._observer.replied(replies, self.clock())
+        now = self.clock()
+        if self._limiter is not None:
+            for reply in replies:
+                if reply.request.quota is not None:
+                    failure = reply.failure
+                    self._release(
+                        reply.request, now, refused=failure is not None and failure.code in NOT_ITS_FAULT
+                    )
+        self._observer.replied(replies, now)
 
     async def drained(self, seconds: float) -> bool:
         """Accept nothing more; wait until everyone is answered, or this long. True if everyone was."""

@@ -1,0 +1,134 @@
+"""D1 over HTTP: who asks is proved by a key or a token, and what a client says of itself counts for nothing."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import jwt
+import pytest
+
+from server import PENSTOCK, Server, eventually, running
+
+SECRET = "a secret of more than thirty-two characters, for tests"
+
+
+def penstock(*words: str, folder: Path) -> str:
+    done = subprocess.run(
+        [str(PENSTOCK), *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def bearer(credential: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {credential}"}
+
+
+def token(tenant: str = "acme", tier: str = "paid", **claims: object) -> str:
+    said = {
+        "iss": "https://id.example",
+        "aud": "penstock",
+        "exp": time.time() + 60,
+        "tenant": tenant,
+        "tier": tier,
+    }
+    return jwt.encode({**said, **claims}, SECRET, "HS256")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("keys")
+    made = {
+        tenant: penstock("keys", "create", "--tenant", tenant, "--tier", tier, folder=folder)
+        for tenant, tier in (("acme", "enterprise"), ("beta", "free"), ("gone", "paid"))
+    }
+    return {**made, "folder": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def server(keys: dict[str, str]) -> Iterator[Server]:
+    (Path(keys["folder"]) / "secret").write_text(SECRET)
+    config = f"""
+[auth]
+mode = "keys+jwt"
+keys_file = "{keys["folder"]}/penstock-keys.json"
+[auth.jwt]
+issuer = "https://id.example"
+audience = ["penstock"]
+algorithms = ["HS256"]
+key_file = "{keys["folder"]}/secret"
+[models.sim]
+target = "sim:1ms"
+"""
+    with running(config=config) as server:
+        yield server
+
+
+@pytest.mark.parametrize("path", ["/v1/inference", "/api/inference"])
+def test_without_a_credential_nothing_is_served(server: Server, path: str) -> None:
+    answer = server.post(path, {"input": "a"})
+    assert answer.status == 401
+    assert answer.json()["error"] == "UNAUTHORIZED"
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_key_or_a_token_is_served_however_it_is_sent(server: Server, keys: dict[str, str]) -> None:
+    for headers in (bearer(keys["acme"]), {"x-api-key": keys["acme"]}, bearer(token())):
+        assert server.post("/v1/inference", {"input": "a"}, headers).status == 200
+        assert server.post("/api/inference", {"input": "a"}, headers).status == 200
+
+
+def test_a_wrong_key_and_a_wrong_token_are_401(server: Server, keys: dict[str, str]) -> None:
+    wrong = keys["acme"][:-1] + ("a" if keys["acme"][-1] != "a" else "b")
+    forged = jwt.encode({"tenant": "acme", "exp": time.time() + 60}, "x" * 40, "HS256")
+    for credential in (wrong, forged, token(exp=time.time() - 3600), token(aud="others"), "nonsense"):
+        assert server.post("/v1/inference", {"input": "a"}, bearer(credential)).status == 401
+
+
+def test_a_tier_nobody_knows_is_403(server: Server) -> None:
+    answer = server.post("/v1/inference", {"input": "a"}, bearer(token(tier="platinum")))
+    assert (answer.status, answer.json()["error"]) == (403, "FORBIDDEN")
+
+
+def test_a_task_is_its_tenants_alone_whatever_client_id_is_claimed(
+    server: Server, keys: dict[str, str]
+) -> None:
+    prefer = {"prefer": "respond-async", "x-request-id": "acmes"}
+    made = server.post(
+        "/v1/inference", {"input": "a", "client_id": "beta"}, {**prefer, **bearer(keys["acme"])}
+    )
+    assert made.status == 202
+    for claim in ("", "?client_id=acme"):
+        assert server.get(f"/v1/result/acmes{claim}", bearer(keys["beta"])).status == 404
+        assert server.call("DELETE", f"/v1/result/acmes{claim}", None, bearer(keys["beta"])).status == 404
+    assert server.get("/v1/result/acmes?wait_ms=5000", bearer(keys["acme"])).json()["output"] == "a"
+    assert server.get("/v1/result/acmes", bearer(token("acme"))).status == 200
+    assert server.get("/v1/result/acmes").status == 401
+
+
+def test_the_tier_comes_from_the_credential_and_not_from_the_body(
+    server: Server, keys: dict[str, str]
+) -> None:
+    with_tier = server.post("/v1/inference", {"input": "a", "tier": "enterprise"}, bearer(keys["beta"]))
+    assert with_tier.status == 422  # a field nobody knows
+
+
+def test_a_revoked_key_is_refused_while_others_are_served(server: Server, keys: dict[str, str]) -> None:
+    assert server.post("/v1/inference", {"input": "a"}, bearer(keys["gone"])).status == 200
+    penstock("keys", "revoke", keys["gone"].split("_")[1], folder=Path(keys["folder"]))
+    eventually(lambda: server.post("/v1/inference", {"input": "a"}, bearer(keys["gone"])).status == 401)
+    assert server.post("/v1/inference", {"input": "a"}, bearer(keys["acme"])).status == 200
+
+
+def test_the_document_says_that_callers_must_say_who_they_are(server: Server) -> None:
+    document = json.loads(server.get("/openapi.json").body)
+    assert document["security"] == [{"bearer": []}, {"apiKey": []}]
+    assert "401" in document["paths"]["/v1/inference"]["post"]["responses"]
+
+
+def test_no_secret_is_logged(server: Server, keys: dict[str, str]) -> None:
+    logged = server.stderr()
+    for secret in (*(keys[name].split("_")[2] for name in ("acme", "beta", "gone")), SECRET):
+        assert secret not in logged
