@@ -61,6 +61,7 @@ class RemoteDock:
         self._clock = clock
         self._places: dict[WorkerId, _Place] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()  # a batch, well or not
         self.draining = False
         self.busy_seconds: dict[WorkerId, float] = {}
         self.batches: dict[WorkerId, int] = {}
@@ -79,6 +80,7 @@ class RemoteDock:
     def gone(self, worker: WorkerId, back_in: float | None) -> None:
         place = self._places[worker]
         was_ready, place.ready = place.ready, False
+        self._ended.set()
         if was_ready:
             self._soon(self._step_out(worker))
         if place.order is not None:  # given to it, and never begun
@@ -93,6 +95,7 @@ class RemoteDock:
         if place.order is None or place.order[1].id != batch_id:
             return
         (message, batch), place.order = place.order, None
+        self._ended.set()
         seconds = self._clock() - place.started
         self.busy_seconds[worker] += seconds
         self.batches[worker] += 1
@@ -158,7 +161,11 @@ class RemoteDock:
         for worker in self._places:
             await self._step_out(worker)
         while self.busy:
-            await asyncio.sleep(0.02) if not self._tasks else await asyncio.wait(self._tasks)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            else:
+                self._ended.clear()
+                await self._ended.wait()
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
