@@ -21,6 +21,7 @@ from penstock.config import (
     Tenant,
     Tiers,
     Timeouts,
+    Tls,
     load,
 )
 from penstock.config.schema import Key, places
@@ -28,6 +29,7 @@ from penstock.config.schema import Key, places
 DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 SECTIONS = {
     "[server]": Server,
+    "[tls]": Tls,
     "[redis]": Redis,
     "[auth]": Auth,
     "[auth.jwt]": Jwt,

@@ -112,6 +112,9 @@ class Client(asyncio.Transport):
         if self.slow:
             self.connection.pause_writing()
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def write_eof(self) -> None:
         self.shut = True
 

@@ -13,6 +13,22 @@ from penstock.config import Config, find_file, load
 from penstock.roles.listen import AdminListener, DataListener
 
 Setting = Annotated[str | None, typer.Option(show_default=False)]
+TlsCert = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-cert", show_default=False, help="Serve with TLS: a certificate and its chain, in PEM."
+    ),
+]
+TlsKey = Annotated[
+    str | None,
+    typer.Option("--tls-key", show_default="in --tls-cert", help="Its private key, in PEM."),
+]
+TlsClientCa = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-client-ca", show_default=False, help="Serve only clients with a certificate that it signed."
+    ),
+]
 
 
 def serve(
@@ -40,6 +56,9 @@ def serve(
         bool | None,
         typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
     ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", show_default="1", help="Batches that run at once.")
     ] = None,
@@ -102,6 +121,9 @@ def serve(
         "server.admin_port": admin_port,
         "auth.mode": auth,
         "auth.allow_anonymous": allow_anonymous,
+        "tls.certificate": tls_cert,
+        "tls.key": tls_key,
+        "tls.client_ca": tls_client_ca,
         "server.log_level": log_level,
         "server.log_format": log_format,
     }

@@ -17,6 +17,7 @@ from penstock.config.sections import (
     Tenant,
     Tiers,
     Timeouts,
+    Tls,
 )
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Tenant",
     "Tiers",
     "Timeouts",
+    "Tls",
     "doubts",
     "find_file",
     "load",

@@ -18,6 +18,7 @@ from penstock.config.sections import (
     Tenant,
     Tiers,
     Timeouts,
+    Tls,
 )
 from penstock.config.toml import KeyPath, dotted
 
@@ -35,6 +36,7 @@ class Setting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Config:
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
+    tls: Tls = Tls()  # noqa: RUF009
     auth: Auth = Auth()  # noqa: RUF009
     ledger: Ledger = Ledger()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009

@@ -30,6 +30,9 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         yield "server.admin_port", f"must differ from server.port, which is {server.port} too"
     if retries.base > retries.max:
         yield "retries.base", f"must not be above retries.max, {write_duration(retries.max)}"
+    for name in ("key", "client_ca", "admin"):
+        if getattr(config.tls, name) and not config.tls.certificate:
+            yield f"tls.{name}", "is of no use without tls.certificate"
     yield from _tier_contradictions(config)
     for name, model in config.models.items():
         yield from _model_contradictions(name, model)

@@ -52,6 +52,18 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Encryption towards clients."""
+
+    certificate: FreeText = ""  # a PEM file, the server's own first; empty: no TLS
+    key: FreeText = ""  # empty: it is in the same file
+    client_ca: FreeText = ""  # who signs for clients; empty: they are not asked for a certificate
+    client_certificates: Annotated[str, Choice(("none", "optional", "required"))] = "required"
+    minimum: Annotated[str, Choice(("1.2", "1.3"))] = "1.2"
+    admin: Switch = False  # the admin plane as well, with the same certificate
+
+
+@dataclass(frozen=True, slots=True)
 class Redis:
     """What gateways, batchers and workers have in common when they are processes of their own."""
 

@@ -341,7 +341,10 @@ class Connection(asyncio.Protocol):
         self._parser = None
         if self._part != IDLE and not transport.is_closing():
             self.state = LINGERING
-            transport.write_eof()
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:  # TLS has no half: it says good-bye, and reads and forgets until it is answered
+                transport.close()
         else:
             self.state = SENDING
             transport.close()

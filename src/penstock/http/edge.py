@@ -11,6 +11,8 @@ from email.utils import formatdate
 from typing import Protocol
 
 from penstock.http.connection import Connection, Headers, State
+from penstock.http.opening import Opening
+from penstock.http.tls import ServerTls
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,19 @@ class EdgeLimits:
     idle_seconds: float = 75.0  # between two requests on a connection
     send_seconds: float = 30.0  # for a client that does not read its answers
     linger_seconds: float = 2.0  # for a refused client to read why
+
+
+class Member(Protocol):
+    """What counts as a connection, and can stay too long where it is."""
+
+    state: int
+    since: int
+
+    def out_of_time(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class App(Protocol):
@@ -40,14 +55,20 @@ class Edge:
     """Makes the connections, and holds what they share."""
 
     def __init__(
-        self, app: App, limits: EdgeLimits, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]
+        self,
+        app: App,
+        limits: EdgeLimits,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        tls: ServerTls | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
         self.clock = clock
+        self.tls = tls
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.connections: set[Connection] = set()
+        self.connections: set[Member] = set()
         self._loop = loop
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
         self._seconds = min(0.5, max(0.02, shortest / 5))
@@ -65,8 +86,8 @@ class Edge:
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
-    def __call__(self) -> Connection:
-        return Connection(self)
+    def __call__(self) -> Connection | Opening:
+        return Connection(self) if self.tls is None else Opening(self)
 
     @property
     def full(self) -> bool:

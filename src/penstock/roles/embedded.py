@@ -19,7 +19,7 @@ from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
+from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names, tls_health
 from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.stack import ModelStack
@@ -197,6 +197,7 @@ class Embedded:
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
             "waiting_clients": len(self.gateway.waiters),
             "tasks": len(self._tasks),
+            "tls": tls_health(self.edge),
             "models": models,
         }
 
@@ -221,4 +222,5 @@ class Embedded:
             len(self.gateway.waiters),
             len(self._tasks),
             self.morgue.added,
+            tls_health(self.edge),
         )

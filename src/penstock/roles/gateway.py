@@ -22,7 +22,7 @@ from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants
+from penstock.roles.front import data_plane, limits_by_rank, tenants, tls_health
 from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
@@ -211,6 +211,7 @@ class GatewayRole(Member):
             "status": self.state,
             **health_of(self.registry),
             "waiting_clients": len(self.gateway.waiters),
+            "tls": tls_health(self.edge),
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
@@ -223,4 +224,4 @@ class GatewayRole(Member):
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        return ServerGauges({}, len(self.gateway.waiters), 0)
+        return ServerGauges({}, len(self.gateway.waiters), 0, tls=tls_health(self.edge))

@@ -33,6 +33,7 @@ class ServerGauges:
     waiting_clients: int = 0
     tasks: int = 0
     dead_letters: int = 0  # since the start
+    tls: Mapping[str, int] = field(default_factory=dict)  # what has happened to certificates and handshakes
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -138,3 +139,7 @@ class Exposition:
         letters = CounterMetricFamily("penstock_dead_letters", "Requests that spent all their attempts")
         letters.add_metric([], server.dead_letters)
         yield from (depth, workers, load, capacity, busy, restarts, pressure, clients, tasks, letters)
+        for name, count in server.tls.items():
+            family = CounterMetricFamily(f"penstock_tls_{name}", f"TLS: {name.replace('_', ' ')}")
+            family.add_metric([], count)
+            yield family
