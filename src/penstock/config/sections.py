@@ -214,6 +214,11 @@ class HttpEndpoint:
     health: FreeText = ""  # a path to GET; empty: that it connects must do
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
     max_response: Bytes = 64 * MIB
+    ca_file: FreeText = ""  # who signs for an https:// endpoint; empty: whom the system trusts
+    client_certificate: FreeText = ""  # shown to an endpoint that asks for one
+    client_key: FreeText = ""  # empty: it is in the same file
+    server_name: FreeText = ""  # in its certificate; empty: the host of the URL
+    verify: Switch = True  # without, anybody could be the endpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """From a model's target to the backends that run it."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Literal
 
 import msgspec
 
+from penstock.adapters.backends.endpoint_tls import EndpointTls
 from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.adapters.backends.simulated import SimulatedBackend
@@ -26,13 +27,16 @@ def backend_maker(name: str, model: Model) -> MakeBackend:
             service = parse_service(target.text)
             return lambda slot: SimulatedBackend(service, slot)
         case "http":
-            shape = HttpShape(**asdict(model.http))
+            described = asdict(model.http)
+            tls = EndpointTls(**{item.name: described.pop(item.name) for item in fields(EndpointTls)})
+            shape = HttpShape(**described)
             return lambda slot: HttpBackend(
                 target.url,
                 shape,
                 output_kind=_kind(model.output),
                 warm_up=warm_up,
                 start_timeout=model.start_timeout,
+                tls=tls,
             )
         case "function":
             return lambda slot: ProcessBackend(

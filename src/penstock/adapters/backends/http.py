@@ -14,23 +14,21 @@ import io
 import json
 import os
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import GenericAlias
 from typing import Any, Literal
 
 import aiohttp
-import msgspec
 from yarl import URL
 
-from penstock.adapters.backends.pressure import as_share
+from penstock.adapters.backends.endpoint_tls import EndpointTls, RenewedContext
+from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
 _PLACE = re.compile(r"\$(inputs|parameters)\b")
 _FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
-_HEADER = "header:"
-_SHOWN = 200  # characters of a foreign text that are worth repeating
 _AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
 _NONE = (b"", b"{}")  # no parameters
 
@@ -66,7 +64,7 @@ class HttpShape:
             if path and "" in path.split("."):
                 raise UserMistake(f"http.{name} is {path!r}: use names joined by dots, such as result.items")
         for name, example in (("version", "X-Model-Version"), ("pressure", "X-Gpu-Memory")):
-            if getattr(self, name) == _HEADER:
+            if getattr(self, name) == HEADER:
                 raise UserMistake(f"http.{name} names no header: write it as header:{example}")
         for name, value in self.headers.items():
             if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not value.isprintable():
@@ -102,9 +100,11 @@ class HttpBackend:
         connect_timeout: Seconds = 2.0,
         probe_timeout: Seconds = 2.0,
         environ: Mapping[str, str] | None = None,
+        tls: EndpointTls | None = None,
     ) -> None:
         self._shape = shape or HttpShape()
         self._url = _endpoint(url)
+        self._tls = _tls(self._url, tls or EndpointTls())
         self._where = f"{self._url.host}:{self._url.port}"
         self._headers = _headers(self._shape, os.environ if environ is None else environ)
         self._text = output_kind == "text"
@@ -112,7 +112,7 @@ class HttpBackend:
         self._start_timeout = start_timeout
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self._probe_timeout = probe_timeout
-        self._reader = _AnswerReader(self._shape)
+        self._reader = AnswerReader(self._shape)
         self._session: aiohttp.ClientSession | None = None
         self._busy = False
 
@@ -163,13 +163,19 @@ class HttpBackend:
 
     async def _get_health(self) -> float:
         url = self._url.join(URL(self._shape.health))
-        async with self._open().get(url, headers=self._headers, allow_redirects=False) as response:
+        async with self._open().get(
+            url, headers=self._headers, allow_redirects=False, **self._secured()
+        ) as response:
             if not 200 <= response.status < 300:
                 raise BackendUnavailable(f"{self._where} answered its health probe with {response.status}")
             content = await self._read(response) if self._shape.pressure else b""
             return self._reader.pressure(content, response.headers)
 
     async def _connect(self) -> float:
+        if self._tls is not None:
+            # With TLS 1.3 it is only after the handshake that a client is told whether it was let in.
+            async with self._open().head(self._url, allow_redirects=False, **self._secured()):
+                return 0.0  # whatever it answers, it did
         _, writer = await asyncio.open_connection(self._url.host, self._url.port)
         writer.close()
         await writer.wait_closed()
@@ -190,6 +196,7 @@ class HttpBackend:
                 data=body if at_once else io.BytesIO(body),
                 headers={**self._headers, **headers},
                 allow_redirects=False,
+                **self._secured(),
             ) as response:
                 answering = True
                 content = await self._read(response)
@@ -214,14 +221,14 @@ class HttpBackend:
                 f"endpoint answered {response.status}", retry_after=float(wait) if wait.isdecimal() else None
             )
         good = 200 <= response.status < 300
-        limit = self._shape.max_response if good else _SHOWN * 4
+        limit = self._shape.max_response if good else SHOWN * 4
         content = bytearray()
         async for chunk in response.content.iter_any():
             content += chunk
             if len(content) > limit:
                 break
         if not good:
-            text = content.decode(errors="replace")[:_SHOWN].strip()
+            text = content.decode(errors="replace")[:SHOWN].strip()
             raise BatchRejected(f"endpoint answered {response.status}", details=text)
         if len(content) > limit:
             raise BatchRejected(f"endpoint answered more than the {limit} bytes of http.max_response")
@@ -236,80 +243,19 @@ class HttpBackend:
         reader, headers = self._reader, response.headers
         return Result(outputs, reader.version(content, headers), pressure=reader.pressure(content, headers))
 
+    def _secured(self) -> dict[str, Any]:
+        """For whatever opens a connection; a changed certificate opens another one."""
+        if self._tls is None:
+            return {}
+        return {
+            "ssl": self._tls.current(),
+            "server_hostname": self._tls.settings.server_name or self._url.host,
+        }
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             raise BackendUnavailable(f"the connection to {self._where} is closed")
         return self._session
-
-
-class _AnswerReader:
-    """Takes the outputs out of a response without decoding them."""
-
-    def __init__(self, shape: HttpShape) -> None:
-        self.place = "endpoint's response" + (f" at {shape.outputs!r}" if shape.outputs else "")
-        self._outer, self._inner = _names(shape.outputs), _names(shape.item)
-        outputs = GenericAlias(list, (_nested(self._inner, msgspec.Raw),))
-        self._decoder = msgspec.json.Decoder(_nested(self._outer, outputs))
-        self._version, self._pressure = _Word(shape.version), _Word(shape.pressure)
-
-    def outputs(self, content: bytes) -> list[bytes]:
-        try:
-            if not content.isascii():
-                content.decode()  # strings inside raw JSON are not looked at by the decoder
-            found = _leaf(self._outer, self._decoder.decode(content))
-        except msgspec.ValidationError as error:
-            raise BatchRejected(f"{self.place}: expected a list of outputs: {error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BatchRejected(f"endpoint's response is not JSON: {error}") from error
-        return [bytes(_leaf(self._inner, element)) for element in found]
-
-    def version(self, content: bytes, headers: Mapping[str, str]) -> str:
-        """Where the endpoint names one; an answer without it is as good."""
-        version = str(self._version.find(content, headers))
-        return version[:_SHOWN].encode(errors="replace").decode()
-
-    def pressure(self, content: bytes, headers: Mapping[str, str]) -> float:
-        """What is not there, or is not a number, says nothing."""
-        try:
-            return as_share(self._pressure.find(content, headers))
-        except ValueError:
-            return 0.0
-
-
-class _Word:
-    """One value that an answer may have beside its outputs, at a path or in a header; "" where it has none."""
-
-    def __init__(self, place: str) -> None:
-        by_header = place.startswith(_HEADER)
-        self._header = place.removeprefix(_HEADER) if by_header else ""
-        self._path = [] if by_header else _names(place)
-        self._decoder = msgspec.json.Decoder(_nested(self._path, str | int | float))
-
-    def find(self, content: bytes, headers: Mapping[str, str]) -> str | int | float:
-        if self._header:
-            return headers.get(self._header, "")
-        try:
-            found: str | int | float = _leaf(self._path, self._decoder.decode(content)) if self._path else ""
-        except msgspec.DecodeError:
-            return ""
-        return found
-
-
-def _names(path: str) -> list[str]:
-    return path.split(".") if path else []
-
-
-def _nested(names: list[str], leaf: Any) -> Any:
-    """A type that finds `leaf` under the names and passes over everything beside it."""
-    for name in reversed(names):
-        leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
-    return leaf
-
-
-def _leaf(names: list[str], value: Any) -> Any:
-    for _ in names:
-        value = value.below
-    return value
 
 
 def _endpoint(url: str) -> URL:
@@ -320,6 +266,14 @@ def _endpoint(url: str) -> URL:
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise UserMistake(f"{url!r} is not an endpoint: use a URL such as http://gpu-1:9000/batch")
     return parsed
+
+
+def _tls(url: URL, settings: EndpointTls) -> RenewedContext | None:
+    if url.scheme == "https":
+        return RenewedContext(settings)
+    if settings != EndpointTls():
+        raise UserMistake(f"{url} is not encrypted: certificates are for a target that starts with https://")
+    return None
 
 
 def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
@@ -340,4 +294,7 @@ def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _words(error: BaseException) -> str:
-    return str(error)[:_SHOWN] or type(error).__name__
+    untrusted = getattr(error, "certificate_error", error)
+    if isinstance(untrusted, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({untrusted.verify_message}): name its authority with http.ca_file"
+    return str(error)[:SHOWN] or type(error).__name__
