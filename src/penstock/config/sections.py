@@ -60,6 +60,7 @@ class Tls:
     client_ca: FreeText = ""  # who signs for clients; empty: they are not asked for a certificate
     client_certificates: Annotated[str, Choice(("none", "optional", "required"))] = "required"
     minimum: Annotated[str, Choice(("1.2", "1.3"))] = "1.2"
+    http2: Switch = True  # offered to clients, beside HTTP/1.1
     admin: Switch = False  # the admin plane as well, with the same certificate
 
 

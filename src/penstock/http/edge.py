@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Protocol
 
+from penstock.http.caller import Caller
 from penstock.http.connection import Connection, Headers, State
-from penstock.http.opening import Opening
 from penstock.http.tls import ServerTls
 
 
@@ -40,13 +40,11 @@ class Member(Protocol):
 
 
 class App(Protocol):
-    def handle(
-        self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
-    ) -> None:
+    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         """A whole request has come; one answer must follow, now or later. Never raises."""
         ...
 
-    def refuse(self, connection: Connection, exc: Exception) -> None:
+    def refuse(self, connection: Caller, exc: Exception) -> None:
         """What came cannot be a request, or is too much of one."""
         ...
 
@@ -66,6 +64,11 @@ class Edge:
         self.limits = limits
         self.clock = clock
         self.tls = tls
+        self._make: Callable[[Edge], asyncio.Protocol] = Connection
+        if tls is not None:  # HTTP/2 takes a while to import
+            from penstock.http.opening import Opening
+
+            self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
         self.connections: set[Member] = set()
@@ -86,8 +89,8 @@ class Edge:
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
-    def __call__(self) -> Connection | Opening:
-        return Connection(self) if self.tls is None else Opening(self)
+    def __call__(self) -> asyncio.Protocol:
+        return self._make(self)
 
     @property
     def full(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.http.connection import Connection, State
+from penstock.http.http2 import Http2Connection
 
 if TYPE_CHECKING:
     from penstock.http.edge import Edge
@@ -21,7 +22,7 @@ class Opening(asyncio.Protocol):
         self._edge = edge
         self._transport: asyncio.Transport | None = None  # the bare one
         self._shaking: Coroutine[Any, None, asyncio.Transport | None] | None = None
-        self._heir: Connection | None = None
+        self._heir: Connection | Http2Connection | None = None
         self.state = State.NEW
         self.since = edge.tick
 
@@ -60,7 +61,8 @@ class Opening(asyncio.Protocol):
             assert self._edge.tls is not None
             self._edge.tls.failed_handshakes += 1
             return
-        self._heir = Connection(self._edge)
+        speaks_http2 = session.selected_alpn_protocol() == "h2"
+        self._heir = Http2Connection(self._edge) if speaks_http2 else Connection(self._edge)
         transport.set_protocol(self._heir)
         self._heir.connection_made(transport)
 

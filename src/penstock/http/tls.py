@@ -29,7 +29,7 @@ class TlsSettings:
     client_ca: Path | None = None  # who signs for clients; None: they are not asked for a certificate
     client_certificates: str = "required"  # or optional, none
     minimum: str = "1.2"
-    http2: bool = False
+    http2: bool = True
 
     @property
     def files(self) -> list[Path]:

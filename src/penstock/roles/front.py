@@ -50,6 +50,7 @@ def server_tls(config: Config) -> ServerTls | None:
             Path(tls.client_ca) if tls.client_ca else None,
             tls.client_certificates,
             tls.minimum,
+            tls.http2,
         )
     )
 
