@@ -270,7 +270,8 @@ async def test_half_a_head_has_the_time_of_a_head_and_an_idle_connection_its_own
 async def test_a_draining_server_says_so_and_answers_what_is_under_way() -> None:
     app = EchoApp(at_once=False)
     line = line_to(app)
-    line.get("/1"), line.get("/2")
+    for path in ("/1", "/2"):
+        line.get(path)
     before = len(line.wire.received)
     line.edge.closing = True
     app.asked[0].answer()
