@@ -1,6 +1,8 @@
 """What HTTP/2 clients may not do, and how a connection ends; without sockets, in virtual time (A7, C4)."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -313,3 +315,20 @@ async def test_a_connection_that_is_ended_leaves_nothing_behind() -> None:
     edge.close()
     await settle()
     assert not edge.connections
+
+
+@in_virtual_time
+async def test_a_connection_that_is_gone_leaves_nothing_to_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        app = EchoApp(at_once=False)
+        line = line_to(app)
+        alive = [weakref.ref(line.wire.connection), weakref.ref(line.wire.connection._machine)]
+        line.get("/")
+        line.wire.leave()
+        await settle()
+        del line
+        app.asked.clear()
+        assert [each() for each in alive] == [None, None]
+    finally:
+        gc.enable()

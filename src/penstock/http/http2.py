@@ -114,6 +114,7 @@ class Http2Connection(asyncio.Protocol):
         self._ended = True
         self.state = State.CLOSED
         self._all_gone()
+        vars(self._machine).clear()  # it holds its own methods: break the ring
 
     def pause_writing(self) -> None:
         """It does not read its answers: then nothing more is read from it either."""
@@ -216,7 +217,8 @@ class Http2Connection(asyncio.Protocol):
         if self.edge.closing and not self._leaving:
             self._leaving = True
             self._flush()
-            self._write(GOING_AWAY)
+            if self._transport is not None:
+                self._transport.write(GOING_AWAY)
         self._look()
 
     def reset(self, stream: Stream) -> None:
@@ -258,13 +260,10 @@ class Http2Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flushing = False
-        data = self._machine.data_to_send()
-        if data:
-            self._write(data)
-
-    def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._ended:
-            self._transport.write(data)
+            data = self._machine.data_to_send()
+            if data:
+                self._transport.write(data)
 
     # ---- states, and the end -----------------------------------------------------------------------------
 

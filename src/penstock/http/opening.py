@@ -53,8 +53,10 @@ class Opening(asyncio.Protocol):
             return
         except StopIteration as agreed:
             transport = cast(asyncio.Transport, agreed.value)
-        except OSError:  # not TLS, no version or certificate that will do, out of time, or gone
-            pass
+        except OSError as refused:  # not TLS, no version or certificate that will do, out of time, or gone
+            refused.__traceback__ = (
+                None  # it leads here and back to itself: garbage that anybody could heap up
+            )
         session = None if transport is None else transport.get_extra_info("ssl_object")
         self._done()
         if transport is None or session is None:  # uvloop has no error for one that was aborted
