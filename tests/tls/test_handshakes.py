@@ -3,16 +3,19 @@
 import asyncio
 import gc
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from certificates import Authority
+from certificates import Authority, Pair
 from penstock.http.app import DataPlane
+from penstock.http.connection import Connection, State
 from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.http2 import Http2Connection
 from penstock.http.opening import Opening
 from penstock.http.tls import ServerTls, TlsSettings
 from redis_servers import becomes
@@ -48,46 +51,116 @@ async def ended(reader: asyncio.StreamReader) -> None:
         pass
 
 
+@asynccontextmanager
+async def edge_behind(tls: ServerTls, **limits: float) -> AsyncIterator[tuple[Edge, int]]:
+    """An edge and its port."""
+    loop = asyncio.get_running_loop()
+    app: DataPlane = object()  # type: ignore[assignment]  # nobody asks anything
+    edge = Edge(app, EdgeLimits(**limits), loop, loop.time, tls)  # type: ignore[arg-type]
+    server = await loop.create_server(edge, "127.0.0.1", 0)
+    try:
+        yield edge, server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        edge.close()
+        await becomes(lambda: not edge.connections)
+
+
+@pytest.fixture
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def pair(authority: Authority, tmp_path: Path) -> Pair:
+    return authority.issue(tmp_path, "server")
+
+
 @pytest.mark.parametrize("attempt", [not_tls, half_a_greeting, too_old])
-def test_a_handshake_that_fails_leaves_nothing_behind(attempt: Attempt, tmp_path: Path) -> None:
-    pair = Authority().issue(tmp_path, "server")
+def test_a_handshake_that_fails_leaves_nothing_behind(attempt: Attempt, pair: Pair) -> None:
     tls = ServerTls(TlsSettings(pair.certificate, pair.key, minimum="1.3"))
 
     async def body() -> None:
-        loop = asyncio.get_running_loop()
-        app: DataPlane = object()  # type: ignore[assignment]  # nobody gets so far
-        edge = Edge(app, EdgeLimits(), loop, loop.time, tls)
-        server = await loop.create_server(edge, "127.0.0.1", 0)
-        gc.collect()
-        gc.disable()
-        try:
-            for _ in range(5):
-                await attempt(server.sockets[0].getsockname()[1])
-            await becomes(lambda: tls.failed_handshakes == 5)
-            assert not edge.connections
-            assert not [each for each in gc.get_objects() if isinstance(each, Opening)]
-        finally:
-            gc.enable()
-            server.close()
-            edge.close()
+        async with edge_behind(tls) as (edge, port):
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(5):
+                    await attempt(port)
+                await becomes(lambda: tls.failed_handshakes == 5)
+                assert not edge.connections
+                assert not [each for each in gc.get_objects() if isinstance(each, Opening)]
+            finally:
+                gc.enable()
 
     uvloop.run(body())
 
 
-def test_a_handshake_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    pair = Authority().issue(tmp_path, "server")
-    tls = ServerTls(TlsSettings(pair.certificate, pair.key))
+def test_a_handshake_that_takes_too_long_is_ended(pair: Pair) -> None:
+    async def body() -> None:
+        tls = ServerTls(TlsSettings(pair.certificate, pair.key))
+        async with edge_behind(tls, head_seconds=0.1) as (edge, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await ended(reader)
+            await becomes(lambda: not edge.connections)
+            writer.close()
+
+    uvloop.run(body())
+
+
+@pytest.mark.parametrize(
+    ("offered", "http2", "agreed"),
+    [
+        (["h2", "http/1.1"], True, "h2"),
+        (["http/1.1"], True, "http/1.1"),
+        (["h2", "http/1.1"], False, "http/1.1"),
+        ([], True, None),
+    ],
+)
+def test_http_2_is_spoken_where_both_sides_offer_it(
+    authority: Authority, pair: Pair, offered: list[str], http2: bool, agreed: str | None
+) -> None:
+    async def body() -> None:
+        tls = ServerTls(TlsSettings(pair.certificate, pair.key, http2=http2))
+        context = authority.trusting(None, *offered)
+        async with edge_behind(tls) as (edge, port), shaken(port, context) as session:
+            assert session.selected_alpn_protocol() == agreed
+            kind = Http2Connection if agreed == "h2" else Connection
+            await becomes(lambda: [type(each) for each in edge.connections] == [kind])
+
+    uvloop.run(body())
+
+
+@asynccontextmanager
+async def shaken(port: int, context: ssl.SSLContext) -> AsyncIterator[ssl.SSLObject]:
+    """A client that has done its part of the handshake, and says nothing more."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        yield writer.get_extra_info("ssl_object")
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(("wanted", "strangers", "nobodies"), [("optional", 0, 1), ("none", 1, 1)])
+def test_a_certificate_is_asked_for_as_the_settings_say(
+    authority: Authority, pair: Pair, tmp_path: Path, wanted: str, strangers: int, nobodies: int
+) -> None:
+    own, stranger = authority.issue(tmp_path, "own"), Authority("another").issue(tmp_path, "stranger")
+    tls = ServerTls(TlsSettings(pair.certificate, pair.key, authority.save(tmp_path), wanted))
+
+    async def served(client: Pair | None) -> int:
+        before = tls.failed_handshakes
+        async with edge_behind(tls) as (edge, port), shaken(port, authority.trusting(client)):
+            await becomes(lambda: State.NEW in states(edge, Connection) or tls.failed_handshakes > before)
+            return len(states(edge, Connection))
 
     async def body() -> None:
-        loop = asyncio.get_running_loop()
-        app: DataPlane = object()  # type: ignore[assignment]
-        edge = Edge(app, EdgeLimits(head_seconds=0.1), loop, loop.time, tls)
-        server = await loop.create_server(edge, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        await ended(reader)
-        await becomes(lambda: not edge.connections)
-        writer.close()
-        server.close()
-        edge.close()
+        assert await served(own) == 1
+        assert await served(None) == nobodies
+        assert await served(stranger) == strangers
 
     uvloop.run(body())
+
+
+def states(edge: Edge, kind: type) -> list[int]:
+    return [each.state for each in edge.connections if isinstance(each, kind)]

@@ -161,7 +161,7 @@ def test_curl_speaks_it_with_many_requests_at_once(
 def test_a_client_that_is_told_to_go_elsewhere_gets_the_answers_that_are_under_way(
     authority: Authority, pair: Pair, folder: Path
 ) -> None:
-    config = "[server]\ndrain_grace = '3s'"
+    config = "[server]\ndrain_grace = '2s'"
     with (
         encrypted(pair, "sim:400ms", "--max-batch", "1", config=config) as server,
         ThreadPoolExecutor() as threads,
@@ -171,18 +171,6 @@ def test_a_client_that_is_told_to_go_elsewhere_gets_the_answers_that_are_under_w
         server.process.send_signal(signal.SIGTERM)
         assert answers.result(HUNG) == ["2 200"] * 3
         assert server.process.wait(HUNG) == 0
-
-
-def test_a_client_may_still_speak_http_1_and_a_server_offer_nothing_else(
-    server: Server, authority: Authority, pair: Pair
-) -> None:
-    with connected(server, authority.trusting(None, "http/1.1")) as secured:
-        assert secured.selected_alpn_protocol() == "http/1.1"
-    with (
-        encrypted(pair, tls="http2 = false") as older,
-        connected(older, authority.trusting(None, "h2", "http/1.1")) as secured,
-    ):
-        assert secured.selected_alpn_protocol() == "http/1.1"
 
 
 def test_a_stream_that_is_reset_or_cut_off_is_taken_out_of_the_queue(

@@ -107,16 +107,6 @@ def statuses(server: Server, context: ssl.SSLContext) -> list[int]:
         return []
 
 
-def test_a_certificate_that_is_optional_need_not_be_shown(
-    authority: Authority, pair: Pair, folder: Path
-) -> None:
-    wanted = f"client_ca = '{authority.save(folder)}'\nclient_certificates = 'optional'"
-    with encrypted(pair, tls=wanted) as server:
-        for context in (authority.trusting(), authority.trusting(pair)):
-            server.tls = context
-            assert server.post("/v1/inference", INPUT).status == 200
-
-
 def test_curl_and_the_load_generator_talk_to_it(plain: Server, authority: Authority, folder: Path) -> None:
     ca = authority.save(folder)
     asked = ["curl", "-s", "--cacert", str(ca), f"{plain.url}/v1/inference", "--json", json.dumps(INPUT)]

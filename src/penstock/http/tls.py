@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.errors import UserMistake
 
-EVERY = 1.0  # seconds between two looks at the files
+EVERY = 0.5  # seconds between two looks at the files
 CIPHERS = (
     "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2)
 )
