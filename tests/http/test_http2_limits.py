@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from h2.errors import ErrorCodes
+from hpack import Encoder
 from http2_kit import Line, line_to
 from hyperframe.frame import (
     ContinuationFrame,
@@ -19,11 +20,14 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from http2_client import Http2Client
 from penstock.errors import BodyTooSlow, HeadTooLarge, Overloaded, PenstockError, TooLarge
 from penstock.http.http2 import MOST_STREAMS, Http2Connection
 from penstock.http.http2_frames import MOST_IDLE
+from penstock.testing import run_virtual
 
 CALM = int(ErrorCodes.ENHANCE_YOUR_CALM)
 
@@ -332,3 +336,38 @@ async def test_a_connection_that_is_gone_leaves_nothing_to_the_garbage_collector
         assert [each() for each in alive] == [None, None]
     finally:
         gc.enable()
+
+
+# ---- whatever comes ----------------------------------------------------------------------------------------------
+
+HEADERS = Encoder().encode([(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")])
+FRAMES = st.builds(
+    lambda kind, flags, number, body: len(body).to_bytes(3, "big") + bytes([kind, flags]) + number + body,
+    st.integers(0, 11),
+    st.integers(0, 255),
+    st.sampled_from([0, 1, 3, 5, 2, 2**31 - 1]).map(lambda number: number.to_bytes(4, "big")),
+    st.one_of(
+        st.binary(max_size=40),
+        st.sampled_from([HEADERS[:size] for size in (len(HEADERS), len(HEADERS) - 1, 3)]),
+    ),
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(FRAMES, max_size=12), st.booleans())
+def test_whatever_frames_come_the_connection_serves_on_or_ends(frames: list[bytes], together: bool) -> None:
+    async def body() -> None:
+        app = EchoApp(at_once=False)
+        edge = edge_with(app)
+        wire = Client(edge, Http2Connection)
+        wire.send(Http2Client().outgoing())
+        wire.send(*([b"".join(frames)] if together else frames))
+        for asked in app.asked:
+            asked.answer()
+        await settle()
+        if not wire.closed:
+            wire.leave()
+            await settle()
+        assert not edge.connections
+
+    run_virtual(body())
