@@ -226,6 +226,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     [
         (Config(), "no model"),
         (Config(server=Server(admin_host="0.0.0.0")), 'server.admin_host is "0.0.0.0"'),
+        (Config(server=Server(host="::")), 'server.host is "::" and there is no tls.certificate'),
         (Config(timeouts=Timeouts(request=90.0)), "timeouts.request is above timeouts.max_client"),
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import pytest
 import uvloop
 
 from certificates import Authority, Pair
-from penstock.http.app import DataPlane
+from penstock.http.caller import Caller
 from penstock.http.connection import Connection, State
 from penstock.http.edge import Edge, EdgeLimits
 from penstock.http.http2 import Http2Connection
@@ -51,12 +52,23 @@ async def ended(reader: asyncio.StreamReader) -> None:
         pass
 
 
+class Refusing:
+    """An application that wants nothing of anybody."""
+
+    def handle(
+        self, connection: Caller, method: bytes, url: bytes, headers: dict[bytes, bytes], body: bytes
+    ) -> None:
+        connection.respond(400, [], b"")
+
+    def refuse(self, connection: Caller, exc: Exception) -> None:
+        connection.respond(400, [], b"")
+
+
 @asynccontextmanager
 async def edge_behind(tls: ServerTls, **limits: float) -> AsyncIterator[tuple[Edge, int]]:
     """An edge and its port."""
     loop = asyncio.get_running_loop()
-    app: DataPlane = object()  # type: ignore[assignment]  # nobody asks anything
-    edge = Edge(app, EdgeLimits(**limits), loop, loop.time, tls)  # type: ignore[arg-type]
+    edge = Edge(Refusing(), EdgeLimits(**limits), loop, loop.time, tls)  # type: ignore[arg-type]
     server = await loop.create_server(edge, "127.0.0.1", 0)
     try:
         yield edge, server.sockets[0].getsockname()[1]
@@ -104,6 +116,24 @@ def test_a_handshake_that_takes_too_long_is_ended(pair: Pair) -> None:
             await ended(reader)
             await becomes(lambda: not edge.connections)
             writer.close()
+
+    uvloop.run(body())
+
+
+def test_a_refused_client_that_does_not_take_leave_is_cut_off(authority: Authority, pair: Pair) -> None:
+    def refused(port: int) -> ssl.SSLSocket:
+        bare = socket.create_connection(("127.0.0.1", port), timeout=30)
+        secured = authority.trusting().wrap_socket(bare, server_hostname="localhost")
+        secured.sendall(b"nonsense\r\n\r\n")
+        assert secured.recv(12) == b"HTTP/1.1 400"
+        return secured
+
+    async def body() -> None:
+        tls = ServerTls(TlsSettings(pair.certificate, pair.key))
+        async with edge_behind(tls, linger_seconds=0.2, send_seconds=1000.0) as (edge, port):
+            client = await asyncio.to_thread(refused, port)
+            await becomes(lambda: not edge.connections)
+            client.close()
 
     uvloop.run(body())
 

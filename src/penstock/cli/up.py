@@ -119,7 +119,7 @@ def _announce(plan: Plan, banners: dict[str, str], redis: str) -> None:
     for name, banner in banners.items():
         typer.echo(f"  {name:<{width}}  {banner}")
     typer.echo(f"  {'redis':<{width}}  {redis}\n")
-    url = f"http://{plan.host}:{plan.port}/v1/inference"
+    url = next(word for banner in banners.values() for word in banner.split() if word.endswith("/inference"))
     typer.echo(f'  try it:  curl {url} --json \'{{"input": "hello"}}\'\n')
 
 

@@ -76,6 +76,12 @@ def doubts(config: Config) -> Iterator[str]:
     if config.server.admin_host not in _LOOPBACK:
         host = toml(config.server.admin_host)
         yield f"server.admin_host is {host}: whoever can reach it can administer the server"
+    if config.server.host not in _LOOPBACK and not config.tls.certificate:
+        host = toml(config.server.host)
+        yield (
+            f"server.host is {host} and there is no tls.certificate: keys and inputs cross the network as they are,"
+            " unless a proxy in front ends TLS"
+        )
     if config.timeouts.request > config.timeouts.max_client:
         yield "timeouts.request is above timeouts.max_client: a client may only ask for less than the default"
     for name, model in config.models.items():

@@ -27,7 +27,6 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
-from hyperframe.frame import GoAwayFrame
 
 from penstock.errors import Overloaded
 from penstock.http.connection import State
@@ -49,7 +48,8 @@ SETTINGS = {
 CONFIG = H2Configuration(
     client_side=False, header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False
 )
-GOING_AWAY = GoAwayFrame(0, last_stream_id=2**31 - 1).serialize()  # whatever is under way is still served
+# GOAWAY, eight bytes long, on stream 0, without an error and up to the highest number: what is under way is served.
+GOING_AWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
 
 
 class _Machine(H2Connection):
