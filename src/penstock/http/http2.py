@@ -152,9 +152,9 @@ class Http2Connection(asyncio.Protocol):
         if stream is not None:
             stream.take_end()
 
-    def _reset_by_client(self, event: StreamReset) -> None:
-        """Also when the library has reset it, for something the client did."""
-        self._frames.spend()
+    def _was_reset(self, event: StreamReset) -> None:
+        if not event.remote_reset:  # the library has, for something the client did
+            self._frames.spend()
         stream = self._forget(event.stream_id)
         if stream is not None:
             stream.gone()
@@ -275,7 +275,7 @@ class Http2Connection(asyncio.Protocol):
             state = State.SENDING
         elif self._streams:
             state = State.BUSY
-        elif self.edge.closing and self._leaving:
+        elif self._leaving:
             asyncio.get_running_loop().call_soon(self._leave)  # what has been written goes first
             state = State.BUSY
         elif not self._frames.begun:
@@ -320,7 +320,7 @@ _HANDLERS: dict[type[Event], Callable[[Http2Connection, Any], None]] = {
     RequestReceived: Http2Connection._requested,
     DataReceived: Http2Connection._received,
     StreamEnded: Http2Connection._completed,
-    StreamReset: Http2Connection._reset_by_client,
+    StreamReset: Http2Connection._was_reset,
     WindowUpdated: Http2Connection._window_updated,
     RemoteSettingsChanged: Http2Connection._push_all,
     ConnectionTerminated: Http2Connection._terminated,

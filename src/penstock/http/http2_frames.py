@@ -31,7 +31,7 @@ class Flag(IntFlag):
 
 
 class TooMuch(Exception):
-    """Said to nobody but the log of the one who did it: the connection ends."""
+    """The client is asked to calm down, and its connection ends."""
 
 
 class FrameWatch:

@@ -9,7 +9,7 @@ together, and gives a stream the same time for its body and for taking its answe
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import BodyTooSlow, HeadTooLarge, TooLarge
+from penstock.errors import BodyTooSlow, HeadTooLarge, Malformed, PenstockError, TooLarge
 from penstock.http import answers
 from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, NO_HEADERS, Headers, State
 from penstock.ports import Leaving
@@ -47,7 +47,7 @@ class Stream:
     def take_head(self, fields: Fields) -> None:
         try:
             self._read_head(fields)
-        except (HeadTooLarge, TooLarge) as exc:
+        except PenstockError as exc:
             self.refuse(exc)
 
     def _read_head(self, fields: Fields) -> None:
@@ -71,6 +71,8 @@ class Stream:
         if len(headers) > MOST_HEADERS:
             raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
         limit, declared = self._edge.limits.max_body, headers.get(b"content-length")
+        if declared is not None and not declared.isdigit():
+            raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
             raise TooLarge(f"the body is {declared[:20].decode()} bytes, and at most {limit} are accepted")
         if headers.get(b"expect", b"").lower() == b"100-continue" and not self.complete:

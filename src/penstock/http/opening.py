@@ -5,6 +5,7 @@ say nothing are as bounded with TLS as without.
 """
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,8 @@ from penstock.http.http2 import Http2Connection
 
 if TYPE_CHECKING:
     from penstock.http.edge import Edge
+
+log = logging.getLogger("penstock.tls")
 
 
 class Opening(asyncio.Protocol):
@@ -54,9 +57,9 @@ class Opening(asyncio.Protocol):
         except StopIteration as agreed:
             transport = cast(asyncio.Transport, agreed.value)
         except OSError as refused:  # not TLS, no version or certificate that will do, out of time, or gone
-            refused.__traceback__ = (
-                None  # it leads here and back to itself: garbage that anybody could heap up
-            )
+            log.debug("a TLS handshake failed", extra={"error": str(refused) or type(refused).__name__})
+            # It leads here, and from here to itself: garbage that anybody could heap up.
+            refused.__traceback__ = None
         session = None if transport is None else transport.get_extra_info("ssl_object")
         self._done()
         if transport is None or session is None:  # uvloop has no error for one that was aborted
