@@ -20,7 +20,8 @@ from penstock.errors import (
     Unauthorized,
 )
 from penstock.http import answers
-from penstock.http.connection import Connection, Headers
+from penstock.http.connection import Connection
+from penstock.http.heads import Headers
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, request_id
