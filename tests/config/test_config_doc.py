@@ -10,6 +10,7 @@ import pytest
 from penstock.config import (
     Auth,
     HttpEndpoint,
+    Idempotency,
     Jwt,
     Ledger,
     Level,
@@ -33,6 +34,7 @@ SECTIONS = {
     "[auth.jwt]": Jwt,
     "[ledger]": Ledger,
     "[limits]": Limits,
+    "[idempotency]": Idempotency,
     "[timeouts]": Timeouts,
     "[retries]": Retries,
     "[tiers]": Tiers,

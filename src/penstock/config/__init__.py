@@ -6,6 +6,7 @@ from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Auth,
     HttpEndpoint,
+    Idempotency,
     Jwt,
     Ledger,
     Level,
@@ -23,6 +24,7 @@ __all__ = [
     "Auth",
     "Config",
     "HttpEndpoint",
+    "Idempotency",
     "Jwt",
     "Ledger",
     "Level",

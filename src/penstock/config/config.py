@@ -8,6 +8,7 @@ from penstock.config.schema import Key, NamedTables, Table, places
 from penstock.config.sections import (
     Auth,
     HttpEndpoint,
+    Idempotency,
     Ledger,
     Level,
     Limits,
@@ -39,6 +40,7 @@ class Config:
     ledger: Ledger = Ledger()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
+    idempotency: Idempotency = Idempotency()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009
     retries: Retries = Retries()  # noqa: RUF009
     tiers: Tiers = field(default_factory=Tiers)

@@ -131,6 +131,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Idempotency:
+    """What is remembered of requests with an Idempotency-Key."""
+
+    ttl: Span = 24 * 3600.0
+    max_keys: Positive = 100_000  # of `penstock serve`, pending and kept; gateways have theirs in Redis
+    max_bytes: Bytes = 512 * MIB
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long a request may take, in the queue, on the worker, and in all."""
 
