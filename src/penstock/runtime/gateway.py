@@ -197,16 +197,14 @@ class Gateway:
     async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
         name, entry = self._entry(ask, key)
         assert self._keyed is not None
-        refused = True
+        refused = False
         try:
-            found = await self._keyed.ask_task(name, entry)
-            refused = False
+            return await self._keyed.ask_task(name, entry)
         except Refused as error:
             refused = error.code in NOT_ITS_FAULT
             raise
         finally:
             self._done_with(entry, refused=refused)
-        return found
 
     def _entry(self, ask: Ask, key: str) -> tuple[Keyed, Entry]:
         """Whether there is room for it is asked only if it is to be executed."""
