@@ -113,7 +113,7 @@ class KeyedDesk:
         except PenstockError:
             await self._forget(keyed, request)
             raise
-        await self._claims.placed(keyed, request, limit)
+        await self._claims.placed(keyed, request)
         return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
 
     async def _forget(self, keyed: Keyed, request: Request) -> None:

@@ -40,24 +40,16 @@ class Kit:
         self.outcomes = Outcomes(store, Post(store))
 
     async def claim(
-        self, by: str, *, tenant: str = "anna", fingerprint: str = "f1", place_ms: int = HOUR
+        self, by: str, *, tenant: str = "anna", fingerprint: str = "f1", place_ms: int = HOUR, ms: int = HOUR
     ) -> list[Any]:
         arguments: list[Argument] = [
-            tenant,
-            by,
-            "model",
-            KEEP,
-            BRIEF,
-            fingerprint,
-            f"id of {by}",
-            place_ms,
-            HOUR,
-        ]
+            tenant, by, "model", KEEP, BRIEF, fingerprint, f"id of {by}", place_ms, ms,
+        ]  # fmt: skip
         answer: list[Any] = await CLAIM(self.store.commands, self.names[:1], arguments)
         return answer
 
-    async def place(self, by: str, ms: int = HOUR) -> list[Any]:
-        answer: list[Any] = await PLACE(self.store.commands, self.names, [by, 3, ms])
+    async def place(self, by: str) -> list[Any]:
+        answer: list[Any] = await PLACE(self.store.commands, self.names, [by, 3])
         return answer
 
     async def forget(self, by: str) -> list[Any]:
@@ -114,13 +106,25 @@ def test_a_claim_runs_out_and_who_had_it_can_do_nothing_more(redis_settings: Red
         async with kit(redis_settings) as redis:
             await redis.claim("a", place_ms=0)
             assert await redis.claim("b", fingerprint="f2") == [b"other"]
-            assert await redis.claim("b") == [b"ours"]
+            assert await redis.claim("b", ms=0) == [b"ours"]
             assert await redis.place("a") == [0]
             assert await redis.forget("a") == [0]
             assert await redis.field("shard") is None
-            assert await redis.place("b", 0) == [1]  # its time is over too, and nobody has ended it
+            assert await redis.place("b") == [1]  # its time is over too, and nobody has ended it
             assert await redis.claim("c") == [b"ours"]
             assert (await redis.field("key"), await redis.field("shard")) == (b"c", None)
+
+    asyncio.run(body())
+
+
+def test_what_is_being_processed_has_been_placed_whether_that_was_said_or_not(
+    redis_settings: RedisSettings,
+) -> None:
+    async def body() -> None:
+        async with kit(redis_settings) as redis:
+            await redis.claim("a", place_ms=0)
+            await redis.outcomes.processing([NAME.id])
+            assert (await redis.claim("b"))[::2] == [b"held", 1]
 
     asyncio.run(body())
 
@@ -185,7 +189,7 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
                 watched = store.keys.watch(NAME.id)
                 await until(lambda: _exists(store, watched))
                 request.origin = 3
-                await claims.placed(NAME, request, 10.0)
+                await claims.placed(NAME, request)
                 record = await waiting  # woken, though it is not over
                 assert (record.status, record.asked, record.answer) == (TaskStatus.PENDING, "mine", None)
                 assert [notice.status for notice in notices] == [TaskStatus.PENDING]
@@ -207,7 +211,7 @@ def test_a_gateway_that_dies_before_it_has_placed_a_request_does_not_keep_its_ke
     redis_urls: dict[str, str], monkeypatch: pytest.MonkeyPatch, waits: bool, published: bool
 ) -> None:
     """Killed before it published, or after and before it could say so: then it may be executed twice."""
-    monkeypatch.setattr(keyed_module, "PLACED_WITHIN", 0.2)
+    monkeypatch.setattr(keyed_module, "PLACED_AT_MOST", 0.2)
 
     async def body() -> None:
         async with redis_house(redis_urls["valkey"])() as house:

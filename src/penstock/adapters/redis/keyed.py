@@ -14,9 +14,9 @@ from penstock.adapters.redis.outcomes import tell
 from penstock.idempotency import Keyed
 from penstock.types import Request, TaskStatus
 
-PLACED_WITHIN = (
-    2.0  # seconds after which who claimed a key, and published nothing, is not waited for any more
-)
+# Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
+# milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
+PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 SETTLED_WITHIN = (
     5.0  # seconds after its deadline in which the successor of a dead batcher still ends a request
 )
@@ -44,7 +44,7 @@ class RedisClaims:
         """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take."""
         arguments = (
             keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
-            round(PLACED_WITHIN * 1e3), round(limit * 1e3),
+            round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
         )  # fmt: skip
         with guard():
             said, *rest = await self._claim([self._store.keys.task(keyed.id)], arguments)
@@ -52,12 +52,11 @@ class RedisClaims:
             return Claim(placed=bool(rest[1]), seconds=rest[0] / 1e3)
         return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
 
-    async def placed(self, keyed: Keyed, request: Request, limit: float) -> None:
+    async def placed(self, keyed: Keyed, request: Request) -> None:
         """Redis has its request. Whoever waits elsewhere for that is told."""
         assert isinstance(request.origin, int)
-        until = round((limit + SETTLED_WITHIN) * 1e3)
         with guard():
-            answer = await self._place(self._names(keyed), [request.key, request.origin, until])
+            answer = await self._place(self._names(keyed), [request.key, request.origin])
         await self._tell(keyed, answer[1:])
 
     async def forget(self, keyed: Keyed, request: Request) -> None:
