@@ -62,8 +62,13 @@ def executed(server: Server, model: str = "sim") -> float:
     return server.metric("penstock_batched_requests_total", model=model)
 
 
+def batches(server: Server) -> float:
+    """That took a worker any time."""
+    return server.metric("penstock_gpu_worker_latency_seconds_count", model="sim")
+
+
 def test_the_same_key_and_body_get_the_first_outcome_by_every_route(server: Server, key: str) -> None:
-    before = executed(server)
+    before = executed(server), batches(server)
     first = server.post(
         "/v1/inference", {"input": "a"}, {"idempotency-key": key, "x-request-id": "the-first"}
     )
@@ -80,7 +85,7 @@ def test_the_same_key_and_body_get_the_first_outcome_by_every_route(server: Serv
     assert set(short.json()) == {"output", "request_id", "latency_ms"}
     assert set(again.json()) == set(first.json())
     assert again.json()["metadata"]["queue_ms"] == 0
-    assert executed(server) == before + 1
+    assert (executed(server), batches(server)) == (before[0] + 1, before[1] + 1)
 
 
 def test_the_same_key_with_another_body_is_a_conflict(server: Server, key: str) -> None:
