@@ -4,7 +4,7 @@ A key is its tenant's own. The first request with it is executed as a task, whos
 asks again with the same key and the same meaning is given the outcome of that task.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -62,8 +62,7 @@ def is_kept(answer: Reply) -> bool:
     return answer.failure is not None and answer.failure.code in KEPT_FAILURES
 
 
-@dataclass(slots=True, eq=False)
-class Replay(Reply):
+class Replay(Reply, eq=False):
     """An outcome that is given again, to one who asked with the same key."""
 
     first_id: str = ""  # the request id of who was first

@@ -1,11 +1,13 @@
 """`Idempotency-Key` on the way in, `Idempotency-Replayed` on the way out (SPEC A10)."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.errors import Malformed
 from penstock.http import answers
-from penstock.http.connection import Connection, Headers
+from penstock.http.connection import Connection
+from penstock.http.heads import Headers
 from penstock.idempotency import Replay
 from penstock.types import Execution, Reply
 

@@ -11,6 +11,8 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from penstock.adapters.redis.connect import Patience
 from penstock.adapters.redis.keyed import SETTLED_WITHIN, Claim, RedisClaims
 from penstock.adapters.redis.tasks import TaskRecord
@@ -99,7 +101,7 @@ class KeyedDesk:
     async def _claim(self, keyed: Keyed, entry: Entry) -> Claim:
         """Have it executed, unless somebody else does. Raises Refused."""
         limit = max(0.0, entry.request.deadline - self._clock())
-        request = replace(
+        request = structs.replace(
             entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, quota=None
         )
         claim = await self._claims.claim(keyed, request, entry.request.request_id, limit)
@@ -170,7 +172,7 @@ class KeyedDesk:
             failure = answer.failure
             if failure is not None and STATUS_BY_CODE.get(failure.code) == 503:
                 failure = replace(failure, retry_after=entry.backlog_seconds())
-            told = given_again(replace(answer, failure=failure), entry.request, record.asked)
+            told = given_again(structs.replace(answer, failure=failure), entry.request, record.asked)
             if entry is pursuit.owner:
                 told = Reply(entry.request, told.outcome, told.output, told.failure, told.execution)
             entry.answer(told)
