@@ -172,7 +172,9 @@ class KeyedDesk:
             failure = answer.failure
             if failure is not None and STATUS_BY_CODE.get(failure.code) == 503:
                 failure = replace(failure, retry_after=entry.backlog_seconds())
-            told = given_again(structs.replace(answer, failure=failure), entry.request, record.asked)
+            told = given_again(
+                structs.replace(answer, failure=failure), entry.request, record.asked or record.id
+            )
             if entry is pursuit.owner:
                 told = Reply(entry.request, told.outcome, told.output, told.failure, told.execution)
             entry.answer(told)

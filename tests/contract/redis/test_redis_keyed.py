@@ -3,15 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from time import monotonic
 from typing import Any
 
 import pytest
-from houses import RedisHouse, redis_house
 from redis.exceptions import ResponseError
 from redis_kit import ask, opened, until
 
-from penstock.adapters.redis import keyed as keyed_module
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.gathered import MOST, Gathered
 from penstock.adapters.redis.keyed import RedisClaims
@@ -22,8 +19,7 @@ from penstock.adapters.redis.scripts import Argument, Script
 from penstock.adapters.redis.task_scripts import WATCH
 from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Notice, decode, encode_execution
-from penstock.idempotency import Keyed, keyed
-from penstock.testing import Recorder
+from penstock.idempotency import Keyed
 from penstock.types import Failure, Outcome, TaskStatus
 from redis_servers import becomes, running
 
@@ -201,42 +197,6 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
             assert found is not None
             assert (found.worker, found.batch_id, found.batch_size, found.seconds) == ("w", 7, 4, 0.5)
             assert found.version == "v2"
-
-    asyncio.run(body())
-
-
-@pytest.mark.parametrize("waits", [True, False])
-@pytest.mark.parametrize("published", [True, False])
-def test_a_gateway_that_dies_before_it_has_placed_a_request_does_not_keep_its_key(
-    redis_urls: dict[str, str], monkeypatch: pytest.MonkeyPatch, waits: bool, published: bool
-) -> None:
-    """Killed before it published, or after and before it could say so: then it may be executed twice."""
-    monkeypatch.setattr(keyed_module, "PLACED_AT_MOST", 0.2)
-
-    async def body() -> None:
-        async with redis_house(redis_urls["valkey"])() as house:
-            assert isinstance(house, RedisHouse)
-            here, there = house.gates
-            request, again = (ask(now=monotonic()) for _ in range(2))
-            name = keyed("k", request)
-            claims = RedisClaims(here.store, Post(here.store), 60.0, 5.0)
-            request.request_id, request.task = name.id, True
-            assert (await claims.claim(name, request, "mine", 10.0)).ours
-            if published:
-                await here.publisher.accepted(request)
-            recorder = Recorder()
-            if waits:
-                there.door.ask(name, again, recorder)
-            else:
-                _, repeated = await there.door.ask_task(name, again)
-                assert not repeated
-            await house.inbox.gets(2 if published else 1)
-            for number, each in enumerate(house.inbox.requests):
-                await house.end(each, Outcome.SUCCESS, b"%d" % number, None)
-            if waits:
-                async with asyncio.timeout(20.0):
-                    assert (await recorder.answer).output == b"0"
-            assert (await there.desk.find(name.id, "")).answer.output == b"0"  # type: ignore[union-attr]
 
     asyncio.run(body())
 
