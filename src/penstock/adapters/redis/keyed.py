@@ -10,7 +10,7 @@ from penstock.adapters.redis.connect import Store, guard
 from penstock.adapters.redis.gathered import Gathered
 from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
 from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.outcomes import tell
+from penstock.adapters.redis.outcomes import News, tell
 from penstock.idempotency import Keyed
 from penstock.types import Request, TaskStatus
 
@@ -57,18 +57,14 @@ class RedisClaims:
         assert isinstance(request.origin, int)
         with guard():
             answer = await self._place(self._names(keyed), [request.key, request.origin])
-        await self._tell(keyed, answer[1:])
+        await tell(self._post, News(keyed.id, TaskStatus.PENDING, answer[1:]))
 
     async def forget(self, keyed: Keyed, request: Request) -> None:
         """It was not accepted: whoever waits for it elsewhere may try."""
         with guard():
             answer = await FORGET(self._store.commands, self._names(keyed), [request.key])
-        await self._tell(keyed, answer[1:])
+        await tell(self._post, News(keyed.id, TaskStatus.PENDING, answer[1:]))
 
     def _names(self, keyed: Keyed) -> list[str]:
         keys = self._store.keys
         return [keys.task(keyed.id), keys.watch(keyed.id)]
-
-    async def _tell(self, keyed: Keyed, boxes: list[bytes]) -> None:
-        if boxes:
-            await tell(self._post, keyed.id, TaskStatus.PENDING, boxes)

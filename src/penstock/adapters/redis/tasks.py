@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.adapters.redis.connect import Store, guard
 from penstock.adapters.redis.gathered import Gathered
 from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.outcomes import tell
+from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.task_scripts import CANCEL, CREATE, PLACE, WATCH
 from penstock.adapters.redis.wire import Notice, decode_execution
 from penstock.errors import Cancelled, Conflict, NotFound
@@ -111,8 +111,7 @@ class RedisTasks:
         if not answer:
             raise self._unknown(task_id)
         ended, shard, key, *boxes = answer
-        if boxes:
-            await tell(self._post, task_id, TaskStatus.CANCELLED, boxes)
+        await tell(self._post, News(task_id, TaskStatus.CANCELLED, boxes))
         return Withdrawal(int(shard), key.decode()) if ended and shard else None
 
     async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
