@@ -52,7 +52,7 @@ class ModelStack:
         self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
         self.pumps = [self.pump]
         admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
-        self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
+        self.is_function = model.is_function
         make = make_backend or backend_maker(name, model)
         self.slots = [
             self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)

@@ -89,8 +89,8 @@ class WorkerRole(Member):
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
         model = self._slots[worker][0]
         if error is not None:
-            remote = self.config.models[model].target.startswith(("http://", "https://", "sim:"))
-            if model in self._not_started and not remote and not self.started.done():
+            is_function = self.config.models[model].is_function
+            if model in self._not_started and is_function and not self.started.done():
                 self.started.set_exception(UserMistake(error.message, details=error.details))
                 return
             log.error("worker did not start", extra={"worker": worker, "error": error.message})

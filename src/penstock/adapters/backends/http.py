@@ -23,12 +23,12 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from penstock.adapters.backends.from_environment import from_environment
 from penstock.adapters.backends.pressure import as_share
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
 _PLACE = re.compile(r"\$(inputs|parameters)\b")
-_FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
 _HEADER = "header:"
 _SHOWN = 200  # characters of a foreign text that are worth repeating
 _AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
@@ -326,15 +326,7 @@ def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     known = {name.lower(): name for name in headers}
     for name, value in shape.headers.items():
-        if match := _FROM_ENVIRONMENT.fullmatch(value):
-            before, variable = match.groups()
-            if variable not in environ:
-                raise UserMistake(f"http.headers: {name} wants the environment variable {variable}: set it")
-            value = before + environ[variable].strip()
-            if not value.isprintable():
-                raise UserMistake(
-                    f"http.headers: {name} cannot be sent with what {variable} holds: set it anew"
-                )
+        value = from_environment(value, environ, f"http.headers: {name}")
         headers[known.get(name.lower(), name)] = value
     return headers
 
