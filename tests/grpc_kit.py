@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
+import grpc.aio
+
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip import messages
 from penstock.adapters.backends.oip.shape import GrpcShape
 from penstock.errors import BackendError
 from penstock.types import Batch, Reason, Request, Result
-
-import grpc  # isort: skip - after the backend, which tells it to be quiet
-import grpc.aio  # isort: skip
 
 Context = Any  # grpc.aio.ServicerContext, whose types want parameters that mean nothing here
 Infer = Callable[[Any, Context], Awaitable[Any]]
@@ -76,7 +76,7 @@ class Service:
     inputs: list[tuple[str, str, list[int]]] = field(default_factory=lambda: [("text", "BYTES", [-1])])
     asked: list[str] = field(default_factory=list)  # which methods, in order
 
-    def handlers(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> "grpc.GenericRpcHandler[Any, Any]":
         methods = {
             "ModelReady": (self._ready, messages.ModelReadyRequest),
             "ModelMetadata": (self._describe, messages.ModelMetadataRequest),
@@ -150,6 +150,13 @@ def answer(
                 return error
 
     return asyncio.run(body())
+
+
+async def loss_noticed(backend: GrpcBackend) -> None:
+    """Until its channel knows that the connection is gone."""
+    channel = backend._open()
+    if channel.get_state() is grpc.ChannelConnectivity.READY:
+        await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
 
 
 @dataclass
