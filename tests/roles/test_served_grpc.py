@@ -70,7 +70,16 @@ def test_each_of_many_askers_gets_the_answer_to_their_own_question() -> None:
 
 def test_a_bad_input_fails_alone_and_a_hanging_one_is_cut_at_the_processing_time_out() -> None:
     def use(url: str) -> None:
-        options = ("--policy", "window", "--max-wait", "200ms", "--processing-timeout", "1s", "--request-timeout", "2s")
+        options = (
+            "--policy",
+            "window",
+            "--max-wait",
+            "200ms",
+            "--processing-timeout",
+            "1s",
+            "--request-timeout",
+            "2s",
+        )
         with running(url, *options) as server:
             with ThreadPoolExecutor(8) as pool:
                 texts = ["a", "b", "bad", "c", "d"]
