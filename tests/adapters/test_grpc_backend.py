@@ -89,7 +89,8 @@ def test_scalar_parameters_go_along_and_others_are_refused_by_name() -> None:
     for value in (b"[1]", b"{}", b"null", b"9223372036854775808"):
         error = answer(echo, batch_of(b'"a"', parameters=b'{"odd":' + value + b"}"))
         assert isinstance(error, BatchRejected)
-        assert "'odd' cannot be sent" in error.message
+        assert "a parameter cannot be sent" in error.message
+        assert error.details == "it is 'odd'"
 
 
 def test_headers_carry_the_batch_the_trace_and_secrets_from_the_environment() -> None:

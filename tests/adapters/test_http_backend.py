@@ -71,6 +71,8 @@ def test_parameters_that_would_be_lost_are_refused() -> None:
     error = answer(echo, batch_of(b"1", parameters=b'{"k":2}'))
     assert isinstance(error, BatchRejected)
     assert "takes no parameters" in error.message
+    assert not HttpBackend("http://h/").takes_parameters  # so that they are refused at the door
+    assert HttpBackend("http://h/", HttpShape(request='{"i": $inputs, "p": $parameters}')).takes_parameters
 
 
 @pytest.mark.parametrize(

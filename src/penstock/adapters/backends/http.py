@@ -108,6 +108,7 @@ class HttpBackend:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._shape = shape or HttpShape()
+        self.takes_parameters = self._shape.takes_parameters
         self._url = _endpoint(url)
         self._where = f"{self._url.host}:{self._url.port}"
         self._headers = _headers(self._shape, os.environ if environ is None else environ)

@@ -93,5 +93,6 @@ def set_parameters(into: Any, parameters: bytes) -> None:
                 into[name].string_param = value
             case _:
                 raise BatchRejected(
-                    f"the parameter {name!r} cannot be sent: this model takes texts, numbers, true and false"
+                    "a parameter cannot be sent: this model takes texts, numbers, true and false",
+                    details=f"it is {name!r}",
                 )
