@@ -45,7 +45,7 @@ def test_an_endpoint_that_another_authority_vouches_for_is_not_talked_to(
 ) -> None:
     stranger = Authority(tmp_path, "stranger")
     for shape in (GrpcShape(), GrpcShape(ca_file=str(authority.file))):
-        with pytest.raises(BackendUnavailable, match="cannot be reached"):
+        with pytest.raises(BackendUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             exchange(proving(stranger.sign("127.0.0.1")), shape)
 
 
@@ -91,6 +91,17 @@ def test_a_renewed_certificate_is_taken_up_at_the_next_start(authority: Authorit
             await backend.start()
             assert (await backend.run(batch_of(b'"a"'))).outputs == [b'"a"']
             await backend.close()
+
+    asyncio.run(body())
+
+
+def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(authority: Authority) -> None:
+    async def body() -> None:
+        async with serving(Service(), credentials=proving(authority.sign("127.0.0.1"))) as url:
+            backend = GrpcBackend(url, GrpcShape(ca_file=str(authority.file)))
+            authority.file.write_text("")
+            with pytest.raises(BackendUnavailable, match="no certificate in PEM"):
+                await backend.start()
 
     asyncio.run(body())
 

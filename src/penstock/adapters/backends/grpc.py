@@ -212,10 +212,9 @@ class GrpcBackend:
 
     async def _no_answer(self, error: grpc.aio.AioRpcError) -> BackendError:
         code, words = error.code(), _words(error)
-        if _TOO_LARGE in (error.details() or ""):
-            return BatchRejected(
-                f"a message was too large; grpc.max_response is {self._shape.max_response}: {words}"
-            )
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in words:
+            limit = self._shape.max_response
+            return BatchRejected(f"a message was too large; grpc.max_response is {limit}", details=words)
         if code is grpc.StatusCode.UNAVAILABLE and (_LOST.search(words) or await self._connection_lost()):
             # It had the batch, and may have died of it.
             return BackendCrashed(f"{self._where} gave no answer: {words}")
@@ -244,4 +243,6 @@ def _headers(shape: GrpcShape, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _words(error: grpc.aio.AioRpcError) -> str:
-    return (error.details() or error.code().name)[:_SHOWN]
+    # What stands before the last error is the same each time.
+    words = (error.details() or "").rpartition("last error: ")[2]
+    return (words or error.code().name)[:_SHOWN]

@@ -43,10 +43,14 @@ class Certificates:
             ) from None
 
     def load(self) -> grpc.ChannelCredentials:
+        """Looked at once more: for an authority's file that has become empty, gRPC would trust whom it likes."""
         try:
+            self.check()
             return grpc.ssl_channel_credentials(
                 _content(self.ca_file), _content(self.client_key), _content(self.client_certificate)
             )
+        except UserMistake as error:
+            raise BackendUnavailable(error.message) from None
         except OSError as error:
             raise BackendUnavailable(f"cannot read {error.filename}: {error.strerror}") from None
 
