@@ -153,8 +153,8 @@ def test_embeddings_come_back_as_json_and_parameters_go_along() -> None:
             status, told = ask(server, "four", parameters={"scale": 0.5})
             assert (status, told["output"]) == (200, [4.0, 2.0])
             status, told = ask(server, "four", parameters={"scale": [1]})
-            assert status == 502
-            assert "a parameter cannot be sent" in told["message"]
+            assert status == 422
+            assert "the parameter 'scale' cannot be sent" in told["message"]
 
     with_endpoint(Service(embed), use)
 
@@ -194,6 +194,8 @@ def test_a_worker_over_redis_serves_an_endpoint_as_well() -> None:
         with up(url) as running:
             answer = running.ask("gateway-1", "POST", "/v1/inference", b'{"input": "abc"}')
             assert (answer.status, answer.json()["output"]) == (200, "ABC")
+            body = b'{"input": "abc", "parameters": {"k": {}}}'
+            assert running.ask("gateway-1", "POST", "/v1/inference", body).status == 422
 
     with_endpoint(Service(shout), use)
 

@@ -78,7 +78,9 @@ class WorkerRole(Member):
         for name, model in self.config.models.items():
             slots = [slot for of, slot in self._slots.values() if of == name]
             takes = any(getattr(slot.backend, "takes_parameters", True) for slot in slots)
-            await self.registry.announce_model(name, {**announcement(model), "takes_parameters": takes})
+            scalars = model.protocol == "grpc"
+            more = {"takes_parameters": takes, "scalar_parameters": scalars}
+            await self.registry.announce_model(name, {**announcement(model), **more})
         for name, dock in self._docks.items():
             self.keep(f"the dock of {name}", dock.run())
         for worker, (_, slot) in self._slots.items():
