@@ -302,7 +302,7 @@ def test_a_warm_up_that_fails_or_hangs_fails_the_start() -> None:
         ({"headers": {"x-bin": "0"}}, "is not a header"),
         ({"headers": {"X-A": "é"}}, "is not a header"),
         ({"max_response": 0}, "at least 1 byte"),
-        ({"client_key": "key.pem"}, "go together"),
+        ({"client_key": "key.pem"}, "without its grpc.client_certificate"),
         ({"ca_file": "/no/such/file"}, "grpc.ca_file /no/such/file: No such file"),
         ({"client_certificate": "/no/such", "client_key": "/no/such"}, "client_key /no/such: No such file"),
     ],

@@ -67,6 +67,10 @@ def test_an_endpoint_that_asks_for_it_is_shown_our_certificate(authority: Author
         return GrpcShape(**files)
 
     assert exchange(server, shape(good)) == [b'"a"']
+    both = tmp_path / "both.pem"
+    both.write_bytes(good.key.read_bytes() + good.certificate.read_bytes())
+    in_one = GrpcShape(ca_file=str(authority.file), client_certificate=str(both))
+    assert exchange(server, in_one) == [b'"a"']
     for pair in (None, bad):
         with pytest.raises(BackendUnavailable):
             exchange(server, shape(pair))
@@ -127,6 +131,7 @@ def test_files_that_are_not_what_they_should_be_are_refused_by_name(
     empty.write_text("")
     for files, says in (
         ({"ca_file": str(empty)}, "grpc.ca_file .*empty.pem: no certificate in PEM"),
+        ({"client_certificate": str(ours.certificate)}, "penstock.crt: not a certificate and its own key"),
         (
             {"client_certificate": str(ours.certificate), "client_key": str(other.key)},
             "not a certificate and its own",

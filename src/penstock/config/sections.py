@@ -215,7 +215,7 @@ class GrpcEndpoint:
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
     ca_file: FreeText = ""  # who may vouch for it; empty: whom gRPC trusts by itself
     client_certificate: FreeText = ""
-    client_key: FreeText = ""
+    client_key: FreeText = ""  # empty: it is in the certificate's file
     server_name: FreeText = ""  # that its certificate is for; empty: the host
     max_response: Bytes = 64 * MIB
 

@@ -15,7 +15,7 @@ class Certificates:
 
     ca_file: str = ""  # who may vouch for the endpoint; empty: whom gRPC trusts by itself
     client_certificate: str = ""
-    client_key: str = ""
+    client_key: str = ""  # empty: it is in the certificate's file
 
     @property
     def any(self) -> bool:
@@ -23,8 +23,8 @@ class Certificates:
 
     def check(self) -> None:
         """Raises UserMistake. gRPC itself would only say, much later, that it cannot connect."""
-        if bool(self.client_certificate) != bool(self.client_key):
-            raise UserMistake("grpc.client_certificate and grpc.client_key go together: set both, or neither")
+        if self.client_key and not self.client_certificate:
+            raise UserMistake("grpc.client_key is set without its grpc.client_certificate: set that too")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             if self.ca_file:
@@ -35,9 +35,10 @@ class Certificates:
             ) from None
         try:
             if self.client_certificate:
-                context.load_cert_chain(self.client_certificate, self.client_key, password=_no_password)
+                context.load_cert_chain(self.client_certificate, self.client_key or None, _no_password)
         except (OSError, ssl.SSLError, ValueError) as error:
-            files = f"grpc.client_certificate {self.client_certificate} and client_key {self.client_key}"
+            key = f" and client_key {self.client_key}" if self.client_key else ""
+            files = f"grpc.client_certificate {self.client_certificate}{key}"
             raise UserMistake(
                 f"{files}: {_why(error, 'not a certificate and its own key, in PEM')}"
             ) from None
@@ -47,7 +48,9 @@ class Certificates:
         try:
             self.check()
             return grpc.ssl_channel_credentials(
-                _content(self.ca_file), _content(self.client_key), _content(self.client_certificate)
+                _content(self.ca_file),
+                _content(self.client_key or self.client_certificate),
+                _content(self.client_certificate),
             )
         except UserMistake as error:
             raise BackendUnavailable(error.message) from None
