@@ -9,6 +9,7 @@ import pytest
 
 from penstock.config import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
     Jwt,
     Ledger,
@@ -40,6 +41,7 @@ SECTIONS = {
     "[tenants.NAME]": Tenant,
     "[models.NAME]": Model,
     "[models.NAME.http]": HttpEndpoint,
+    "[models.NAME.grpc]": GrpcEndpoint,
 }
 
 
