@@ -9,6 +9,7 @@ import pytest
 
 from penstock.config import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
     Idempotency,
     Jwt,
@@ -42,6 +43,7 @@ SECTIONS = {
     "[tenants.NAME]": Tenant,
     "[models.NAME]": Model,
     "[models.NAME.http]": HttpEndpoint,
+    "[models.NAME.grpc]": GrpcEndpoint,
 }
 
 

@@ -5,6 +5,7 @@ from penstock.config.consistency import doubts
 from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
     Idempotency,
     Jwt,
@@ -23,6 +24,7 @@ from penstock.config.sections import (
 __all__ = [
     "Auth",
     "Config",
+    "GrpcEndpoint",
     "HttpEndpoint",
     "Idempotency",
     "Jwt",

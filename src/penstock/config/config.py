@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from penstock.config.schema import Key, NamedTables, Table, places
 from penstock.config.sections import (
     Auth,
-    HttpEndpoint,
     Idempotency,
     Ledger,
     Level,
@@ -65,8 +64,10 @@ class Config:
                 case Key(kind=kind):
                     written = "" if value is None else kind.write(value)
                     yield Setting(dotted(here), written, self.source(dotted(here)))
-                case Table() if isinstance(section, Model) and not section.remote and value == HttpEndpoint():
-                    pass  # of no interest to a model that is not a URL
+                case Table(inner) if (
+                    isinstance(section, Model) and name != section.protocol and value == inner()
+                ):
+                    pass  # of no interest to a model that is not a URL of this kind
                 case Table():
                     yield from self._explain(value, here)
                 case NamedTables():

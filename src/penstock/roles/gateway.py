@@ -29,8 +29,9 @@ from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
+from penstock.roles.scalars import with_scalars_only
 from penstock.roles.shared import Member, announced
-from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
@@ -105,11 +106,12 @@ class GatewayRole(Member):
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model, timeouts = announced(said), self.config.timeouts
+        admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
             kind=model.input,
             broker=self.publisher,
-            admit=partial(self._refusal, name, model.max_cost),
+            admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
