@@ -9,8 +9,9 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.http import answers
 from penstock.http.caller import Caller
-from penstock.http.connection import Connection, Headers
+from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.heads import Headers
 from penstock.testing import run_virtual
 from penstock.types import Failure
 from wire import Heard, read_responses

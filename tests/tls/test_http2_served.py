@@ -142,6 +142,18 @@ def test_tasks_and_documents_are_served_too(server: Server, authority: Authority
         assert caller.answer(caller.ask("GET", "/openapi.json", headers=())).status == 200
 
 
+def test_the_same_key_gets_the_first_outcome_over_either_version(
+    server: Server, authority: Authority
+) -> None:
+    server.tls = authority.trusting()
+    first = server.post(INFERENCE, {"input": "once"}, {"idempotency-key": "k1"})
+    with calling(server, authority) as caller:
+        headers = (("content-type", "application/json"), ("idempotency-key", "k1"))
+        again = caller.answer(caller.ask("POST", INFERENCE, b'{"input": "once"}', headers))
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.json()["request_id"] == first.json()["request_id"]
+
+
 def curl(server: Server, ca: Path, number: int) -> list[str]:
     """So many requests at once on one connection; the version and status of each answer."""
     asked = [

@@ -11,7 +11,8 @@ from email.utils import formatdate
 from typing import Protocol
 
 from penstock.http.caller import Caller
-from penstock.http.connection import Connection, Headers, State
+from penstock.http.connection import Connection, State
+from penstock.http.heads import Headers, Heads
 from penstock.http.tls import ServerTls
 
 
@@ -70,6 +71,7 @@ class Edge:
 
             self._make = Opening
         self.tick = 0
+        self.heads = Heads()
         self.closing = False  # every answer from now on is the last on its connection
         self.connections: set[Member] = set()
         self._loop = loop

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, Malformed, PenstockError, TooLarge
 from penstock.http import answers
-from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, NO_HEADERS, Headers, State
+from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, NO_HEADERS, State
+from penstock.http.heads import Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
 

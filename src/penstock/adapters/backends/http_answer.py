@@ -87,9 +87,13 @@ def _names(path: str) -> list[str]:
 
 
 def _nested(names: list[str], leaf: Any) -> Any:
-    """A type that finds `leaf` under the names and passes over everything beside it."""
+    """A type that finds `leaf` under the names and passes over all beside it; a number is a place in a list."""
     for name in reversed(names):
-        leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
+        if name.isdecimal():
+            before: list[Any] = [(f"before{place}", msgspec.Raw) for place in range(int(name))]
+            leaf = msgspec.defstruct("Level", [*before, ("below", leaf)], array_like=True)
+        else:
+            leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
     return leaf
 
 
