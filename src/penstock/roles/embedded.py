@@ -20,7 +20,7 @@ from penstock.ports import Clock
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
-from penstock.roles.ledger import Both, ledger_of
+from penstock.roles.ledger import LEDGER_SECONDS, Both, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
@@ -30,7 +30,6 @@ from penstock.types import Failure, Reply, WorkerId
 
 log = logging.getLogger("penstock")
 
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 KEYS = "the API keys"  # what must have been read before anybody is served
 
 
@@ -197,6 +196,7 @@ class Embedded:
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
             "waiting_clients": len(self.gateway.waiters),
             "tasks": len(self._tasks),
+            **ledger_health(self._ledger),
             "models": models,
         }
 
@@ -221,4 +221,5 @@ class Embedded:
             len(self.gateway.waiters),
             len(self._tasks),
             self.morgue.added,
+            ledger_gauges(self._ledger),
         )

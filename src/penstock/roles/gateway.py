@@ -10,6 +10,7 @@ from typing import Any
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.dlq import DeadLetters
+from penstock.adapters.redis.ended_tasks import EndedTasks
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.quotas import SharedLimiter
@@ -23,16 +24,15 @@ from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants
-from penstock.roles.ledger import Both, ledger_of
+from penstock.roles.ledger import LEDGER_SECONDS, Both, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_tasks import TaskDesk
 from penstock.roles.shared import Member, announced
+from penstock.roles.task_ledger import TaskLedger
 from penstock.runtime.gateway import Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
-
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 class GatewayRole(Member):
@@ -53,6 +53,10 @@ class GatewayRole(Member):
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
         self._ledger = ledger_of(config, loop, clock)
+        self._ended: EndedTasks | None = None
+        if self._ledger is not None:
+            record = TaskLedger(self._ledger, config, loop).record
+            self._ended = EndedTasks(self.store, self._writes_for_all, record, self._ledger.missed)
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
@@ -79,13 +83,20 @@ class GatewayRole(Member):
         self._look_around()
         if self._doorkeeper is not None:
             await self._doorkeeper.open(self.keep)
-        if self._ledger is not None:
+        if self._ledger is not None and self._ended is not None:
             self._ledger.start()
+            self.keep("the ledger's reader", self._ended.run())
         self.keep("the quotas", self._limiter.run())
         self.keep("the publisher", self.publisher.run())
 
     def describe(self) -> dict[str, object]:
-        return {**super().describe(), "waiting": len(self.gateway.waiters)}
+        waiting, ledger = len(self.gateway.waiters), self._ledger is not None
+        return {**super().describe(), "waiting": waiting, "ledger": ledger}
+
+    def _writes_for_all(self) -> bool:
+        """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+        gateways = self.registry.members["gateways"]
+        return self.name == min((name for name in gateways if gateways[name].get("ledger")), default="")
 
     # ---- models ------------------------------------------------------------------------------------------
 
@@ -96,6 +107,8 @@ class GatewayRole(Member):
                 self._metrics.add_model(name)
                 self._desks[name] = self._desk(name, said)
                 self.gateway.desks_changed()
+        if self._ended is not None:
+            self._ended.look_again()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model, timeouts = announced(said), self.config.timeouts
@@ -211,6 +224,7 @@ class GatewayRole(Member):
             "status": self.state,
             **health_of(self.registry),
             "waiting_clients": len(self.gateway.waiters),
+            **ledger_health(self._ledger),
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
@@ -223,4 +237,4 @@ class GatewayRole(Member):
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        return ServerGauges({}, len(self.gateway.waiters), 0)
+        return ServerGauges({}, len(self.gateway.waiters), 0, ledger=ledger_gauges(self._ledger))

@@ -10,11 +10,14 @@ from typing import Any
 from penstock.adapters.ledger.open import LedgerSettings, open_recorder, open_store
 from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.ledger.store import LedgerAway
+from penstock.adapters.observe.exposition import LedgerGauges
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.ports import Clock, Observer
 from penstock.roles.front import tier_names
 from penstock.types import Batch, Reply
+
+LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 class Both:
@@ -43,6 +46,25 @@ def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> 
         return None
     settings = LedgerSettings(ledger.url, Path(ledger.spool), ledger.spool_size, ledger.retention or None)
     return open_recorder(settings, tier_names(config), loop, clock)
+
+
+def ledger_health(ledger: Recorder | None) -> dict[str, Any]:
+    """For /internal/health; nothing where there is no ledger. Its database being away harms no request, so the
+    server's own status stays what it is."""
+    if ledger is None:
+        return {}
+    state = ledger.state
+    shown = {name: value for name, value in asdict(state).items() if name != "away"}
+    away = {"error": state.away} if state.away else {}
+    return {"ledger": {"status": "away" if state.away else "ok", **shown, **away}}
+
+
+def ledger_gauges(ledger: Recorder | None) -> LedgerGauges | None:
+    if ledger is None:
+        return None
+    state = ledger.state
+    rows = {name: getattr(state, name) for name in ("written", "lost", "rejected", "forgotten")}
+    return LedgerGauges(rows, state.waiting, state.waiting_bytes, not state.away)
 
 
 def look_up(

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from penstock.adapters.ledger.rows import Row
@@ -81,6 +82,23 @@ class Recorder:
 
     def refused_at_door(self, model: str, code: str) -> None:
         pass
+
+    def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
+        """Rows that others may be told of as well: the ledger has each once. `on_fate` hears, on the loop, whether
+        they are safe now, or were dropped and must be told again."""
+        if self.recorded - self._writer.taken + len(rows) > self._max_rows:
+            self._loop.call_soon(on_fate, False)
+            return
+        self.recorded += len(rows)
+        self._writer.hand(rows, lambda safe: self._heard(on_fate, safe))
+
+    def _heard(self, on_fate: Callable[[bool], None], safe: bool) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever wanted to know
+            self._loop.call_soon_threadsafe(on_fate, safe)
+
+    def missed(self, rows: int) -> None:
+        """So many were lost before they got here."""
+        self.lost += rows
 
     def flush(self) -> None:
         """Hand over what has gathered."""

@@ -19,6 +19,8 @@ from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
 
 log = logging.getLogger("penstock.ledger")
 
+OnFate = Callable[[bool], None]
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 CHORES_EVERY = 60.0
 FORGET_AT_ONCE = 2_000
@@ -46,7 +48,7 @@ class Writer:
         self._store = store
         self._retention = retention
         self._wall = wall
-        self._handed: SimpleQueue[Sequence[Row] | None] = SimpleQueue()
+        self._handed: SimpleQueue[tuple[Sequence[Row], OnFate | None] | None] = SimpleQueue()
         self._stopped = Event()
         self._closing = False
         self._chores_due = 0.0  # at once: a long-closed ledger may have much to forget
@@ -62,8 +64,9 @@ class Writer:
         self._spooling.start()
         self._delivering.start()
 
-    def hand(self, rows: Sequence[Row]) -> None:
-        self._handed.put(rows)
+    def hand(self, rows: Sequence[Row], on_fate: OnFate | None = None) -> None:
+        """With `on_fate` (see `Spool.add`) they are a chunk of rows that others may have as well."""
+        self._handed.put((rows, on_fate))
 
     def close(self, seconds: float) -> None:
         """Spool what was handed, deliver what can be delivered in time. What cannot stays in the spool."""
@@ -94,8 +97,9 @@ class Writer:
     # ---- to disk -------------------------------------------------------------------------------------------
 
     def _spool_all(self) -> None:
-        while (rows := self._handed.get()) is not None:
-            self._spool.add(to_lines(rows), len(rows))
+        while (handed := self._handed.get()) is not None:
+            rows, on_fate = handed
+            self._spool.add(to_lines(rows), len(rows), shared=on_fate is not None, on_fate=on_fate)
             self.taken += len(rows)
         self._spool.finish()
 
@@ -123,13 +127,13 @@ class Writer:
 
     def _deliver(self, chunk: Chunk) -> None:
         try:
-            fresh = self._store.write(chunk.spool, chunk.number, chunk.lines())
+            written = self._store.write(chunk.spool, chunk.number, chunk.lines(), shared=chunk.shared)
         except (ChunkRejected, OSError) as error:
             log.error("a chunk of the ledger is set aside", extra={"rows": chunk.rows, "error": str(error)})
             self._spool.set_aside(chunk)
         else:
             self._spool.delivered(chunk)
-            self._written += chunk.rows * fresh
+            self._written += written
 
     def _do_chores(self) -> None:
         now = time.monotonic()

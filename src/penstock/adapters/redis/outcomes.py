@@ -69,9 +69,8 @@ class Outcomes:
         patience.succeeded()
 
     def _call(self, ended: Ended) -> Call:
-        keys = self._store.keys
         failure = ended.failure or Failure("", "")
         return (
-            [keys.task(ended.task_id), keys.watch(ended.task_id)],
+            self._store.keys.all_of_task(ended.task_id),
             [ended.outcome.value, ended.output, failure.code, failure.message, failure.details],
         )
