@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,7 +53,10 @@ def _lives(process: psutil.Process) -> bool:
 class PostgresServer:
     """The port and the data outlive `kill` and `start`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, own_disk: bool) -> None:
+        """`own_disk`: the directory is one, and small."""
+        self._own_disk = own_disk
+        self._ballast = directory / "ballast"
         self._data = directory / "data"
         self._port = free_port()
         self._url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
@@ -140,6 +143,31 @@ class PostgresServer:
     def make_room(self) -> None:
         self._limit("unlimited")
 
+    def fill_disk(self) -> None:
+        """To the last byte, where it has a disk of its own; elsewhere its files cannot grow any more."""
+        if not self._own_disk:
+            self.fill(largest_file=8192)
+            return
+        with self._ballast.open("wb", buffering=0) as file, suppress(OSError):
+            for size in (2**20, 4096):
+                with suppress(OSError):
+                    while file.write(bytes(size)) == size:
+                        pass
+
+    def empty_disk(self) -> None:
+        """It may have ended meanwhile: without room for its journal a server gives up."""
+        assert self._process is not None
+        if self._own_disk:
+            self._ballast.unlink()
+        elif self._process.poll() is None:
+            self.make_room()
+        ends = time.monotonic() + _START_WITHIN
+        while not self._answers():
+            if self._process.poll() is not None:
+                self.start()
+            assert time.monotonic() < ends, "the server did not come back"
+            time.sleep(0.02)
+
     def _limit(self, largest_file: str) -> None:
         self._limit_one(self._processes()[0], largest_file)  # whose later children inherit it
         for process in self._processes()[1:]:
@@ -156,14 +184,23 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(disk: int | None = None) -> Iterator[PostgresServer]:
+    """With a disk of so many bytes to itself, where this user may mount one."""
     directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+    own_disk = disk is not None and _mounted(directory, disk)
     try:
-        server = PostgresServer(directory)
+        server = PostgresServer(directory, own_disk)
         server.start()
         try:
             yield server
         finally:
             server.stop()
     finally:
+        if own_disk:
+            subprocess.run(["umount", directory], check=True)
         shutil.rmtree(directory)
+
+
+def _mounted(directory: Path, size: int) -> bool:
+    asked = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
+    return os.geteuid() == 0 and subprocess.run(asked, check=False, capture_output=True).returncode == 0
