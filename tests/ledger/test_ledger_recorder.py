@@ -16,7 +16,7 @@ from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.sqlite import SqliteStore
 from penstock.adapters.ledger.writer import FORGET_AT_ONCE, Writer
-from penstock.roles.ledger import Both
+from penstock.roles.observers import Both
 from penstock.types import Batch, Failure, Reason, Reply
 from redis_servers import becomes
 

@@ -24,7 +24,8 @@ from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants
-from penstock.roles.ledger import LEDGER_SECONDS, Both, ledger_gauges, ledger_health, ledger_of
+from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
+from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_tasks import TaskDesk
@@ -53,6 +54,7 @@ class GatewayRole(Member):
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
         self._ledger = ledger_of(config, loop, clock)
+        self._request_log = request_log_of(config, loop)
         self._ended: EndedTasks | None = None
         if self._ledger is not None:
             record = TaskLedger(self._ledger, config, loop).record
@@ -65,12 +67,14 @@ class GatewayRole(Member):
             tenants(config),
             TaskDesk(self._tasks, self.publisher, clock),
             self._wheel,
-            self._metrics if self._ledger is None else Both(self._metrics, self._ledger),
+            told_all(self._metrics, self._ledger, self._request_log),
             clock,
             secrets.token_hex(6),
             self._limiter,
             limits_by_rank(config),
         )
+        if self._request_log is not None:
+            self.gateway.on_refused = self._request_log.refused
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
@@ -211,6 +215,8 @@ class GatewayRole(Member):
         self._wheel.close()
         if self._ledger is not None:
             await self._ledger.close(LEDGER_SECONDS)
+        if self._request_log is not None:
+            await self._request_log.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,30 +12,10 @@ from penstock.adapters.ledger.store import LedgerAway
 from penstock.adapters.observe.exposition import LedgerGauges
 from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.ports import Clock, Observer
+from penstock.ports import Clock
 from penstock.roles.front import tier_names
-from penstock.types import Batch, Reply
 
 LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
-
-
-class Both:
-    """Two observers as one: the metrics and the ledger."""
-
-    def __init__(self, first: Observer, second: Observer) -> None:
-        self._first, self._second = first, second
-
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
-        self._first.replied(replies, now)
-        self._second.replied(replies, now)
-
-    def dispatched(self, batch: Batch) -> None:
-        self._first.dispatched(batch)
-        self._second.dispatched(batch)
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        self._first.refused_at_door(model, code)
-        self._second.refused_at_door(model, code)
 
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
