@@ -1,6 +1,8 @@
 """What every store owes the ledger, shown on SQLite and on a real PostgreSQL."""
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,13 +10,14 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
-from ledger_kit import EVERYTHING, missing_and_doubled, row
+from ledger_kit import EVERYTHING, missing_and_doubled, recording, row
 
 from penstock.adapters.ledger.open import open_store
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
 from penstock.errors import UserMistake
 from postgres_server import PostgresServer, postgres_server
+from redis_servers import becomes
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +105,18 @@ def test_the_oldest_rows_are_forgotten_in_steps(store: Store) -> None:
     assert store.forget(7.0, 4) == 3
     assert store.forget(7.0, 4) == 0
     assert missing_and_doubled(store, [7, 8, 9]) == (0, 0)
+
+
+def test_rows_beyond_their_age_go_while_a_server_runs(store: Store, tmp_path: Path) -> None:
+    store.write("s", 1, to_lines([row(1, completed=time.time() - 3700), row(2, completed=time.time() - 60)]))
+    store.close()
+
+    async def body() -> None:
+        async with recording(store, tmp_path / "spool", retention=3600.0) as recorder:
+            await becomes(lambda: recorder.state.forgotten == 1)
+
+    asyncio.run(body())
+    assert missing_and_doubled(store, [2]) == (0, 0)
 
 
 @pytest.mark.parametrize(
