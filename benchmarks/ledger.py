@@ -81,9 +81,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
                 turns[kept].append(_turn(database if kept else None, f"round_{round_number}", load))
                 last, what = turns[kept][-1], "with a ledger" if kept else "without"
                 say(f"round {round_number + 1}/{given.rounds}  {what:<14} {last.load.rate:>9,.0f}/s")
-        rate = _carried(database, given.rate, say)
-        steady, count = _recorded(database, "steady", Traffic(rate, given.recorded))
-        say(f"{rate:,.0f}/s for {given.recorded} s: {number(steady.goodput)}/s, {count.rows:,} rows")
+        rate, steady, count = _carried(database, given.rate, given.recorded, say)
     return figure(turns[True], turns[False], load, rate, given.recorded, steady, count)
 
 
@@ -101,15 +99,19 @@ def _turn(database: Postgres | None, name: str, load: wrk.Load) -> Turn:
         return Turn(result, used, None if database is None else _count(server, database, name))
 
 
-def _carried(database: Postgres, highest: float, say: Say) -> float:
-    """The highest of some rates that is answered as it comes."""
+def _carried(database: Postgres, highest: float, seconds: float, say: Say) -> tuple[float, Measured, Count]:
+    """The highest of some rates that is answered as it comes for so long, or the lowest; a short try goes first."""
     for step, share in enumerate(STEPS):
-        rate = highest * share
-        seen, _ = _recorded(database, f"probe_{step}", Traffic(rate, PROBE_SECONDS))
-        say(f"probing {rate:,.0f}/s: {number(seen.goodput)}/s, generator late {number(seen.lateness_p99)} ms")
-        if seen.goodput >= CARRIED * rate:
-            return rate
-    return highest * STEPS[-1]
+        rate, last = highest * share, share == STEPS[-1]
+        for part, length in (("probe", min(PROBE_SECONDS, seconds)), ("steady", seconds)):
+            seen, count = _recorded(database, f"{part}_{step}", Traffic(rate, length))
+            late = f"generator late {number(seen.lateness_p99)} ms"
+            say(f"{rate:,.0f}/s for {length:g} s: {number(seen.goodput)}/s, {count.rows:,} rows, {late}")
+            if seen.goodput < CARRIED * rate and not last:
+                break
+        else:
+            break
+    return rate, seen, count
 
 
 def _recorded(database: Postgres, name: str, traffic: Traffic) -> tuple[Measured, Count]:
