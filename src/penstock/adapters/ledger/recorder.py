@@ -1,8 +1,8 @@
 """Told of every reply; keeps a row of each for the ledger (SPEC H1).
 
 On the event loop the replies of a batch become lines at once: thousands of rows that wait as objects would have to
-be encoded by a thread, which holds up the loop while it does so. What is accepted is recorded when it ends. What was
-refused at the door never was a request, and would make a flood of refusals a flood of rows: it is in the metrics.
+be encoded by a thread, which holds up the loop while it does so. What is accepted is recorded when it ends. What
+was refused at the door never was a request, and would make a flood of refusals a flood of rows: it is in the metrics.
 """
 
 import asyncio
