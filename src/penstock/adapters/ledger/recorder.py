@@ -2,7 +2,7 @@
 
 On the event loop the replies of a batch become lines at once: thousands of rows that wait as objects would have to
 be encoded by a thread, which holds up the loop while it does so. What is accepted is recorded when it ends. What
-was refused at the door never was a request, and would make a flood of refusals a flood of rows: it is in the metrics.
+was refused at the door never was a request, and would make a flood of refusals a flood of rows: see the metrics.
 """
 
 import asyncio
