@@ -8,8 +8,19 @@ SECRET = "xyzzy-4711"
 CONFIG = """
 [server]
 log_requests = 1
+[tiers]
+default = "paid"
+[tiers.levels.enterprise]
+rank = 0
+[tiers.levels.paid]
+rank = 1
+[tiers.levels.free]
+rank = 2
+requests_per_minute = 1
 [tenants.acme]
 tier = "enterprise"
+[tenants.beta]
+tier = "free"
 [models.sim]
 target = "sim:poison=xyzzy-4711-bad"
 """
@@ -47,6 +58,16 @@ def test_each_request_answered_failed_or_refused_has_one_line_without_its_conten
         assert found["bad"]["status"] == "BACKEND_FAILED"
         assert found["wrong"]["status"] == "UNACCEPTABLE"
         assert SECRET not in server.stderr()
+
+
+def test_a_request_beyond_its_quota_has_a_line_that_says_whose_it_was() -> None:
+    with running(config=CONFIG) as server:
+        asked = {"input": "a", "client_id": "beta"}
+        answers = [server.post("/v1/inference", asked, {"x-request-id": f"r{n}"}).status for n in range(2)]
+        assert answers == [200, 429]
+        eventually(lambda: len(lines(server)) == 2)
+        refused = lines(server)["r1"]
+        assert (refused["status"], refused["tenant"], refused["model"]) == ("QUOTA_EXCEEDED", "beta", "sim")
 
 
 def test_without_being_asked_no_request_has_a_line() -> None:
