@@ -70,6 +70,7 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
     if given.seconds is not None and name != waiting.NAME:
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
+        flags += ["--recorded", flags[-1]] if name == ledger.NAME else []
     if given.traces is not None and name == pacing.NAME:
         flags += ["--traces", str(given.traces)]
     return flags

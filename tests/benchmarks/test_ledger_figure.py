@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from benchmarks.all import arguments, passed_on
 from benchmarks.generator import Measured
 from benchmarks.ledger import Count, Turn, accepted, figure
 from benchmarks.wrk import Load, Measurement
@@ -37,3 +38,8 @@ def test_every_request_that_ended_counts_however_it_did() -> None:
         'penstock_requests_total{model="a",outcome="CLIENT_LEFT"} 2.0',
     )
     assert accepted("\n".join(lines) + "\n") == 42
+
+
+def test_a_short_run_of_all_figures_shortens_the_recording_too() -> None:
+    flags = passed_on("ledger", arguments(["--seconds", "2.4"]))
+    assert flags[2:] == ["--seconds", "2", "--recorded", "2"]
