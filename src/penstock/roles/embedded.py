@@ -25,6 +25,7 @@ from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
+from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Reply, WorkerId
@@ -64,6 +65,13 @@ class Embedded:
             max_bytes=limits.max_task_bytes,
             ttl=limits.result_ttl,
         )
+        self._keyed = KeyedStore(
+            clock,
+            time.time,
+            max_keys=config.idempotency.max_keys,
+            max_bytes=config.idempotency.max_bytes,
+            ttl=config.idempotency.ttl,
+        )
         prefix = secrets.token_hex(6)
         self._ledger = ledger_of(config, loop, clock)
         self._request_log = request_log_of(config, loop)
@@ -77,6 +85,7 @@ class Embedded:
             prefix,
             RateLimiter(),
             limits_by_rank(config),
+            self._keyed,
         )
         if self._request_log is not None:
             self.gateway.on_refused = self._request_log.refused
@@ -203,6 +212,7 @@ class Embedded:
             "waiting_clients": len(self.gateway.waiters),
             "tasks": len(self._tasks),
             **ledger_health(self._ledger),
+            "idempotency_keys": len(self._keyed),
             "models": models,
         }
 

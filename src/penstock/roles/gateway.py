@@ -12,6 +12,7 @@ from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.dlq import DeadLetters
 from penstock.adapters.redis.ended_tasks import EndedTasks
 from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.tasks import RedisTasks
@@ -28,10 +29,12 @@ from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, 
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
+from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
+from penstock.roles.scalars import with_scalars_only
 from penstock.roles.shared import Member, announced
 from penstock.roles.task_ledger import TaskLedger
-from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
@@ -62,16 +65,20 @@ class GatewayRole(Member):
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
+        desk = TaskDesk(self._tasks, self.publisher, clock)
+        claims = RedisClaims(self.store, self.post, config.idempotency.ttl, config.limits.result_ttl)
+        self._keyed = KeyedDesk(desk, claims, clock)
         self.gateway = Gateway(
             self._desks,
             tenants(config),
-            TaskDesk(self._tasks, self.publisher, clock),
+            desk,
             self._wheel,
             told_all(self._metrics, self._ledger, self._request_log),
             clock,
             secrets.token_hex(6),
             self._limiter,
             limits_by_rank(config),
+            self._keyed,
         )
         if self._request_log is not None:
             self.gateway.on_refused = self._request_log.refused
@@ -116,11 +123,12 @@ class GatewayRole(Member):
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model, timeouts = announced(said), self.config.timeouts
+        admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
             kind=model.input,
             broker=self.publisher,
-            admit=partial(self._refusal, name, model.max_cost),
+            admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
@@ -209,6 +217,7 @@ class GatewayRole(Member):
         self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
 
     async def stop(self) -> None:
+        await self._keyed.close()
         await super().stop()
         if self._doorkeeper is not None:
             await self._doorkeeper.close()

@@ -8,12 +8,14 @@ from redis_kit import ask, opened, running, until
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.ended_tasks import EndedTask, EndedTasks
+from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.keys import TASK_BUCKETS, bucket_of
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.scripts import Script
 from penstock.adapters.redis.task_scripts import MOST_ENDED
 from penstock.adapters.redis.tasks import RedisTasks
+from penstock.idempotency import Keyed
 from penstock.types import Failure, Outcome, Request
 
 FILL = Script("for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'of', 'another version') end")
@@ -126,6 +128,24 @@ def test_where_nobody_keeps_a_ledger_nothing_is_kept_for_one(redis_settings: Red
             await tasks.cancel(await tasks.new())
             assert await tasks.waiting() == 0
             assert not await tasks.expected()
+
+    asyncio.run(body())
+
+
+def test_a_keyed_request_that_somebody_waits_for_is_not_told_and_a_keyed_task_is(
+    redis_settings: RedisSettings,
+) -> None:
+    async def body() -> None:
+        async with scene(redis_settings) as (tasks, ledger):
+            claims = RedisClaims(tasks.store, Post(tasks.store), 60.0, 1.0)
+            for row in (False, True):
+                request = ask(task=True)
+                request.request_id = f"kept-{row}"
+                keyed = Keyed(request.request_id, "acme", "fingerprint")
+                assert (await claims.claim(keyed, request, "its own", 10.0, row=row)).ours
+                await tasks.end(request)
+            await until(lambda: [(row.key, row.task_id) for row in ledger.rows] == [(request.key, "its own")])
+            await until(lambda: _is_empty(tasks))
 
     asyncio.run(body())
 
