@@ -25,6 +25,7 @@ class PenstockError(Exception):
     status: ClassVar[int] = 500
     retry_after: float | None = None
     model = ""  # that it is about, where one is known
+    tenant = ""  # whose request it was, likewise
 
     def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)

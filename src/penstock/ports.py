@@ -186,8 +186,8 @@ class Gateway(Protocol):
         self, task_id: str, client_id: str | None, identity: Identity | None = None
     ) -> Task: ...
 
-    def count(self, model: str, code: str) -> None:
-        """A request that ended at the door with this error code."""
+    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
+        """A request that ended at the door with this error code; what is not known of it is empty."""
         ...
 
     def clock(self) -> float: ...

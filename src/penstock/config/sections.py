@@ -49,6 +49,7 @@ class Server:
     max_connections: Positive = 65536
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
+    log_requests: Annotated[float, Number(0, 1)] = 0.0  # the part of requests that have a line in the log
 
 
 @dataclass(frozen=True, slots=True)

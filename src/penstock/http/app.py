@@ -240,12 +240,12 @@ class DataPlane:
     def _failed(self, connection: Connection, exc: Exception, headers: Headers, allow: str = "") -> None:
         """The one place where an error becomes a response."""
         if isinstance(exc, PenstockError):
-            failure = Failure(exc.code, exc.message, retry_after=exc.retry_after)
+            failure, about = Failure(exc.code, exc.message, retry_after=exc.retry_after), exc
         else:
             log.error("a request failed inside the server", exc_info=exc)
-            failure = Failure("INTERNAL", "the server failed; its log says how")
-        self._gateway.count(exc.model if isinstance(exc, PenstockError) else "", failure.code)
+            failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
         asked = request_id(headers.get(b"x-request-id")) or self._make_id()
+        self._gateway.count(about.model, failure.code, asked, about.tenant)
         status, said, body = answers.error(failure, asked)
         if isinstance(exc, MethodNotAllowed):
             said.append(("allow", allow))

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.dlq import DeadLetters
+from penstock.adapters.redis.ended_tasks import EndedTasks
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.publisher import Publisher
@@ -24,18 +25,18 @@ from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants, tls_health
-from penstock.roles.ledger import Both, ledger_of
+from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
+from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
 from penstock.roles.scalars import with_scalars_only
 from penstock.roles.shared import Member, announced
+from penstock.roles.task_ledger import TaskLedger
 from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
-
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 class GatewayRole(Member):
@@ -56,6 +57,11 @@ class GatewayRole(Member):
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
         self._ledger = ledger_of(config, loop, clock)
+        self._request_log = request_log_of(config, loop)
+        self._ended: EndedTasks | None = None
+        if self._ledger is not None:
+            record = TaskLedger(self._ledger, config, loop).record
+            self._ended = EndedTasks(self.store, self._writes_for_all, record, self._ledger.missed)
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
@@ -67,13 +73,15 @@ class GatewayRole(Member):
             tenants(config),
             desk,
             self._wheel,
-            self._metrics if self._ledger is None else Both(self._metrics, self._ledger),
+            told_all(self._metrics, self._ledger, self._request_log),
             clock,
             secrets.token_hex(6),
             self._limiter,
             limits_by_rank(config),
             self._keyed,
         )
+        if self._request_log is not None:
+            self.gateway.on_refused = self._request_log.refused
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
@@ -86,13 +94,20 @@ class GatewayRole(Member):
         self._look_around()
         if self._doorkeeper is not None:
             await self._doorkeeper.open(self.keep)
-        if self._ledger is not None:
+        if self._ledger is not None and self._ended is not None:
             self._ledger.start()
+            self.keep("the ledger's reader", self._ended.run())
         self.keep("the quotas", self._limiter.run())
         self.keep("the publisher", self.publisher.run())
 
     def describe(self) -> dict[str, object]:
-        return {**super().describe(), "waiting": len(self.gateway.waiters)}
+        waiting, ledger = len(self.gateway.waiters), self._ledger is not None
+        return {**super().describe(), "waiting": waiting, "ledger": ledger}
+
+    def _writes_for_all(self) -> bool:
+        """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+        gateways = self.registry.members["gateways"]
+        return self.name == min((name for name in gateways if gateways[name].get("ledger")), default="")
 
     # ---- models ------------------------------------------------------------------------------------------
 
@@ -103,6 +118,8 @@ class GatewayRole(Member):
                 self._metrics.add_model(name)
                 self._desks[name] = self._desk(name, said)
                 self.gateway.desks_changed()
+        if self._ended is not None:
+            self._ended.look_again()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model, timeouts = announced(said), self.config.timeouts
@@ -207,6 +224,8 @@ class GatewayRole(Member):
         self._wheel.close()
         if self._ledger is not None:
             await self._ledger.close(LEDGER_SECONDS)
+        if self._request_log is not None:
+            await self._request_log.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
@@ -221,6 +240,7 @@ class GatewayRole(Member):
             **health_of(self.registry),
             "waiting_clients": len(self.gateway.waiters),
             "tls": tls_health(self.edge),
+            **ledger_health(self._ledger),
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
@@ -233,4 +253,9 @@ class GatewayRole(Member):
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        return ServerGauges({}, len(self.gateway.waiters), 0, tls=tls_health(self.edge))
+        return ServerGauges(
+            {},
+            len(self.gateway.waiters),
+            tls=tls_health(self.edge),
+            ledger=ledger_gauges(self._ledger),
+        )

@@ -90,7 +90,7 @@ class KeyedDesk:
     async def _place(self, keyed: Keyed, entry: Entry) -> tuple[RemoteTask, bool]:
         """Returns when its request is where no gateway's death can lose it."""
         while True:
-            claim = await self._claim(keyed, entry)
+            claim = await self._claim(keyed, entry, row=True)
             try:
                 if claim.placed or claim.over:
                     return await self._desk.find(keyed.id, keyed.tenant), not claim.ours
@@ -98,13 +98,14 @@ class KeyedDesk:
             except NotFound:
                 continue  # whoever had it was refused
 
-    async def _claim(self, keyed: Keyed, entry: Entry) -> Claim:
-        """Have it executed, unless somebody else does. Raises Refused."""
+    async def _claim(self, keyed: Keyed, entry: Entry, *, row: bool = False) -> Claim:
+        """Have it executed, unless somebody else does. `row`: nobody waits here, whose end would be a row in the
+        ledger. Raises Refused."""
         limit = max(0.0, entry.request.deadline - self._clock())
         request = structs.replace(
             entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, quota=None
         )
-        claim = await self._claims.claim(keyed, request, entry.request.request_id, limit)
+        claim = await self._claims.claim(keyed, request, entry.request.request_id, limit, row=row)
         if claim.other:
             raise key_reused()
         if not claim.ours:

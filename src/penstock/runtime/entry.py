@@ -26,7 +26,7 @@ class Entry:
     def admit(self) -> None:
         refused = self._desk.admit(self.request, self.request.arrival)
         if refused is not None:
-            refused.model = self.request.model
+            refused.model, refused.tenant = self.request.model, self.request.tenant
             raise refused
 
     def enter(self, asker: Asker) -> Waiter:

@@ -66,6 +66,7 @@ class Gateway:
         self._numbers = count(1)
         self.clock = clock
         self.draining = False
+        self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
         self.kinds: dict[str | None, str] = {}
         self._only: Desk | None = None
         self.desks_changed()
@@ -141,7 +142,7 @@ class Gateway:
         )
         refused = desk.admit(request, now) if room else None
         if refused is not None:
-            refused.model = desk.model
+            refused.model, refused.tenant = desk.model, tenant
             if quota is not None:
                 self._release(request, now, refused=True)
             try:
@@ -156,7 +157,7 @@ class Gateway:
         said = self._limiter.take(tenant, limits, now)
         if isinstance(said, Denied):
             error = over_quota(said)
-            error.model = desk.model
+            error.model, error.tenant = desk.model, tenant
             raise error
         return said
 
@@ -219,8 +220,11 @@ class Gateway:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
         return await kept.find(task_id, self._tenant(client_id, identity)[0])
 
-    def count(self, model: str, code: str) -> None:
-        self._observer.refused_at_door(model if model in self._desks else "", code)
+    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
+        known = model if model in self._desks else ""
+        self._observer.refused_at_door(known, code)
+        if self.on_refused is not None:
+            self.on_refused(known, code, request_id, tenant)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
         """How a request that waits for its answer stands, by its asker's id. For people: it searches."""

@@ -11,6 +11,7 @@ from penstock.adapters.redis.gathered import Gathered
 from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import News, tell
+from penstock.adapters.redis.scripts import Argument
 from penstock.idempotency import Keyed
 from penstock.types import Request, TaskStatus
 
@@ -40,12 +41,17 @@ class RedisClaims:
         self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
         self._claim, self._place = Gathered(CLAIM, store), Gathered(PLACE, store)
 
-    async def claim(self, keyed: Keyed, request: Request, asked: str, limit: float) -> Claim:
-        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take."""
-        arguments = (
+    async def claim(
+        self, keyed: Keyed, request: Request, asked: str, limit: float, *, row: bool = False
+    ) -> Claim:
+        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
+        `row`: nobody waits for it, so that its end is to be told to the ledger from Redis."""
+        arguments: tuple[Argument, ...] = (
             keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
             round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
         )  # fmt: skip
+        if row:
+            arguments += (request.tier,)
         with guard():
             said, *rest = await self._claim([self._store.keys.task(keyed.id)], arguments)
         if said == b"held":

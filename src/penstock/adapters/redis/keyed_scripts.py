@@ -13,8 +13,9 @@ from penstock.adapters.redis.scripts import Script
 from penstock.adapters.redis.task_scripts import NOW, OVER
 
 # KEYS task; ARGV tenant, key, model, ms an outcome is kept, ms one that does not last is kept, fingerprint, the
-# asker's id, ms to place it, ms until it is over. Gives {'ours'}: it is to be executed by the caller; {'other'}: it
-# stands for another request; {'held', ms, 1 if placed}: somebody has it, and is believed for so long; {'over'}.
+# asker's id, ms to place it, ms until it is over, tier (none: its row in the ledger is told elsewhere). Gives
+# {'ours'}: it is to be executed by the caller; {'other'}: it stands for another request; {'held', ms, 1 if placed}:
+# somebody has it, and is believed for so long; {'over'}.
 CLAIM = Script(
     NOW
     + OVER
@@ -32,6 +33,7 @@ redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4], 'brief', ARGV[5],
   'fingerprint', ARGV[6], 'asked', ARGV[7], 'until', string.format('%.0f', now + ARGV[8]),
   'ends', string.format('%.0f', now + ARGV[9]), 'status', 'PENDING', 'changed', now)
+if ARGV[10] then redis.call('HSET', KEYS[1], 'id', ARGV[7], 'tier', ARGV[10], 'created', now) end
 redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[9])
 return {'ours'}
 """

@@ -84,11 +84,10 @@ class Outcomes:
         patience.succeeded()
 
     def _call(self, ended: Ended) -> Call:
-        keys = self._store.keys
         failure = ended.failure or Failure("", "")
         lasting = not failure.code or failure.code in KEPT_FAILURES
         return (
-            [keys.task(ended.task_id), keys.watch(ended.task_id)],
+            self._store.keys.all_of_task(ended.task_id),
             [
                 ended.outcome.value, ended.output, failure.code, failure.message, failure.details,
                 ended.execution, int(lasting),

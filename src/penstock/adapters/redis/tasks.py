@@ -53,8 +53,10 @@ class RedisTasks:
     async def create(self, request: Request, limit: float) -> None:
         """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that."""
         keep = round(self._ttl * 1e3)
-        arguments = (request.tenant, request.key, request.model, keep, keep + round(limit * 1e3))
         task_id = request.request_id
+        arguments = (
+            task_id, request.tenant, request.tier, request.key, request.model, keep, keep + round(limit * 1e3),
+        )  # fmt: skip
         with guard():
             created = await CREATE(self._store.commands, [self._store.keys.task(task_id)], arguments)
         if not created:
@@ -101,11 +103,10 @@ class RedisTasks:
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
         """End it if it is not over. What is given back must be withdrawn; None: it was over, or its request has
         not been sent yet, and its result will be dropped."""
-        keys = self._store.keys
         with guard():
             answer = await CANCEL(
                 self._store.commands,
-                [keys.task(task_id), keys.watch(task_id)],
+                self._store.keys.all_of_task(task_id),
                 [tenant, WITHDRAWN.code, WITHDRAWN.message],
             )
         if not answer:
