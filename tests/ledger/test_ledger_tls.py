@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import pytest
 from encrypted_front import encrypted_front
 from ledger_kit import EVERYTHING, row
-from postgres_server import PostgresServer, postgres_server
 
 from certificates import Authority
 from penstock.adapters.ledger.open import open_store
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.store import LedgerAway
+from postgres_server import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="module")
