@@ -71,6 +71,21 @@ def test_a_tenant_gets_its_limit_within_five_percent_however_its_load_is_spread(
     over(valkey, body)
 
 
+@pytest.mark.parametrize("seconds", [30.0, 12.0, 7.5])
+@pytest.mark.parametrize("gateways", [1, 2, 4])
+def test_any_minute_of_a_tenant_that_spends_its_own_in_seconds_is_within_five_percent(
+    valkey: RedisSettings, gateways: int, seconds: float
+) -> None:
+    async def body(store: Store) -> None:
+        town = Town(store, gateways, Limits(LIMIT))
+        await town.go(1.0, lambda now: [0.0] * gateways)
+        await town.go(185.0, even(60.0 / seconds, gateways))
+        for minute in in_a_minute(town.let_in, after=1.0, step=0.1):
+            assert minute == pytest.approx(LIMIT, rel=0.05)
+
+    over(valkey, body)
+
+
 @pytest.mark.parametrize("gateways", [2, 4])
 def test_a_tenant_below_its_limit_is_never_denied(valkey: RedisSettings, gateways: int) -> None:
     async def body(store: Store) -> None:

@@ -1,11 +1,12 @@
 """Who may let how many in: the one script of shared quotas (SPEC D2).
 
 For each tenant Redis keeps, as one packed value,
-    used    what was let in: a row of (second, count), dated half-way between two reports
+    used    what was let in: a row of (when in ms, count), dated half-way between two reports; lumps of a hundredth
+            of the minute's limit, or of a second, so that a row is short and yet tells when a burst was
     held    {gateway, allowance, demand, in flight, stamp, ...}: what each may still let in without asking
     full    when the burst bucket is full again, in ms
     marked  when it was last said aloud that less than half of its minute is left
-    total   of what was used; a second counts for a minute from its middle
+    total   of what was used; it counts for a minute less the tick that it takes until it can be used again
 and what is neither used nor held is free. A gateway reports what it used, gives back what it did not, and gets its
 next allowance: its part, by demand, of what is left, but no more than it needs for a while, so that load may move.
 So what is used exceeds the limit only by what gateways let in before they first asked (see `quotas`).
@@ -25,7 +26,7 @@ SHARE = 1_000_000  # shares are told in millionths: scripts answer in whole numb
 #       share, in flight at other gateways}}
 BODY = """
 local me, gateways = ARGV[1], tonumber(ARGV[2])
-local since, forget = ARGV[3], tonumber(ARGV[4])
+local since, forget, counts = ARGV[3], tonumber(ARGV[4]), 59900
 local turn = math.floor(now / 120000)
 local young, old = KEYS[1 + turn % 2], KEYS[1 + (turn + 1) % 2]
 local names, values, marks = {}, {}, {}
@@ -55,25 +56,27 @@ for n = 1, #names do
     end
   end
 
-  local used, total, first, last_used = was[1], was[5], 1, 0
-  if #used > 0 then last_used = struct.unpack('>I4i4', used, #used - 7) end
-  if last_used * 1000 > now then used, total = '', 0 end  -- the clock went back: nobody knows
+  local used, total, first, last_used, latest = was[1], was[5], 1, 0, 0
+  if #used > 0 then last_used, latest = struct.unpack('>I6i4', used, #used - 9) end
+  if last_used > now then used, total = '', 0 end  -- the clock went back: nobody knows
   local oldest = 0
   while first < #used do
-    local second, count = struct.unpack('>I4i4', used, first)
-    oldest = second
-    if second * 1000 > now - 60500 then break end
-    total, first = total - count, first + 8
+    local at, count = struct.unpack('>I6i4', used, first)
+    oldest = at
+    if at > now - counts then break end
+    total, first = total - count, first + 10
   end
   used, total = string.sub(used, first), total + spent
   if spent ~= 0 then  -- less than nought: what was refused after it had been reported
-    local second, count = math.floor((last + now) / 2000), spent
-    if #used > 0 and last_used >= second then
-      local _, before = struct.unpack('>I4i4', used, #used - 7)
-      used, second, count = string.sub(used, 1, -9), last_used, before + spent
+    local at, count = math.floor((last + now) / 2), spent
+    local lump = at - last_used < 1000 and latest * 100 < limit
+    if #used > 0 and (lump or spent < 0 or at <= last_used) then
+      used, count = string.sub(used, 1, -11), latest + spent
+      local moves = spent > 0 and latest > 0 and at > last_used
+      at = moves and math.floor(last_used + (at - last_used) * spent / count) or last_used
     end
-    if #used == 0 then oldest = second end
-    used = used .. struct.pack('>I4i4', second, count)
+    if #used == 0 then oldest = at end
+    used = used .. struct.pack('>I6i4', at, count)
   end
 
   local left = math.max(0, limit - total)
@@ -100,9 +103,9 @@ for n = 1, #names do
   end
   values[#values + 1], values[#values + 2] = names[n], cmsgpack.pack({used, held, full, marked, total})
   local reset = 60000
-  if #used > 0 then reset = oldest * 1000 + 60500 - now end
+  if #used > 0 then reset = oldest + counts - now end
   if grant < 1 and left - others >= 1 then reset = math.ceil(interval)  -- the next drop of the burst bucket
-  elseif grant < 1 and left >= 1 then reset = 200 end  -- others hold it, and may give it back
+  elseif grant < 1 and left >= 1 then reset = 100 end  -- others hold it, and may give it back
   answer[#answer + 1] = {grant, left, reset, math.floor(share * 1000000), elsewhere}
 end
 redis.call('HSET', young, unpack(values))

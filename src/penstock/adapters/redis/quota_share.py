@@ -10,6 +10,7 @@ PAUSE = 1.9  # between two of one that has more than three quarters of its minut
 FORGETTING = 0.5  # seconds in which an older demand loses its weight
 QUIET, MINUTE_OVER = 30.0, 61.0  # without a request: forgotten with plenty left, or whatever is left
 SAVED = 2.0  # seconds' worth of the share that may be saved up while Redis is away
+TOLD = 0.01  # of the minute: who has used that much since it was settled is settled at the next tick
 NEWEST = 0.2  # weight of the newest gap between two answers
 SHORTEST = 0.001  # wait that is worth telling
 
@@ -87,7 +88,10 @@ class Share:
             return age >= PAUSE or not plenty
         if self.more_at > now:  # nothing is left: no use to ask before there is, but for what is to report
             return self.used > 0
-        return self.denied or self.short or 2.0 * self.allowance < self.granted
+        if self.denied or self.short or 2.0 * self.allowance < self.granted:
+            return True
+        limit = limits.requests_per_minute
+        return limit is not None and self.used >= TOLD * limit
 
     def wait_for_room(self, now: Seconds) -> Seconds:
         """As long as it usually takes until one in flight goes, or as long again as none has gone."""
