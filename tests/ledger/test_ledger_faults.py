@@ -12,13 +12,13 @@ from threading import Event
 
 import pytest
 from ledger_kit import Refusing, missing_and_doubled, recording, replies
-from postgres_server import PostgresServer, postgres_server
 
 from penstock.adapters.ledger import sqlite
 from penstock.adapters.ledger.postgres import PostgresStore
 from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.ledger.sqlite import SqliteStore
 from penstock.adapters.ledger.store import LedgerAway
+from postgres_server import PostgresServer, postgres_server
 from redis_servers import becomes
 
 BATCH = 100

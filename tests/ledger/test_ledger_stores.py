@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from ledger_kit import EVERYTHING, missing_and_doubled, row
-from postgres_server import PostgresServer, postgres_server
 
 from penstock.adapters.ledger.open import open_store
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
 from penstock.errors import UserMistake
+from postgres_server import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,12 @@ A gateway lets in what its allowance for the tenant covers; a loop in the backgr
 used, what the next allowance is. Tenants with plenty left settle every two seconds, those that run short at
 every tick.
 
-How exact: use is dated half-way between two reports, which come at every tick from whoever uses more than a hundredth
-of its minute in one. So a minute may hold about 1 % too much, wherever it begins; and a tenant that spends its minute
-in a few seconds has the next one up to 0.3 s late, once, and then no later. To that comes what gateways let
-in before they have heard of a tenant at all: `trust` of the minute for all of them together, a hundredth if it has
-used more than half of it (that is said aloud, and every gateway hears it twice a second), and at least one each.
+How exact: use is dated half-way between two reports, which come at every tick from whoever uses more than a
+hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins; and a tenant that
+spends its minute in a few seconds has the next one up to 0.3 s late, once, and no later after.
+To that comes what gateways let in before they have heard of a tenant at all: `trust` of the minute for all of them
+together, a hundredth if it has used more than half of it (that is said aloud, and every gateway hears it twice a
+second), and at least one each.
 The price of a small `trust`: more than that at once, from a tenant that was away for half a minute, is denied for
 the few milliseconds until Redis has answered.
 In flight: each gateway may add its part, by demand, of what was free when it last settled, and may always have one.

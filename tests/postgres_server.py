@@ -56,7 +56,7 @@ class PostgresServer:
     def __init__(self, directory: Path) -> None:
         self._data = directory / "data"
         self._port = free_port()
-        self._url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
         self._as: dict[str, Any] = {"cwd": self._data}
         self._data.mkdir(mode=0o700)
@@ -72,7 +72,7 @@ class PostgresServer:
 
     def execute(self, statement: str) -> None:
         async def execute() -> None:
-            connection = await asyncpg.connect(self._url)
+            connection = await asyncpg.connect(self.url)
             try:
                 await connection.execute(statement)
             finally:
@@ -82,9 +82,9 @@ class PostgresServer:
 
     def fresh(self) -> str:
         """The URL of an empty schema."""
-        name = f"ledger_{uuid4().hex[:8]}"
+        name = f"test_{uuid4().hex[:8]}"
         self.execute(f"CREATE SCHEMA {name}")
-        return f"{self._url}?search_path={name}"
+        return f"{self.url}?search_path={name}"
 
     def start(self) -> None:
         self._process = subprocess.Popen(
