@@ -124,12 +124,14 @@ class Gate:
         self.mailbox = Mailbox(store, name)
         self.publisher = Publisher(store, name, monotonic)
         self._tasks = RedisTasks(store, name, Post(store), ttl)
-        self.desk = TaskDesk(self._tasks, self.publisher, monotonic)
+        self.wheel = Wheel(asyncio.get_running_loop(), monotonic)
+        self.desk = TaskDesk(self._tasks, self.publisher, monotonic, self.wheel)
 
     def hear(self, payload: bytes) -> None:
         message = decode(payload)
         assert isinstance(message, Notice)
         self._tasks.notice(message)
+        self.desk.over(message)
 
 
 class RedisHouse:
@@ -178,6 +180,8 @@ def redis_house(url: str) -> Build:
             loops += [gate.publisher.run() for gate in house.gates]
             async with running(house.intake.run(), *loops):
                 yield house
+            for gate in house.gates:
+                gate.wheel.close()
         finally:
             await store.close()
 

@@ -171,12 +171,19 @@ class Gateway:
             desk.broker.publish(request)
             return waiter
 
+        def ended(code: str) -> None:
+            self._release(request, self.clock(), refused=code in NOT_ITS_FAULT)
+
+        limits = self._limits[request.tier] if self._limits else None
+        held = limits is not None and limits.in_flight is not None
         accepted = False
         try:
-            task = await self._tasks.accept(request, enter, desk.backlog_seconds)
+            task = await self._tasks.accept(request, enter, desk.backlog_seconds, ended if held else None)
             accepted = True
         finally:
-            if request.quota is not None and not waits:  # else its end releases it
+            if (
+                request.quota is not None and not waits and not (accepted and held)
+            ):  # else its end releases it
                 self._release(request, self.clock(), refused=not accepted)
         return task
 

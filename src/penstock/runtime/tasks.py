@@ -94,7 +94,11 @@ class TaskStore:
         return len(self._tasks)
 
     async def accept(
-        self, request: Request, enter: Callable[[Asker], Waiting], backlog_seconds: Callable[[], float]
+        self,
+        request: Request,
+        enter: Callable[[Asker], Waiting],
+        backlog_seconds: Callable[[], float],
+        on_end: Callable[[str], None] | None = None,
     ) -> StoredTask:
         task_id = request.request_id
         if task_id in self._tasks:

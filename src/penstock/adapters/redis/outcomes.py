@@ -29,9 +29,9 @@ class Ended:
     failure: Failure | None = None
 
 
-async def tell(post: Post, task_id: str, outcome: Outcome, boxes: Sequence[bytes]) -> None:
+async def tell(post: Post, task_id: str, outcome: Outcome, code: str, boxes: Sequence[bytes]) -> None:
     """The gateways where somebody waits. A notice that is lost costs them the rest of their wait, no more."""
-    notice = encode(Notice(task_id, TaskStatus(outcome.value)))
+    notice = encode(Notice(task_id, TaskStatus(outcome.value), code))
     try:
         await post.send_all([(box.decode(), notice) for box in boxes], give_up_after=_NOTICE_WITHIN)
     except StoreDown as error:
@@ -59,7 +59,8 @@ class Outcomes:
             left = [ended for ended, answer in both if isinstance(answer, Exception)]
             for ended, answer in both:
                 if not isinstance(answer, Exception) and len(answer) > 1:
-                    await tell(self._post, ended.task_id, ended.outcome, answer[1:])
+                    code = ended.failure.code if ended.failure is not None else ""
+                    await tell(self._post, ended.task_id, ended.outcome, code, answer[1:])
             if left:
                 wait = patience.failed(next(each for each in answers if isinstance(each, Exception)))
                 if monotonic() + wait > gives_up:

@@ -25,8 +25,8 @@ local function finish(status, output, code, message, details)
 end
 """
 
-# KEYS task; ARGV tenant, key, model, ms it is kept once over, ms it is kept until then.
-# Gives 1, or 0 when there is one with this id.
+# KEYS task, watch; ARGV tenant, key, model, ms it is kept once over, ms it is kept until then, a mailbox that is
+# told of its end or nothing, and for how many ms at most. Gives 1, or 0 when there is one with this id.
 CREATE = Script(
     _NOW
     + """
@@ -34,6 +34,10 @@ if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4],
   'status', 'PENDING', 'changed', now)
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
+if ARGV[6] ~= '' then
+  redis.call('SADD', KEYS[2], ARGV[6])
+  redis.call('PEXPIRE', KEYS[2], ARGV[7])
+end
 return 1
 """
 )

@@ -47,13 +47,15 @@ class RedisTasks:
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
-    async def create(self, request: Request, limit: float) -> None:
-        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that."""
-        keep = round(self._ttl * 1e3)
-        arguments = (request.tenant, request.key, request.model, keep, keep + round(limit * 1e3))
-        task_id = request.request_id
+    async def create(self, request: Request, limit: float, *, watch: bool = False) -> None:
+        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
+        `watch`: this gateway wants a notice of its end."""
+        keep, span = round(self._ttl * 1e3), round(limit * 1e3)
+        box = self._box if watch else ""
+        arguments = (request.tenant, request.key, request.model, keep, keep + span, box, span + 60_000)
+        task_id, keys = request.request_id, self._store.keys
         with guard():
-            created = await CREATE(self._store.commands, [self._store.keys.task(task_id)], arguments)
+            created = await CREATE(self._store.commands, [keys.task(task_id), keys.watch(task_id)], arguments)
         if not created:
             raise Conflict(f"a task with the id {task_id!r} exists already: choose another X-Request-Id")
 
@@ -109,7 +111,7 @@ class RedisTasks:
             raise self._unknown(task_id)
         ended, shard, key, *boxes = answer
         if boxes:
-            await tell(self._post, task_id, Outcome.CANCELLED, boxes)
+            await tell(self._post, task_id, Outcome.CANCELLED, WITHDRAWN.code, boxes)
         return Withdrawal(int(shard), key.decode()) if ended and shard else None
 
     async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:

@@ -105,10 +105,11 @@ class Failed(Struct, array_like=True, tag="f"):
 
 
 class Notice(Struct, array_like=True, tag="t", gc=False):
-    """A task that somebody at this gateway waits for is over."""
+    """A task that somebody at this gateway waits for, or that counts here, is over."""
 
     task_id: str
     status: TaskStatus
+    code: str = ""  # of its failure
 
 
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------
