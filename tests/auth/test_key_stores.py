@@ -10,7 +10,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from token_kit import NOW, TIERS
 
 from penstock.adapters.keys_file import KeysFile
 from penstock.adapters.keys_postgres import PostgresKeys
@@ -22,6 +21,7 @@ from penstock.auth.watch import KeyWatch
 from penstock.errors import PenstockError, StoreDown, Unauthorized, UserMistake
 from postgres_server import PostgresServer, postgres_server
 from redis_servers import KINDS, becomes, redis_server, running
+from token_kit import NOW, TIERS
 
 OpenStore = Callable[[], AbstractAsyncContextManager[KeyStore]]
 

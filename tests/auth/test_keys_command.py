@@ -6,7 +6,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from token_kit import TIERS
 from typer.testing import CliRunner, Result
 
 from penstock.adapters.keys_file import KeysFile
@@ -14,6 +13,7 @@ from penstock.auth.keys import KeyRing
 from penstock.cli.keys import app
 from penstock.errors import Unauthorized, UserMistake
 from postgres_server import PostgresServer
+from token_kit import TIERS
 
 
 @pytest.fixture(autouse=True)
