@@ -92,7 +92,7 @@ class Gateway:
             raise Unacceptable(f"say which model: this server has {', '.join(sorted(self._desks))}")
         desk = self._desks.get(model)
         if desk is None:
-            raise NotFound(f"no model {model!r}; this server has {', '.join(sorted(self._desks))}")
+            raise NotFound(f"no model {model[:100]!r}; this server has {', '.join(sorted(self._desks))}")
         return desk
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
