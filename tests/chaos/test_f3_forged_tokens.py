@@ -118,6 +118,7 @@ def test_a_good_token_counts_only_where_it_belongs(server: Server) -> None:
     assert status(server, twice) == 401
 
 
+@pytest.mark.timeout(600)
 def test_while_the_provider_is_down_no_good_token_is_refused(chaos_long: bool) -> None:
     with ExitStack() as servers:
         with identity_thread() as provider:
@@ -131,6 +132,7 @@ def test_while_the_provider_is_down_no_good_token_is_refused(chaos_long: bool) -
                 return
 
 
+@pytest.mark.timeout(600)
 def test_a_key_that_the_provider_adds_is_taken_at_the_next_fetch_and_one_that_it_removes_is_refused(
     chaos_long: bool,
 ) -> None:

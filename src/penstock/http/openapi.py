@@ -33,7 +33,7 @@ ERRORS = {
     429: ("OverQuota", "Over your own quota: try again after Retry-After."),
     500: ("Internal", "The server's fault; its log says more."),
     502: ("BackendFailed", "The backend failed with this input, also when tried again."),
-    503: ("Unavailable", "Overloaded, or shutting down: try again after Retry-After."),
+    503: ("Unavailable", "Overloaded, shutting down, or a store is away: try again after Retry-After."),
     504: ("DeadlineExceeded", "The deadline passed before there was an answer."),
 }
 
@@ -64,7 +64,9 @@ def openapi_document(
         "components": {
             "schemas": _schemas(models, clean),
             "responses": {
-                name: _error(about.format(max_body=max_body), waits=status in (429, 503))
+                name: _answer(
+                    about.format(max_body=max_body), "Error", "X-Request-Id", *_TOLD.get(status, ())
+                )
                 for status, (name, about) in ERRORS.items()
             },
             "headers": _HEADERS,
@@ -99,7 +101,9 @@ def _inference() -> Part:
         "parameters": [_X_REQUEST_ID, _TRACEPARENT, _PREFER],
         "requestBody": _body("InferenceRequest"),
         "responses": {
-            "200": _answer("The answer", "InferenceAnswer", "X-Request-Id", "Server-Timing", "traceparent"),
+            "200": _answer(
+                "The answer", "InferenceAnswer", "X-Request-Id", "Server-Timing", "traceparent", *_QUOTA
+            ),
             "202": _answer(
                 "Accepted as a task", "TaskAccepted", "X-Request-Id", "Location", "Preference-Applied"
             ),
@@ -117,7 +121,9 @@ def _short_inference() -> Part:
         "parameters": [_X_REQUEST_ID, _TRACEPARENT],
         "requestBody": _body("ShortRequest"),
         "responses": {
-            "200": _answer("The answer", "ShortAnswer", "X-Request-Id", "Server-Timing", "traceparent"),
+            "200": _answer(
+                "The answer", "ShortAnswer", "X-Request-Id", "Server-Timing", "traceparent", *_QUOTA
+            ),
             **_errors(400, 408, 413, 415, 422, 429, 500, 502, 503, 504),
         },
     }
@@ -136,7 +142,7 @@ def _result() -> Part:
         "summary": "Where a task stands, and its output",
         "description": "A result is kept for ten minutes, unless the server is set otherwise.",
         "parameters": [wait],
-        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500)},
+        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500, 503)},
     }
 
 
@@ -146,7 +152,7 @@ def _cancel() -> Part:
         "tags": ["Tasks"],
         "summary": "Cancel a task",
         "description": "What has not gone to a worker never goes. A task that is over stays as it is.",
-        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500)},
+        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500, 503)},
     }
 
 
@@ -265,10 +271,6 @@ def _answer(about: str, schema: str, *headers: str) -> Part:
     return {"description": about, "headers": said, "content": _json(schema)}
 
 
-def _error(about: str, *, waits: bool) -> Part:
-    return _answer(about, "Error", "X-Request-Id", *(["Retry-After"] if waits else []))
-
-
 def _errors(*statuses: int) -> Part:
     return {str(status): {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in statuses}
 
@@ -285,10 +287,25 @@ _HEADERS = {
     "X-Request-Id": _header("The client's own, or one made here."),
     "Server-Timing": _header("`queue;dur=…, infer;dur=…` in milliseconds."),
     "traceparent": _header("As it was sent, where one was.", required=False),
-    "Retry-After": _header("Whole seconds, from how fast the queue drains.", kind="integer"),
+    "Retry-After": _header(
+        "Whole seconds: until some of the quota is free again, or from how fast the queue drains.",
+        kind="integer",
+    ),
+    "RateLimit-Limit": _header(
+        "Requests in any sixty seconds, where there is a quota.", kind="integer", required=False
+    ),
+    "RateLimit-Remaining": _header("Of these, how many may come now.", kind="integer", required=False),
+    "RateLimit-Reset": _header(
+        "Seconds until some of what was used no longer counts.", kind="integer", required=False
+    ),
+    "WWW-Authenticate": _header("`Bearer`."),
     "Location": _header("Where the task's answer will be."),
     "Preference-Applied": _header("`respond-async`."),
 }
+
+
+_QUOTA = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_TOLD = {401: ("WWW-Authenticate",), 429: ("Retry-After", *_QUOTA), 503: ("Retry-After",)}
 
 
 def _parameter(name: str, where: str, about: str, schema: Part) -> Part:
