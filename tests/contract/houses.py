@@ -11,6 +11,7 @@ from uuid import uuid4
 from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.intake import Intake
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.publisher import Publisher
@@ -42,6 +43,11 @@ def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: b
         length=len(text),
         task=task,
     )
+
+
+def named(request: Request) -> str:
+    """As a task is called between processes."""
+    return task_name(request.tenant, request.request_id)
 
 
 class Inbox:
@@ -154,10 +160,10 @@ class RedisHouse:
         return await self.tasks.accept(request, enter, lambda: 1.0)
 
     async def begin(self, request: Request) -> None:
-        await self._outcomes.processing([request.request_id])
+        await self._outcomes.processing([named(request)])
 
     async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
-        await self._outcomes.settle([Ended(request.request_id, outcome, output, failure)])
+        await self._outcomes.settle([Ended(named(request), outcome, output, failure)])
 
 
 @asynccontextmanager

@@ -108,6 +108,20 @@ def test_a_task_is_its_tenants_alone_whatever_client_id_is_claimed(
     assert server.get("/v1/result/acmes").status == 401
 
 
+def test_nobody_can_tell_or_take_the_ids_of_another_tenants_tasks(
+    server: Server, keys: dict[str, str]
+) -> None:
+    prefer = {"prefer": "respond-async", "x-request-id": "order-1"}
+    for tenant in ("acme", "beta"):
+        made = server.post("/v1/inference", {"input": tenant}, {**prefer, **bearer(keys[tenant])})
+        assert made.status == 202
+    for tenant in ("acme", "beta"):
+        result = server.get("/v1/result/order-1?wait_ms=5000", bearer(keys[tenant]))
+        assert result.json()["output"] == tenant
+    again = server.post("/v1/inference", {"input": "a"}, {**prefer, **bearer(keys["acme"])})
+    assert again.status == 409
+
+
 def test_the_tier_comes_from_the_credential_and_not_from_the_body(
     server: Server, keys: dict[str, str]
 ) -> None:

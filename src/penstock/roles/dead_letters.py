@@ -90,7 +90,7 @@ class MemoryMorgue:
 
     async def retry(self, letter_id: str) -> str:
         letter = self._find(letter_id)
-        first = self._tasks.peek(letter.request_id)
+        first = self._tasks.peek(letter.request_id, letter.tenant)
         if first is not None:
             self._tasks.forget(first)
         ask = Ask(

@@ -33,7 +33,7 @@ class RedisMorgue:
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,
         )  # fmt: skip
-        await self._desk.tasks.forget(letter.request_id)  # how it ended the first time
+        await self._desk.tasks.forget(letter.request_id, letter.tenant)  # how it ended the first time
         await self._desk.take(request)
         await self._letters.remove(letter_id)
         return letter.request_id

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.tasks import RedisTasks, TaskRecord
 from penstock.adapters.redis.wire import Notice
@@ -50,22 +51,22 @@ class RemoteTask:
 class Held:
     """A task that counts as in flight until its end is heard of, or until it must be over."""
 
-    __slots__ = ("_all", "_on_end", "_task_id", "settled", "when")
+    __slots__ = ("_all", "_name", "_on_end", "settled", "when")
 
     def __init__(
-        self, among: "dict[str, Held]", task_id: str, on_end: Callable[[str], None], when: float
+        self, among: "dict[str, Held]", name: str, on_end: Callable[[str], None], when: float
     ) -> None:
         self._all = among
-        self._task_id = task_id
+        self._name = name
         self._on_end = on_end
         self.when = when
         self.settled = False
-        among[task_id] = self
+        among[name] = self
 
     def let_go(self) -> None:
         self.settled = True
-        if self._all.get(self._task_id) is self:
-            del self._all[self._task_id]
+        if self._all.get(self._name) is self:
+            del self._all[self._name]
 
     def end(self, code: str) -> None:
         if not self.settled:
@@ -98,7 +99,7 @@ class TaskDesk:
             return await self.take(request)
         await self._create(request, watch=True)
         # Before it is on its way: it may be over before we hear that it is.
-        held = Held(self._held, request.request_id, on_end, request.deadline)
+        held = Held(self._held, task_name(request.tenant, request.request_id), on_end, request.deadline)
         self._wheel.add(held)
         try:
             return await self._send(request)
@@ -112,7 +113,7 @@ class TaskDesk:
         return await self._send(request)
 
     def over(self, notice: Notice) -> None:
-        held = self._held.get(notice.task_id)
+        held = self._held.get(notice.task)
         if held is not None:
             held.end(notice.code)
 
@@ -123,7 +124,7 @@ class TaskDesk:
         try:
             await self.publisher.accepted(request)
         except PenstockError:
-            await self.tasks.forget(request.request_id)
+            await self.tasks.forget(request.request_id, request.tenant)
             raise
         await self.tasks.placed(request)
         pending = TaskRecord(

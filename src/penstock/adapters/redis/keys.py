@@ -37,10 +37,16 @@ class Keys:
         """Hash: who is there (gateways, batchers, workers), or the models."""
         return f"{{{self.namespace}:reg}}:{kind}"
 
-    def task(self, task_id: str) -> str:
+    def task(self, name: str) -> str:
         """Hash: the record of an asynchronous task."""
-        return f"{{{self.namespace}:t:{task_id}}}"
+        return f"{{{self.namespace}:t:{name}}}"
 
-    def watch(self, task_id: str) -> str:
+    def watch(self, name: str) -> str:
         """Set: mailboxes of the gateways that wait for the task."""
-        return f"{{{self.namespace}:t:{task_id}}}:watch"
+        return f"{{{self.namespace}:t:{name}}}:watch"
+
+
+def task_name(tenant: str, task_id: str) -> str:
+    """What a task is called between our processes. Tenants choose their ids, and two may choose the same; an id has
+    no slash in it."""
+    return f"{tenant}/{task_id}"

@@ -23,15 +23,15 @@ _NOTICE_WITHIN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    task_id: str
+    task: str  # its name
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
 
 
-async def tell(post: Post, task_id: str, outcome: Outcome, code: str, boxes: Sequence[bytes]) -> None:
+async def tell(post: Post, task: str, outcome: Outcome, code: str, boxes: Sequence[bytes]) -> None:
     """The gateways where somebody waits. A notice that is lost costs them the rest of their wait, no more."""
-    notice = encode(Notice(task_id, TaskStatus(outcome.value), code))
+    notice = encode(Notice(task, TaskStatus(outcome.value), code))
     try:
         await post.send_all([(box.decode(), notice) for box in boxes], give_up_after=_NOTICE_WITHIN)
     except StoreDown as error:
@@ -43,9 +43,9 @@ class Outcomes:
         self._store = store
         self._post = post
 
-    async def processing(self, task_ids: Sequence[str]) -> None:
+    async def processing(self, tasks: Sequence[str]) -> None:
         """They have gone to a worker. Nobody depends on it, so an outage is let pass."""
-        calls: list[Call] = [([self._store.keys.task(task_id)], []) for task_id in task_ids]
+        calls: list[Call] = [([self._store.keys.task(name)], []) for name in tasks]
         await PROCESS.each(self._store, calls)
 
     async def settle(self, endings: Sequence[Ended]) -> None:
@@ -60,7 +60,7 @@ class Outcomes:
             for ended, answer in both:
                 if not isinstance(answer, Exception) and len(answer) > 1:
                     code = ended.failure.code if ended.failure is not None else ""
-                    await tell(self._post, ended.task_id, ended.outcome, code, answer[1:])
+                    await tell(self._post, ended.task, ended.outcome, code, answer[1:])
             if left:
                 wait = patience.failed(next(each for each in answers if isinstance(each, Exception)))
                 if monotonic() + wait > gives_up:
@@ -73,6 +73,6 @@ class Outcomes:
         keys = self._store.keys
         failure = ended.failure or Failure("", "")
         return (
-            [keys.task(ended.task_id), keys.watch(ended.task_id)],
+            [keys.task(ended.task), keys.watch(ended.task)],
             [ended.outcome.value, ended.output, failure.code, failure.message, failure.details],
         )
