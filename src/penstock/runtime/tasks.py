@@ -121,7 +121,9 @@ class TaskStore:
         """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
-            raise NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+            raise NotFound(
+                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s"
+            )
         return task
 
     def holds(self, task: StoredTask) -> bool:

@@ -145,4 +145,6 @@ class RedisTasks:
         return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer)
 
     def _unknown(self, task_id: str) -> NotFound:
-        return NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+        return NotFound(
+            f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s"
+        )
