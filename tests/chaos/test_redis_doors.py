@@ -147,6 +147,7 @@ def test_keys_are_honoured_while_redis_is_away_and_after_it_came_back_without_th
 # ---- quotas ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(600)
 def test_a_tenant_that_asks_two_gateways_at_once_gets_its_minute_within_five_percent(
     house: House, chaos_long: bool
 ) -> None:
@@ -163,6 +164,8 @@ def test_a_tenant_that_asks_two_gateways_at_once_gets_its_minute_within_five_per
             spent = answer.status == 429 and int(answer.headers["retry-after"]) > 2
             if spent and (not chaos_long or time.monotonic() - begun > 175.0):
                 return said
+            if answer.status == 429:
+                time.sleep(0.2 if chaos_long else 0.01)  # it comes back sooner than it was told
 
     with ThreadPoolExecutor(8) as pool:
         said = sum(pool.map(spend, [0, 1] * 4), Counter[int]())

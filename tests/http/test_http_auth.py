@@ -139,7 +139,16 @@ def test_a_revoked_key_is_refused_while_others_are_served(server: Server, keys: 
 def test_the_document_says_that_callers_must_say_who_they_are(server: Server) -> None:
     document = json.loads(server.get("/openapi.json").body)
     assert document["security"] == [{"bearer": []}, {"apiKey": []}]
-    assert "401" in document["paths"]["/v1/inference"]["post"]["responses"]
+    operations = [
+        path[method]
+        for path in document["paths"].values()
+        for method in path.keys() & {"get", "post", "delete"}
+    ]
+    assert len(operations) == 4
+    assert all({"401", "403", "503"} <= operation["responses"].keys() for operation in operations)
+    unauthorized = document["components"]["responses"]["Unauthorized"]
+    told = {name.lower() for name in server.get("/v1/result/none").headers}
+    assert {name.lower() for name in unauthorized["headers"]} <= told
 
 
 def test_no_secret_is_logged(server: Server, keys: dict[str, str]) -> None:
