@@ -3,14 +3,16 @@
 import json
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 
 from server import Answer
-from token_kit import jwk, sign
+from token_kit import SECRET, jwk, sign
 from wire import Address, Heard, talk
 
 MARK = "canary"
@@ -30,6 +32,21 @@ def batchstring(inputs):
 """
 
 
+def both_kinds(folder: Path) -> str:
+    """Of the configuration: API keys are taken, and tokens that the operator's secret has signed."""
+    (folder / "secret").write_bytes(SECRET)
+    return f"""
+[auth]
+mode = "keys+jwt"
+keys_file = "{folder}/penstock-keys.json"
+[auth.jwt]
+issuer = "https://id.test"
+audience = ["penstock"]
+algorithms = ["HS256"]
+key_file = "{folder}/secret"
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Bird:
     request: bytes
@@ -46,7 +63,7 @@ class Aviary:
         self._kinds: Sequence[Callable[[str], bytes]] = (
             self._nobody, self._forged, self._named_as_key, self._model, self._path, self._query, self._field,
             self._header, self._not_json, self._parameters, self._client, self._task, self._result, self._failing,
-            self._hurried, self._verb, self._garbled,
+            self._hurried, self._verb, self._garbled, self._tenant,
         )  # fmt: skip
 
     def one_of_each(self) -> list[Bird]:
@@ -72,6 +89,11 @@ class Aviary:
         return _post(secret, f"X-API-Key: {secret}_key", f"Cookie: session={secret}_key")
 
     # ---- inside --------------------------------------------------------------------------------------------
+
+    def _tenant(self, secret: str) -> bytes:
+        """One that nobody has seen before, and that is let in."""
+        token = sign("HS256", None, at=time.time(), tenant=f"{secret}_tenant", jti=f"{secret}_key")
+        return _post(secret, f"Authorization: Bearer {token.decode()}")
 
     def _model(self, secret: str) -> bytes:
         return self._let_in(secret, model=f"{secret}_model")
@@ -174,5 +196,5 @@ def check_letters(listing: Answer, key: str) -> None:
     letters = listing.json()
     assert letters, "some have failed"
     shown = {found.rpartition(b"_")[2] for found in ANY.findall(listing.body)}
-    assert shown == {b"id"}
+    assert shown <= {b"id", b"tenant"}
     assert key.split("_")[2] not in listing.body.decode()

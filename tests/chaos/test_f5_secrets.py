@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from canaries import MARK, PLACES, TELLTALE, Aviary, check_letters, release
+from canaries import MARK, PLACES, TELLTALE, Aviary, both_kinds, check_letters, release
 from penstock.errors import STATUS_BY_CODE
 from server import PENSTOCK, running
 
@@ -33,7 +33,7 @@ def test_nothing_that_clients_send_is_logged_counted_or_told_to_others(
     pick = random.Random(chaos_seed)
     key = make_key(tmp_path)
     (tmp_path / "telltale.py").write_text(TELLTALE)
-    config = f'[auth]\nmode = "keys"\nkeys_file = "{tmp_path}/penstock-keys.json"\n{RETRIES}{DEBUG}'
+    config = both_kinds(tmp_path) + RETRIES + DEBUG
     with running(f"{tmp_path}/telltale.py:batchstring", "--max-wait", "0ms", config=config) as server:
         aviary = Aviary(key, pick)
         release(aviary.one_of_each(), server.address)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from canaries import MARK, PLACES, TELLTALE, Aviary, check_letters, release
+from canaries import MARK, PLACES, TELLTALE, Aviary, both_kinds, check_letters, release
 from installation import Installation, Member, installation, patiently
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.key_store import RedisKeys
@@ -28,8 +28,6 @@ EXACT = 0.05
 CONFIG = f"""
 [server]
 log_level = "debug"
-[auth]
-mode = "keys"
 [retries]
 attempts = 1
 [timeouts]
@@ -103,7 +101,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("doors")
     (folder / "telltale.py").write_text(TELLTALE)
     with installation(
-        folder, gateways=2, batchers=1, workers=1, max_batch=64, config=CONFIG,
+        folder, gateways=2, batchers=1, workers=1, max_batch=64, config=CONFIG + both_kinds(folder),
         target=f"{folder}/telltale.py:batchstring", worker_options=("--max-wait", "0ms"),
     ) as site:  # fmt: skip
         yield House(site, folder)
