@@ -179,6 +179,14 @@ class Gateway(Protocol):
 
     async def submit_task(self, ask: Ask) -> Task: ...
 
+    def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
+        """The same with an Idempotency-Key: executed once, however often it is asked (SPEC A10)."""
+        ...
+
+    async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
+        """The task, and whether it had been asked for before."""
+        ...
+
     async def find_task(
         self, task_id: str, client_id: str | None, identity: Identity | None = None
     ) -> Task: ...

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from history import NOISE, Ask, History, Record
+from history import AGAIN, NOISE, Ask, History, Record
 
 Where = Callable[[], str | None]
 
-AGAIN = 0.05  # seconds after which a client that could not connect tries again
+PAUSE = 0.05  # seconds after which a client that could not connect tries again
 TICK = 0.02  # how often the generator looks whether it is itself held up
 FRESH = 0.5  # seconds a connection may have been idle: a server may close one that has been for long
 
@@ -50,8 +50,9 @@ class Client(asyncio.Protocol):
         if ask.client is not None:
             said["client_id"] = ask.client
         body = json.dumps(said).encode()
+        key = f"idempotency-key: {ask.input}\r\n" if self._clients.keyed else ""
         head = (
-            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n"
+            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n{key}"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         record.sent = time.monotonic()
@@ -65,6 +66,8 @@ class Client(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == b"x-request-id":
             self._id = value.decode()
+        elif name.lower() == b"idempotency-replayed" and self.record is not None:
+            self.record.replayed = value == b"true"
 
     def on_body(self, part: bytes) -> None:
         self._body += part
@@ -105,9 +108,12 @@ class Client(asyncio.Protocol):
 
 
 class Clients:
-    def __init__(self, where: Where, schedule: Sequence[Ask], seed: int, retry: bool = False) -> None:
+    def __init__(
+        self, where: Where, schedule: Sequence[Ask], seed: int, retry: bool = False, keyed: bool = False
+    ) -> None:
         self._where = where
         self._retry = retry
+        self.keyed = keyed
         self._loop = asyncio.get_running_loop()
         self._ticked = time.monotonic()
         self._ticker = self._loop.call_later(TICK, self._tick)
@@ -165,12 +171,12 @@ class Clients:
         """Nobody was reached, or nobody could take it: another attempt, as long as the client still waits."""
         waited = time.monotonic() - self.history.began - record.ask.due
         if self._retry and waited < record.ask.timeout:
-            again = Record(record.ask, f"{record.id}+")
+            again = Record(record.ask, record.id + AGAIN)
             self.history.records.append(again)
             self._start(self._submit_later(again))
 
     async def _submit_later(self, record: Record) -> None:
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(PAUSE)
         self._submit(record)
 
     def _submit(self, record: Record) -> None:
@@ -216,8 +222,10 @@ async def drive(
     faults: Mapping[float, Callable[[], object]] | None = None,
     *,
     retry: bool = False,
+    keyed: bool = False,
 ) -> History:
     """Send the schedule to the server, inject the faults when they are due, tell what became of it all.
-    `where`: a URL, or what gives the one for the next request (None: there is none now)."""
+    `where`: a URL, or what gives the one for the next request (None: there is none now). `keyed`: each with its own
+    Idempotency-Key, the same for all attempts."""
     find = (lambda: where) if isinstance(where, str) else where
-    return await Clients(find, schedule, seed, retry).run(faults or {})
+    return await Clients(find, schedule, seed, retry, keyed).run(faults or {})

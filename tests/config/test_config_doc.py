@@ -9,7 +9,9 @@ import pytest
 
 from penstock.config import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
+    Idempotency,
     Jwt,
     Ledger,
     Level,
@@ -33,6 +35,7 @@ SECTIONS = {
     "[auth.jwt]": Jwt,
     "[ledger]": Ledger,
     "[limits]": Limits,
+    "[idempotency]": Idempotency,
     "[timeouts]": Timeouts,
     "[retries]": Retries,
     "[tiers]": Tiers,
@@ -40,6 +43,7 @@ SECTIONS = {
     "[tenants.NAME]": Tenant,
     "[models.NAME]": Model,
     "[models.NAME.http]": HttpEndpoint,
+    "[models.NAME.grpc]": GrpcEndpoint,
 }
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.http import answers
-from penstock.http.connection import Connection, Headers
+from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.heads import Headers
 from penstock.testing import run_virtual
 from penstock.types import Failure
 from wire import Heard, read_responses

@@ -131,7 +131,8 @@ def worker(
         str | None,
         typer.Argument(
             show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path or sim:100ms.",
+            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+            " grpc://host:port/model or sim:100ms.",
         ),
     ] = None,
     config: ConfigFile = None,

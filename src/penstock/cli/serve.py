@@ -20,7 +20,8 @@ def serve(
         str | None,
         typer.Argument(
             show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path or sim:100ms.",
+            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+            " grpc://host:port/model or sim:100ms.",
         ),
     ] = None,
     config: Annotated[
@@ -81,6 +82,8 @@ def serve(
       penstock serve app.py:batchstring --workers 6 --max-batch 32
 
       penstock serve http://gpu-1:9000/batch --config penstock.toml
+
+      penstock serve grpc://gpu-1:8001/embedder --output json
 
       penstock serve 'sim:100ms' --workers 6
 

@@ -20,7 +20,8 @@ def up(
         str | None,
         typer.Argument(
             show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path or sim:100ms.",
+            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+            " grpc://host:port/model or sim:100ms.",
         ),
     ] = None,
     gateways: Annotated[

@@ -5,7 +5,9 @@ from penstock.config.consistency import doubts
 from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
+    Idempotency,
     Jwt,
     Ledger,
     Level,
@@ -22,7 +24,9 @@ from penstock.config.sections import (
 __all__ = [
     "Auth",
     "Config",
+    "GrpcEndpoint",
     "HttpEndpoint",
+    "Idempotency",
     "Jwt",
     "Ledger",
     "Level",

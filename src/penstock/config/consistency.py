@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.config.config import Config
 from penstock.config.schema import did_you_mean
-from penstock.config.sections import HttpEndpoint, Model
+from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
 from penstock.config.toml import dotted, toml
 from penstock.config.units import write_duration
 from penstock.errors import UserMistake
@@ -64,6 +64,11 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
         )
     if model.input == "text" and not all(isinstance(item, str) for item in model.warmup):
         yield dotted(("models", name, "warmup")), 'must be a list of texts, unless input = "json"'
+    if model.protocol == "grpc" and model.parameters == "per_item":
+        yield (
+            dotted(("models", name, "parameters")),
+            "must be shared: a gRPC request has one set for all inputs",
+        )
 
 
 def doubts(config: Config) -> Iterator[str]:
@@ -92,5 +97,7 @@ def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
         yield f"{prefix}.max_batch is above limits.max_queue, {config.limits.max_queue}: no batch can be full"
     if len(model.gpus) > model.workers:
         yield f"{prefix}.gpus lists {len(model.gpus)} GPUs for {model.workers} workers: some stay idle"
-    if not model.remote and model.http != HttpEndpoint():
+    if model.protocol != "http" and model.http != HttpEndpoint():
         yield f"{prefix}.http is set, but the target is not a URL: it has no effect"
+    if model.protocol != "grpc" and model.grpc != GrpcEndpoint():
+        yield f"{prefix}.grpc is set, but the target is not a grpc:// URL: it has no effect"

@@ -132,6 +132,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Idempotency:
+    """What is remembered of requests with an Idempotency-Key."""
+
+    ttl: Span = 24 * 3600.0
+    max_keys: Positive = 100_000  # of `penstock serve`, pending and kept; gateways have theirs in Redis
+    max_bytes: Bytes = 512 * MIB
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long a request may take, in the queue, on the worker, and in all."""
 
@@ -206,6 +215,22 @@ class HttpEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcEndpoint:
+    """The tensors a fixed gRPC endpoint takes and gives, and who it is."""
+
+    input_name: FreeText = ""  # empty: the model's only input
+    output_name: FreeText = ""  # empty: the only output of the answer
+    shape: Annotated[str, Choice(("auto", "[n]", "[n,1]"))] = "auto"  # auto: as the model describes itself
+    version: FreeText = ""  # of the model to ask for; empty: the server's choice
+    headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
+    ca_file: FreeText = ""  # who may vouch for it; empty: whom gRPC trusts by itself
+    client_certificate: FreeText = ""
+    client_key: FreeText = ""  # empty: it is in the certificate's file
+    server_name: FreeText = ""  # that its certificate is for; empty: the host
+    max_response: Bytes = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One model: what runs it, and how its batches are formed."""
 
@@ -231,8 +256,14 @@ class Model:
     processing_timeout: Annotated[float | None, Duration()] = None
     request_timeout: Annotated[float | None, Duration()] = None
     http: HttpEndpoint = HttpEndpoint()
+    grpc: GrpcEndpoint = GrpcEndpoint()
 
     @property
-    def remote(self) -> bool:
-        """Whether a URL runs it, and `http` says how to talk to it."""
-        return self.target.startswith(("http://", "https://"))
+    def protocol(self) -> str:
+        """By which a URL runs it, with or without TLS: `http`, `grpc`, or empty where no URL does."""
+        scheme, found, _ = self.target.partition("://")
+        return scheme.removesuffix("s") if found else ""
+
+    @property
+    def is_function(self) -> bool:
+        return not self.protocol and not self.target.startswith("sim:")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Protocol
 
-from penstock.http.connection import Connection, Headers, State
+from penstock.http.connection import Connection, State
+from penstock.http.heads import Headers, Heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Edge:
         self.limits = limits
         self.clock = clock
         self.tick = 0
+        self.heads = Heads()
         self.closing = False  # every answer from now on is the last on its connection
         self.connections: set[Connection] = set()
         self._loop = loop

@@ -10,6 +10,7 @@ from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.adapters.backends.simulated import SimulatedBackend
 from penstock.config import Model
+from penstock.errors import UserMistake
 from penstock.ports import Backend
 from penstock.service_model import parse_service
 from penstock.target import parse_target
@@ -34,6 +35,8 @@ def backend_maker(name: str, model: Model) -> MakeBackend:
                 warm_up=warm_up,
                 start_timeout=model.start_timeout,
             )
+        case "grpc":
+            return _grpc_maker(target.url, model, warm_up)
         case "function":
             return lambda slot: ProcessBackend(
                 target.text,
@@ -45,6 +48,24 @@ def backend_maker(name: str, model: Model) -> MakeBackend:
                 memory_limit=model.memory_limit,
                 name=f"{name}/{slot}",
             )
+
+
+def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
+    """gRPC is imported only where it is used: it is an extra, and takes its time."""
+    try:
+        from penstock.adapters.backends.grpc import GrpcBackend
+        from penstock.adapters.backends.oip.shape import GrpcShape
+    except ImportError:
+        raise UserMistake("a gRPC endpoint needs the grpc extra: pip install 'penstock[grpc]'") from None
+    shape = GrpcShape(**asdict(model.grpc))
+    return lambda slot: GrpcBackend(
+        url,
+        shape,
+        input_kind=_kind(model.input),
+        output_kind=_kind(model.output),
+        warm_up=warm_up,
+        start_timeout=model.start_timeout,
+    )
 
 
 def _kind(kind: str) -> Literal["text", "json"]:

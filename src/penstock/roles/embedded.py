@@ -24,6 +24,7 @@ from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
+from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Reply, WorkerId
@@ -64,6 +65,13 @@ class Embedded:
             max_bytes=limits.max_task_bytes,
             ttl=limits.result_ttl,
         )
+        self._keyed = KeyedStore(
+            clock,
+            time.time,
+            max_keys=config.idempotency.max_keys,
+            max_bytes=config.idempotency.max_bytes,
+            ttl=config.idempotency.ttl,
+        )
         prefix = secrets.token_hex(6)
         self._ledger = ledger_of(config, loop, clock)
         self.gateway = Gateway(
@@ -76,6 +84,7 @@ class Embedded:
             prefix,
             RateLimiter(),
             limits_by_rank(config),
+            self._keyed,
         )
         bus.subscribe(self._replied)
         self.morgue = MemoryMorgue(self.gateway, self._tasks, config)
@@ -199,6 +208,7 @@ class Embedded:
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
             "waiting_clients": len(self.gateway.waiters),
             "tasks": len(self._tasks),
+            "idempotency_keys": len(self._keyed),
             "models": models,
         }
 

@@ -11,6 +11,7 @@ from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.dlq import DeadLetters
 from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.tasks import RedisTasks
@@ -26,9 +27,11 @@ from penstock.roles.front import data_plane, limits_by_rank, tenants
 from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
+from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
+from penstock.roles.scalars import with_scalars_only
 from penstock.roles.shared import Member, announced
-from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
@@ -57,6 +60,8 @@ class GatewayRole(Member):
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
+        claims = RedisClaims(self.store, self.post, config.idempotency.ttl, config.limits.result_ttl)
+        self._keyed = KeyedDesk(self._task_desk, claims, clock)
         self.gateway = Gateway(
             self._desks,
             tenants(config),
@@ -67,6 +72,7 @@ class GatewayRole(Member):
             secrets.token_hex(6),
             self._limiter,
             limits_by_rank(config),
+            self._keyed,
         )
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
@@ -100,11 +106,12 @@ class GatewayRole(Member):
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model, timeouts = announced(said), self.config.timeouts
+        admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
             kind=model.input,
             broker=self.publisher,
-            admit=partial(self._refusal, name, model.max_cost),
+            admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
@@ -194,6 +201,7 @@ class GatewayRole(Member):
         self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
 
     async def stop(self) -> None:
+        await self._keyed.close()
         await super().stop()
         if self._doorkeeper is not None:
             await self._doorkeeper.close()

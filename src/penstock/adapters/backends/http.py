@@ -23,13 +23,14 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from penstock.adapters.backends.from_environment import from_environment
 from penstock.adapters.backends.pressure import as_share
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
-_PLACE = re.compile(r"\$(inputs|parameters)\b")
-_FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
+_PLACE = re.compile(r"\$(inputs|parameters|count)\b")
 _HEADER = "header:"
+_FARTHEST = 63  # place in a list that a path may name
 _SHOWN = 200  # characters of a foreign text that are worth repeating
 _AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
 _NONE = (b"", b"{}")  # no parameters
@@ -41,8 +42,8 @@ class HttpShape:
 
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME`: from there
-    request: str = '{"inputs": $inputs}'  # may say $parameters as well
-    outputs: str = "outputs"  # dotted path to the list of outputs; "" if the response is that list
+    request: str = '{"inputs": $inputs}'  # may say $parameters and $count as well
+    outputs: str = "outputs"  # dotted path to the list; "" if the response is it; a number counts in a list
     item: str = ""  # dotted path inside each element of the list; "" for the element
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
     pressure: str = ""  # how full it is: the same, in the response to a batch and in that to `health`
@@ -57,14 +58,16 @@ class HttpShape:
             raise UserMistake("http.request must say $inputs once, and $parameters at most once")
         try:
             # Quotes in the sample, so that a place inside a JSON string is found out as well.
-            json.loads(self.fill(b'["a"]', b'{"a": 1}'))
+            json.loads(self.fill([b'"a"'], b'{"a": 1}'))
         except ValueError as error:
-            hint = "write $inputs and $parameters without quotes around them"
+            hint = "write $inputs, $parameters and $count without quotes around them"
             raise UserMistake(f"http.request is not JSON once filled in ({error}); {hint}") from None
         for name in ("outputs", "item", "version", "pressure"):
             path = getattr(self, name)
             if path and "" in path.split("."):
                 raise UserMistake(f"http.{name} is {path!r}: use names joined by dots, such as result.items")
+            if any(part.isdecimal() and int(part) > _FARTHEST for part in path.split(".")):
+                raise UserMistake(f"http.{name} is {path!r}: a place in a list is at most {_FARTHEST}")
         for name, example in (("version", "X-Model-Version"), ("pressure", "X-Gpu-Memory")):
             if getattr(self, name) == _HEADER:
                 raise UserMistake(f"http.{name} names no header: write it as header:{example}")
@@ -78,10 +81,11 @@ class HttpShape:
     def takes_parameters(self) -> bool:
         return "parameters" in _PLACE.findall(self.request)
 
-    def fill(self, inputs: bytes, parameters: bytes) -> bytes:
-        """The body of a request; both are JSON and go in as they are."""
+    def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:
+        """The body of a request; all are JSON and go in as they are."""
         parts = _PLACE.split(self.request)
-        filled = {"inputs": inputs, "parameters": parameters or b"{}"}
+        listed = b"[" + b",".join(inputs) + b"]"
+        filled = {"inputs": listed, "parameters": parameters or b"{}", "count": b"%d" % len(inputs)}
         return b"".join(filled[part] if i % 2 else part.encode() for i, part in enumerate(parts))
 
 
@@ -104,6 +108,7 @@ class HttpBackend:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._shape = shape or HttpShape()
+        self.takes_parameters = self._shape.takes_parameters
         self._url = _endpoint(url)
         self._where = f"{self._url.host}:{self._url.port}"
         self._headers = _headers(self._shape, os.environ if environ is None else environ)
@@ -179,7 +184,7 @@ class HttpBackend:
         session = self._open()
         if self._busy:
             raise BatchRejected(f"{self._where} takes one batch at a time")
-        body = self._shape.fill(b"[" + b",".join(inputs) + b"]", parameters)
+        body = self._shape.fill(inputs, parameters)
         at_once = len(body) <= _AT_ONCE
         self._busy = True
         answering = False
@@ -300,9 +305,13 @@ def _names(path: str) -> list[str]:
 
 
 def _nested(names: list[str], leaf: Any) -> Any:
-    """A type that finds `leaf` under the names and passes over everything beside it."""
+    """A type that finds `leaf` under the names and passes over all beside it; a number is a place in a list."""
     for name in reversed(names):
-        leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
+        if name.isdecimal():
+            before: list[Any] = [(f"before{place}", msgspec.Raw) for place in range(int(name))]
+            leaf = msgspec.defstruct("Level", [*before, ("below", leaf)], array_like=True)
+        else:
+            leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
     return leaf
 
 
@@ -326,15 +335,7 @@ def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     known = {name.lower(): name for name in headers}
     for name, value in shape.headers.items():
-        if match := _FROM_ENVIRONMENT.fullmatch(value):
-            before, variable = match.groups()
-            if variable not in environ:
-                raise UserMistake(f"http.headers: {name} wants the environment variable {variable}: set it")
-            value = before + environ[variable].strip()
-            if not value.isprintable():
-                raise UserMistake(
-                    f"http.headers: {name} cannot be sent with what {variable} holds: set it anew"
-                )
+        value = from_environment(value, environ, f"http.headers: {name}")
         headers[known.get(name.lower(), name)] = value
     return headers
 

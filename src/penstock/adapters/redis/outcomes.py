@@ -12,6 +12,7 @@ from penstock.adapters.redis.scripts import Call
 from penstock.adapters.redis.task_scripts import PROCESS, SETTLE
 from penstock.adapters.redis.wire import Notice, encode
 from penstock.errors import StoreDown
+from penstock.idempotency import KEPT_FAILURES
 from penstock.types import Failure, Outcome, TaskStatus
 
 log = logging.getLogger("penstock.tasks")
@@ -27,15 +28,32 @@ class Ended:
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
+    execution: bytes = b""  # as `wire` writes it
 
 
-async def tell(post: Post, task: str, outcome: Outcome, code: str, boxes: Sequence[bytes]) -> None:
-    """The gateways where somebody waits. A notice that is lost costs them the rest of their wait, no more."""
-    notice = encode(Notice(task, TaskStatus(outcome.value), code))
+@dataclass(frozen=True, slots=True)
+class News:
+    """Of a task, for the gateways where somebody waits for it, or where it counts."""
+
+    task: str  # its name
+    status: TaskStatus
+    boxes: Sequence[bytes]
+    code: str = ""  # of its failure
+
+
+async def tell(post: Post, *news: News) -> None:
+    """All of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
+    notices = [
+        (box.decode(), encode(Notice(each.task, each.status, each.code)))
+        for each in news
+        for box in each.boxes
+    ]
+    if not notices:
+        return
     try:
-        await post.send_all([(box.decode(), notice) for box in boxes], give_up_after=_NOTICE_WITHIN)
+        await post.send_all(notices, give_up_after=_NOTICE_WITHIN)
     except StoreDown as error:
-        log.warning("a notice was not sent", extra={"error": error.message})
+        log.warning("notices were not sent", extra={"notices": len(notices), "error": error.message})
 
 
 class Outcomes:
@@ -57,10 +75,8 @@ class Outcomes:
             answers = await SETTLE.each(self._store, [self._call(ended) for ended in left])
             both = list(zip(left, answers, strict=True))
             left = [ended for ended, answer in both if isinstance(answer, Exception)]
-            for ended, answer in both:
-                if not isinstance(answer, Exception) and len(answer) > 1:
-                    code = ended.failure.code if ended.failure is not None else ""
-                    await tell(self._post, ended.task, ended.outcome, code, answer[1:])
+            done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
+            await tell(self._post, *(_news(ended, boxes) for ended, boxes in done))
             if left:
                 wait = patience.failed(next(each for each in answers if isinstance(each, Exception)))
                 if monotonic() + wait > gives_up:
@@ -72,7 +88,16 @@ class Outcomes:
     def _call(self, ended: Ended) -> Call:
         keys = self._store.keys
         failure = ended.failure or Failure("", "")
+        lasting = not failure.code or failure.code in KEPT_FAILURES
         return (
             [keys.task(ended.task), keys.watch(ended.task)],
-            [ended.outcome.value, ended.output, failure.code, failure.message, failure.details],
-        )
+            [
+                ended.outcome.value, ended.output, failure.code, failure.message, failure.details,
+                ended.execution, int(lasting),
+            ],
+        )  # fmt: skip
+
+
+def _news(ended: Ended, boxes: Sequence[bytes]) -> News:
+    code = "" if ended.failure is None else ended.failure.code
+    return News(ended.task, TaskStatus(ended.outcome.value), boxes, code)

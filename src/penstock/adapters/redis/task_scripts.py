@@ -3,32 +3,35 @@
     PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
 
 A record's fields: tenant, key, model, status, changed (ms since the epoch), keep (ms, once it is over), shard
-(that its request went to), and at the end output, or code, message and details.
+(that its request went to), and at the end output and execution, or code, message and details; and lasting.
+Those with an Idempotency-Key have more (`keyed_scripts`).
 """
 
 from penstock.adapters.redis.scripts import Script
 
-_NOW = """
+NOW = """
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
 """
-_OVER = """
+OVER = """
 local status = redis.call('HGET', KEYS[1], 'status')
 local over = status and status ~= 'PENDING' and status ~= 'PROCESSING'
 """
-# How it ended is written once, and kept from then on for as long as results are.
+# How it ended is written once, and kept from then on for as long as results are. `lasting`: '0' if it says nothing
+# of what the same request would meet another time.
 _END = """
-local function finish(status, output, code, message, details)
+local function finish(status, output, code, message, details, execution, lasting)
   redis.call('HSET', KEYS[1], 'status', status, 'changed', now, 'output', output,
-    'code', code, 'message', message, 'details', details)
-  redis.call('PEXPIRE', KEYS[1], redis.call('HGET', KEYS[1], 'keep'))
+    'code', code, 'message', message, 'details', details, 'execution', execution or '', 'lasting', lasting or '1')
+  local brief = lasting == '0' and redis.call('HGET', KEYS[1], 'brief')
+  redis.call('PEXPIRE', KEYS[1], brief or redis.call('HGET', KEYS[1], 'keep'))
 end
 """
 
 # KEYS task, watch; ARGV tenant, key, model, ms it is kept once over, ms it is kept until then, a mailbox that is
 # told of its end or nothing, and for how many ms at most. Gives 1, or 0 when there is one with this id.
 CREATE = Script(
-    _NOW
+    NOW
     + """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4],
@@ -51,7 +54,7 @@ return 1
 
 # KEYS task. Gives 1, or 0 when it is not pending any more.
 PROCESS = Script(
-    _NOW
+    NOW
     + """
 if redis.call('HGET', KEYS[1], 'status') ~= 'PENDING' then return 0 end
 redis.call('HSET', KEYS[1], 'status', 'PROCESSING', 'changed', now)
@@ -59,12 +62,12 @@ return 1
 """
 )
 
-# KEYS task, watch; ARGV status, output, code, message, details.
+# KEYS task, watch; ARGV status, output, code, message, details, execution, lasting.
 # Gives {1 if this was the ending, watching mailboxes...}. They are told each time: whoever settles twice got no
 # answer the first time, and so told nobody.
 SETTLE = Script(
-    _NOW
-    + _OVER
+    NOW
+    + OVER
     + _END
     + """
 if not status then return {0} end
@@ -76,8 +79,8 @@ return {over and 0 or 1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 # KEYS task, watch; ARGV tenant, code, message. Gives {} when there is no such task of this tenant, else
 # {1 if this ended it, shard, key, watching mailboxes...}.
 CANCEL = Script(
-    _NOW
-    + _OVER
+    NOW
+    + OVER
     + _END
     + """
 if not status or redis.call('HGET', KEYS[1], 'tenant') ~= ARGV[1] then return {} end
@@ -89,7 +92,7 @@ return {over and 0 or 1, where[1] or '', where[2], unpack(redis.call('SMEMBERS',
 
 # KEYS task, watch; ARGV mailbox, ms to watch. Gives the record; if it is not over, the mailbox is told of its end.
 WATCH = Script(
-    _OVER
+    OVER
     + """
 if status and not over then
   redis.call('SADD', KEYS[2], ARGV[1])

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.adapters.redis.connect import Store, guard
+from penstock.adapters.redis.gathered import Gathered
 from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.outcomes import tell
+from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.task_scripts import CANCEL, CREATE, PLACE, WATCH
-from penstock.adapters.redis.wire import Notice
+from penstock.adapters.redis.wire import Notice, decode_execution
 from penstock.errors import Cancelled, Conflict, NotFound
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 
@@ -32,6 +33,7 @@ class TaskRecord:
     status: TaskStatus
     changed_at: float  # seconds since the epoch
     answer: Reply | None
+    asked: str = ""  # with an Idempotency-Key: the id of who asked first
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class RedisTasks:
     def __init__(self, store: Store, box: str, post: Post, ttl: float) -> None:
         """`box`: this gateway's mailbox, which `notice` must be fed from; `ttl`: seconds a result is kept."""
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
+        self._look = Gathered(WATCH, store)
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(self, request: Request, limit: float, *, watch: bool = False) -> None:
@@ -96,7 +99,7 @@ class RedisTasks:
             self._pollers[name].discard(over)
             if not self._pollers[name]:
                 del self._pollers[name]
-        return await self.find(task_id, tenant)
+        return await self._watch(task_id, tenant, 0.0)
 
     def notice(self, message: Notice) -> None:
         """From the mailbox: a task that is waited for here is over."""
@@ -117,17 +120,14 @@ class RedisTasks:
         if not answer:
             raise self._unknown(task_id)
         ended, shard, key, *boxes = answer
-        if boxes:
-            await tell(self._post, name, Outcome.CANCELLED, WITHDRAWN.code, boxes)
+        await tell(self._post, News(name, TaskStatus.CANCELLED, boxes, WITHDRAWN.code))
         return Withdrawal(int(shard), key.decode()) if ended and shard else None
 
     async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
         keys, name = self._store.keys, task_name(tenant, task_id)
         with guard():
-            flat = await WATCH(
-                self._store.commands,
-                [keys.task(name), keys.watch(name)],
-                [self._box, round(seconds * 1e3) + 60_000],
+            flat = await self._look(
+                [keys.task(name), keys.watch(name)], [self._box, round(seconds * 1e3) + 60_000]
             )
         return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
@@ -141,8 +141,10 @@ class RedisTasks:
             request = Request(key, model, b"", 0.0, 0.0, 0.0, task_id, tenant=tenant, task=True)
             code, message, details = (fields[name].decode() for name in (b"code", b"message", b"details"))
             failure = Failure(code, message, details) if code else None
-            answer = Reply(request, Outcome(status.value), fields[b"output"], failure)
-        return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer)
+            execution = None if failure else decode_execution(fields.get(b"execution", b""))
+            answer = Reply(request, Outcome(status.value), fields[b"output"], failure, execution)
+        asked = fields.get(b"asked", b"").decode()
+        return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer, asked)
 
     def _unknown(self, task_id: str) -> NotFound:
         return NotFound(
