@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-pytest_plugins = ("redis_fixtures",)
+pytest_plugins = ("postgres_fixtures", "redis_fixtures")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -38,7 +38,7 @@ class PostgresServer:
         self._ballast = directory / "ballast"
         self._data, self._as = data_directory(directory)
         self._port = free_port()
-        self._url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
         subprocess.run(
             [programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
@@ -48,7 +48,7 @@ class PostgresServer:
 
     def execute(self, statement: str) -> None:
         async def execute() -> None:
-            connection = await asyncpg.connect(self._url)
+            connection = await asyncpg.connect(self.url)
             try:
                 await connection.execute(statement)
             finally:
@@ -58,9 +58,9 @@ class PostgresServer:
 
     def fresh(self) -> str:
         """The URL of an empty schema."""
-        name = f"ledger_{uuid4().hex[:8]}"
+        name = f"test_{uuid4().hex[:8]}"
         self.execute(f"CREATE SCHEMA {name}")
-        return f"{self._url}?search_path={name}"
+        return f"{self.url}?search_path={name}"
 
     def start(self) -> None:
         self._process = subprocess.Popen(

@@ -143,9 +143,14 @@ class Tasks(Protocol):
     """Where asynchronous requests and their results are kept (SPEC A2–A4)."""
 
     async def accept(
-        self, request: Request, enter: Callable[[Asker], Waiting], backlog_seconds: Callable[[], float]
+        self,
+        request: Request,
+        enter: Callable[[Asker], Waiting],
+        backlog_seconds: Callable[[], float],
+        on_end: Callable[[str], None] | None = None,
     ) -> Task:
-        """Take it: `enter` sends it on its way with an asker that is told of its end, where one is needed."""
+        """Take it: `enter` sends it on its way with an asker that is told of its end, where one is needed. Where
+        none is, `on_end` is told, once, with the code of its failure or nothing."""
         ...
 
     async def find(self, task_id: str, tenant: str) -> Task:

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from token_kit import NOW, TIERS, Clock, sign, static_verifier
 
 from penstock.auth import keys as keys_module
 from penstock.auth.authenticator import Authenticator
@@ -13,6 +12,7 @@ from penstock.auth.keys import KeyRing, id_of, make_key
 from penstock.auth.records import KeyRecord
 from penstock.auth.remembered import Remembered
 from penstock.errors import Forbidden, Unauthorized, UserMistake
+from token_kit import NOW, TIERS, Clock, sign, static_verifier
 
 
 def ring_of(*records: KeyRecord, clock: Clock | None = None) -> KeyRing:

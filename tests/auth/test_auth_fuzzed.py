@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from token_kit import NOW, TIERS, Clock, jwk, part, sign, signed_parts, static_verifier
 
 from penstock.auth.authenticator import Authenticator
 from penstock.auth.keys import KeyRing, make_key
 from penstock.auth.public_keys import offered_keys
 from penstock.errors import Forbidden, Unauthorized
+from token_kit import NOW, TIERS, Clock, jwk, part, sign, signed_parts, static_verifier
 
 KEY, RECORD = make_key("acme", "paid", NOW)
 RING = KeyRing(TIERS, Clock())

@@ -5,7 +5,6 @@ import logging
 from pathlib import Path
 
 import pytest
-from token_kit import NOW, RULES, SECRET, TIERS, Clock, sign, static_verifier
 
 from penstock.adapters.keys_file import KeysFile
 from penstock.auth.authenticator import Authenticator
@@ -15,6 +14,7 @@ from penstock.auth.provider import ProviderSettings
 from penstock.auth.public_keys import StaticKey
 from penstock.auth.watch import KeyWatch
 from penstock.errors import Refused
+from token_kit import NOW, RULES, SECRET, TIERS, Clock, sign, static_verifier
 
 URL = "http://user:hunter2@127.0.0.1:1/keys?token=hunter2"
 

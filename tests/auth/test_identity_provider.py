@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
-from token_kit import NOW, Clock, IdentityProvider, identity_provider, jwk, sign, verifier
 
 from penstock.auth.authenticator import Authenticator
 from penstock.auth.identity import Identity
 from penstock.auth.jwt import JwtVerifier
 from penstock.auth.provider import ProviderSettings
 from penstock.errors import KeysWanted, StoreDown, Unauthorized, UserMistake
+from token_kit import NOW, Clock, IdentityProvider, identity_provider, jwk, sign, verifier
 
 Body = Callable[[IdentityProvider, JwtVerifier, Clock], Awaitable[None]]
 

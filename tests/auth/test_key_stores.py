@@ -1,4 +1,4 @@
-"""What every store of keys does: a file, and Redis in each of its kinds, by the same tests."""
+"""What every store of keys does: a file, PostgreSQL, and Redis in each of its kinds, by the same tests."""
 
 import asyncio
 import json
@@ -10,22 +10,26 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from token_kit import NOW, TIERS
 
 from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.keys_postgres import PostgresKeys
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.auth.keys import KeyRing, make_key
 from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch
 from penstock.errors import PenstockError, StoreDown, Unauthorized, UserMistake
+from postgres_server import PostgresServer, postgres_server
 from redis_servers import KINDS, becomes, redis_server, running
+from token_kit import NOW, TIERS
 
 OpenStore = Callable[[], AbstractAsyncContextManager[KeyStore]]
 
 
-@pytest.fixture(params=["file", *KINDS, "cluster"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path, redis_urls: dict[str, str]) -> OpenStore:
+@pytest.fixture(params=["file", "postgres", *KINDS, "cluster"])
+def open_store(
+    request: pytest.FixtureRequest, tmp_path: Path, redis_urls: dict[str, str], postgres: PostgresServer
+) -> OpenStore:
     """Each call opens the same store anew, as another process would."""
     if request.param == "file":
 
@@ -34,6 +38,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path, redis_urls: dict[
             yield KeysFile(tmp_path / "keys.json")
 
         return opened
+    if request.param == "postgres":
+        return postgres_store(postgres.fresh())
     return redis_store(RedisSettings(redis_urls[request.param], namespace=f"test-{uuid4().hex[:8]}"))
 
 
@@ -44,6 +50,18 @@ def redis_store(settings: RedisSettings) -> OpenStore:
         await store.open()
         try:
             yield RedisKeys(store)
+        finally:
+            await store.close()
+
+    return opened
+
+
+def postgres_store(url: str, time_limit: float = 10.0) -> OpenStore:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[KeyStore]:
+        store = PostgresKeys(url, time_limit)
+        try:
+            yield store
         finally:
             await store.close()
 
@@ -180,6 +198,63 @@ def test_keys_are_honoured_while_redis_is_down_and_after_it_came_back_empty() ->
 
     with redis_server() as server:
         play(redis_store(RedisSettings(server.url)), body)
+
+
+def test_keys_are_honoured_while_postgresql_is_down_hangs_or_has_lost_its_tables() -> None:
+    key, record = make_key("acme", "paid", NOW)
+    ring = KeyRing(TIERS)
+
+    async def body(store: KeyStore) -> None:
+        watch = KeyWatch(store, ring)
+        await store.add(record)
+        await watch.look()
+        server.kill()
+        with pytest.raises(StoreDown, match="cannot be reached"):
+            await watch.look()
+        ring.identify(key.encode())
+        await asyncio.to_thread(server.start)
+        await watch.look()
+        server.freeze()
+        with pytest.raises(StoreDown, match="no answer within"):
+            await watch.look()
+        ring.identify(key.encode())
+        server.thaw()
+        await asyncio.to_thread(server.execute, "DROP TABLE penstock_keys, penstock_keys_stamp")
+        with pytest.raises(StoreDown, match="lost the API keys"):
+            await watch.look()
+        ring.identify(key.encode())
+        newer_key, newer = make_key("acme", "paid", NOW)
+        await store.add(newer)
+        await watch.look()
+        ring.identify(newer_key.encode())
+
+    with postgres_server() as server:
+        play(postgres_store(server.url, time_limit=2.0), body)
+
+
+def test_a_server_may_be_one_that_can_only_read_the_keys(postgres: PostgresServer) -> None:
+    url = postgres.fresh()
+    schema = url.rpartition("=")[2]
+    record = make_key("acme", "paid", NOW)[1]
+
+    async def body(store: KeyStore) -> None:
+        assert await store.version() is None  # nobody has made a key: not a mistake, and not an outage
+        assert list(await store.load()) == []
+        with pytest.raises(UserMistake, match="no key 'nobody'"):
+            await store.revoke("nobody")
+        await store.add(record)
+        await asyncio.to_thread(
+            postgres.execute,
+            f"CREATE ROLE {schema} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {schema};"
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}",
+        )
+        async with postgres_store(url.replace("//postgres@", f"//{schema}@"))() as reader:
+            assert await reader.version() == await store.version()
+            assert list(await reader.load()) == [record]
+            with pytest.raises(StoreDown, match="InsufficientPrivilege"):
+                await reader.revoke(record.id)
+
+    play(postgres_store(url), body)
 
 
 def test_keys_are_honoured_while_the_file_is_gone_or_broken_and_the_log_says_so_once(

@@ -6,13 +6,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from token_kit import TIERS
 from typer.testing import CliRunner, Result
 
 from penstock.adapters.keys_file import KeysFile
 from penstock.auth.keys import KeyRing
 from penstock.cli.keys import app
 from penstock.errors import Unauthorized, UserMistake
+from postgres_server import PostgresServer
+from token_kit import TIERS
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,17 @@ def test_keys_are_kept_in_redis_where_that_is_asked_for(
     assert not Path("penstock-keys.json").exists()
 
 
+def test_keys_are_kept_in_postgresql_where_that_is_asked_for_or_configured(postgres: PostgresServer) -> None:
+    url = postgres.fresh()
+    key_id = keys("create", "--tenant", "acme", "--tier", "paid", "--keys-url", url).stdout.split("_")[1]
+    Path("penstock.toml").write_text(f"[auth]\nkeys_url = '{url}'\n")
+    keys("revoke", key_id)
+    assert [(each["id"], each["state"]) for each in json.loads(keys("list", "--json").stdout)] == [
+        (key_id, "revoked")
+    ]
+    assert not Path("penstock-keys.json").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -83,7 +95,12 @@ def test_keys_are_kept_in_redis_where_that_is_asked_for(
         (("create", "--tenant", "acme", "--tier", "paid", "--expires", "soon"), "such as 90d"),
         (("create", "--tenant", "acme", "--tier", "paid", "--note", "x" * 300), "a note is one line"),
         (("list",), "penstock keys create makes one"),
-        (("list", "--keys", "a.json", "--redis", "redis://127.0.0.1:1"), "not both"),
+        (("list", "--keys", "a.json", "--redis", "redis://127.0.0.1:1"), "say one of"),
+        (("list", "--keys-url", "mysql://127.0.0.1/keys"), "postgresql://user@host/database"),
+        (
+            ("list", "--keys-url", "postgresql://u:hunter2@127.0.0.1:1/k"),
+            r"127\.0\.0\.1:1/k cannot be reached",
+        ),
         (("list", "--redis", "redis://127.0.0.1:1"), "cannot be reached"),
         (("revoke", "nobody", "--keys", "a.json"), "no key 'nobody'"),
     ],
@@ -92,4 +109,5 @@ def test_a_mistake_is_told_in_one_line_that_says_what_to_do(words: tuple[str, ..
     with pytest.raises(UserMistake, match=message) as told:
         keys(*words)
     assert "\n" not in told.value.message
+    assert "hunter2" not in told.value.message
     assert not Path("penstock-keys.json").exists()

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from token_kit import RULES, SECRET, Clock, jwk, pem, sign
 
 from penstock.auth.claims import ClaimRules
 from penstock.auth.jwt import JwtSettings, JwtVerifier
 from penstock.auth.public_keys import StaticKey
 from penstock.errors import UserMistake
+from token_kit import RULES, SECRET, Clock, jwk, pem, sign
 
 
 @pytest.mark.parametrize(

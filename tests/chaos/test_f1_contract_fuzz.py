@@ -5,13 +5,14 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from raw_cases import raw_cases
-from server import Server, running
+from server import PENSTOCK, Server, running
 from wire import Heard, talk
 
 TEXT = """
@@ -34,32 +35,45 @@ HERE = Path(__file__).parent
 IMPATIENT = (
     "[limits]\nbody_timeout = '1s'\nheader_timeout = '1s'\nidle_timeout = '1s'\nmax_long_poll = '100ms'"
 )
+NOBODY: Mapping[str, str] = {}
 FUZZER = str(Path(sys.executable).with_name("schemathesis"))
 # A cancelled task can still be looked at (SPEC A3), so DELETE need not make it vanish; and the backend is never
 # at fault here, so our own check of 5xx is the stricter one.
 NOT_ASKED = "not_a_server_error,use_after_free,ensure_resource_availability"
 
 
-def check_nothing_is_left(server: Server, model: str) -> None:
+def make_key(folder: Path) -> str:
+    command = [str(PENSTOCK), "keys", "create", "--tenant", "acme", "--tier", "paid"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def check_nothing_is_left(server: Server, model: str, headers: Mapping[str, str] = NOBODY) -> None:
     assert "Traceback" not in server.stderr(), server.stderr()
     health = server.health()
     assert (health["status"], health["queue_depth"], health["waiting_clients"]) == ("ok", 0, 0)
-    assert (
-        server.post("/v1/inference", {"input": "still here", "model": model}).json()["output"] == "still here"
-    )
+    answer = server.post("/v1/inference", {"input": "still here", "model": model}, headers)
+    assert answer.json()["output"] == "still here"
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("config", "share"),
-    [(TEXT + IMPATIENT, 1.0), (SEVERAL + IMPATIENT + ALLOWED, 0.2)],
-    ids=["one model", "several models"],
+    ("config", "share", "secured"),
+    [
+        (TEXT + IMPATIENT, 1.0, False),
+        (SEVERAL + IMPATIENT + ALLOWED, 0.2, False),
+        (TEXT + IMPATIENT, 0.2, True),
+    ],
+    ids=["one model", "several models", "with an API key"],
 )
 def test_the_server_keeps_its_contract_whatever_is_generated(
-    config: str, share: float, chaos_long: bool, chaos_seed: int
+    config: str, share: float, secured: bool, tmp_path: Path, chaos_long: bool, chaos_seed: int
 ) -> None:
     examples, least = (4000, 10_000) if chaos_long else (40, 250)
     examples, least = int(examples * share), int(least * share)
+    known: list[str] = []
+    if secured:  # the fuzzer tries without, and with others, by itself
+        known = ["--header", f"X-API-Key: {make_key(tmp_path)}"]
+        config += f'\n[auth]\nmode = "keys"\nkeys_file = "{tmp_path}/penstock-keys.json"'
     with running(config=config) as server:
         command = [
             FUZZER,
@@ -72,7 +86,7 @@ def test_the_server_keeps_its_contract_whatever_is_generated(
         ]
         command += ["--max-examples", str(examples), "--seed", str(chaos_seed), "--request-timeout", "10"]
         fuzzed = subprocess.run(
-            [*command, "--generation-database", "none", "--no-color"],
+            [*command, *known, "--generation-database", "none", "--no-color"],
             env={**os.environ, "SCHEMATHESIS_HOOKS": "contract_checks", "PYTHONPATH": str(HERE)},
             cwd=server.directory,
             capture_output=True,
@@ -84,7 +98,7 @@ def test_the_server_keeps_its_contract_whatever_is_generated(
         assert generated is not None, fuzzed.stdout
         assert int(generated[1].replace(",", "")) >= least
         assert server.metric("penstock_refused_requests_total", model="", code="INTERNAL") == 0
-        check_nothing_is_left(server, "text")
+        check_nothing_is_left(server, "text", dict([known[1].split(": ")]) if known else {})
 
 
 @pytest.mark.timeout(600)

@@ -12,6 +12,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.intake import Intake
 from penstock.adapters.redis.keyed import RedisClaims
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.publisher import Publisher
@@ -49,6 +50,11 @@ def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: b
         length=len(text),
         task=task,
     )
+
+
+def named(request: Request) -> str:
+    """As a task is called between processes."""
+    return task_name(request.tenant, request.request_id)
 
 
 class Inbox:
@@ -156,8 +162,8 @@ class Gate:
         self.mailbox = Mailbox(store, name)
         self.publisher = Publisher(store, name, monotonic)
         self._tasks = RedisTasks(store, name, Post(store), ttl)
-        self.desk = TaskDesk(self._tasks, self.publisher, monotonic)
         self.wheel = Wheel(asyncio.get_running_loop(), monotonic)
+        self.desk = TaskDesk(self._tasks, self.publisher, monotonic, self.wheel)
         self.keyed = KeyedDesk(self.desk, RedisClaims(store, Post(store), ttl, ttl), monotonic)
         waiters = Waiters(self.wheel, self.publisher.withdraw)
         self.door = KeyedDoor(self.keyed, self.publisher, waiters)
@@ -170,6 +176,7 @@ class Gate:
         message = decode(payload)
         assert isinstance(message, Notice)
         self._tasks.notice(message)
+        self.desk.over(message)
 
 
 class RedisHouse:
@@ -193,10 +200,10 @@ class RedisHouse:
         return await self.tasks.accept(request, enter, lambda: 1.0)
 
     async def begin(self, request: Request) -> None:
-        await self._outcomes.processing([request.request_id])
+        await self._outcomes.processing([named(request)])
 
     async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
-        await self._outcomes.settle([Ended(request.request_id, outcome, output, failure)])
+        await self._outcomes.settle([Ended(named(request), outcome, output, failure)])
 
 
 @asynccontextmanager

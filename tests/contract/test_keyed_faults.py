@@ -7,6 +7,7 @@ from houses import RedisHouse, ask, redis_house
 
 from penstock.adapters.redis import keyed as keyed_module
 from penstock.adapters.redis.keyed import RedisClaims
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.idempotency import keyed
 from penstock.testing import Recorder
@@ -60,7 +61,8 @@ def test_an_outage_is_waited_out_and_what_cannot_be_asked_is_refused() -> None:
                 await house.inbox.gets(1)
                 server.restart()  # empty: of the record only we know
                 assert isinstance(house, RedisHouse)
-                record = house.gates[0].store.keys.task(keyed("k", asked).id)
+                known = keyed("k", asked)
+                record = house.gates[0].store.keys.task(task_name(known.tenant, known.id))
                 await becomes(lambda: bool(server.command("EXISTS", record)), 30.0)
                 await house.end(house.inbox.requests[0], Outcome.SUCCESS, b"1", None)
                 async with asyncio.timeout(30.0):

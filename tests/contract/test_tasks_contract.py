@@ -104,6 +104,28 @@ def test_to_another_tenant_a_task_does_not_exist(build: Build) -> None:
     asyncio.run(body())
 
 
+def test_two_tenants_may_give_their_tasks_the_same_id_and_each_has_its_own(build: Build) -> None:
+    async def body() -> None:
+        async with build() as house:
+            requests = [ask(tenant=tenant, task=True) for tenant in ("anna", "bert")]
+            for number, request in enumerate(requests):
+                request.request_id = "order-1"
+                await house.accept(request)
+                await house.inbox.gets(number + 1)
+            anna, bert = sorted(house.inbox.requests, key=lambda request: request.tenant)
+            await succeed(house, anna, b'"for anna"')
+            over, still = [await house.elsewhere.find("order-1", tenant) for tenant in ("anna", "bert")]
+            assert over.answer is not None
+            assert (over.answer.output, still.status) == (b'"for anna"', TaskStatus.PENDING)
+            await still.cancel()
+            assert (await house.tasks.find("order-1", "anna")).status is TaskStatus.SUCCESS
+            assert (await house.tasks.find("order-1", "bert")).status is TaskStatus.CANCELLED
+            await succeed(house, bert, b'"late"')
+            assert (await house.tasks.find("order-1", "bert")).status is TaskStatus.CANCELLED
+
+    asyncio.run(body())
+
+
 def test_everyone_who_waits_is_told_when_it_is_over(build: Build) -> None:
     async def body() -> None:
         async with build() as house:

@@ -108,6 +108,20 @@ def test_a_task_is_its_tenants_alone_whatever_client_id_is_claimed(
     assert server.get("/v1/result/acmes").status == 401
 
 
+def test_nobody_can_tell_or_take_the_ids_of_another_tenants_tasks(
+    server: Server, keys: dict[str, str]
+) -> None:
+    prefer = {"prefer": "respond-async", "x-request-id": "order-1"}
+    for tenant in ("acme", "beta"):
+        made = server.post("/v1/inference", {"input": tenant}, {**prefer, **bearer(keys[tenant])})
+        assert made.status == 202
+    for tenant in ("acme", "beta"):
+        result = server.get("/v1/result/order-1?wait_ms=5000", bearer(keys[tenant]))
+        assert result.json()["output"] == tenant
+    again = server.post("/v1/inference", {"input": "a"}, {**prefer, **bearer(keys["acme"])})
+    assert again.status == 409
+
+
 def test_the_tier_comes_from_the_credential_and_not_from_the_body(
     server: Server, keys: dict[str, str]
 ) -> None:
@@ -125,7 +139,16 @@ def test_a_revoked_key_is_refused_while_others_are_served(server: Server, keys: 
 def test_the_document_says_that_callers_must_say_who_they_are(server: Server) -> None:
     document = json.loads(server.get("/openapi.json").body)
     assert document["security"] == [{"bearer": []}, {"apiKey": []}]
-    assert "401" in document["paths"]["/v1/inference"]["post"]["responses"]
+    operations = [
+        path[method]
+        for path in document["paths"].values()
+        for method in path.keys() & {"get", "post", "delete"}
+    ]
+    assert len(operations) == 4
+    assert all({"401", "403", "503"} <= operation["responses"].keys() for operation in operations)
+    unauthorized = document["components"]["responses"]["Unauthorized"]
+    told = {name.lower() for name in server.get("/v1/result/none").headers}
+    assert {name.lower() for name in unauthorized["headers"]} <= told
 
 
 def test_no_secret_is_logged(server: Server, keys: dict[str, str]) -> None:

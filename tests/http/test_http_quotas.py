@@ -1,5 +1,6 @@
 """D2 over HTTP: a tenant is kept to its own quota, told how it stands, and nobody else notices."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -57,6 +58,8 @@ def test_over_its_quota_a_tenant_gets_429_with_a_time_to_come_back_and_others_ar
     assert 1 <= int(over.headers["retry-after"]) <= 60
     assert over.headers["ratelimit-remaining"] == "0"
     assert ask(server, "beta", prefer="respond-async").status == 429
+    said = json.loads(server.get("/openapi.json").body)["components"]["responses"]["OverQuota"]["headers"]
+    assert {name.lower() for name in said} <= {name.lower() for name in over.headers}
     assert ask(server, "gamma").status == 200
     unlimited = ask(server, None)
     assert unlimited.status == 200

@@ -65,6 +65,9 @@ class KeysFile:
         changed = await asyncio.to_thread(self._change, change)
         return next(record for record in changed if record.id == key_id)
 
+    async def close(self) -> None:
+        """Nothing is held open."""
+
     def _revoked(self, record: KeyRecord) -> KeyRecord:
         return record if record.revoked is not None else replace(record, revoked=self._now())
 

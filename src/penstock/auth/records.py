@@ -41,3 +41,7 @@ class KeyStore(Protocol):
     async def revoke(self, key_id: str) -> KeyRecord:
         """From now on; there is no way back. Raises UserMistake for a key nobody knows."""
         ...
+
+    async def close(self) -> None:
+        """Let go of what is its own; never raises."""
+        ...

@@ -22,7 +22,6 @@ from penstock.errors import StoreDown, UserMistake
 
 T = TypeVar("T")
 
-USUAL_FILE = Path("penstock-keys.json")
 SECONDS = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 COLUMNS = ("id", "tenant", "tier", "state", "created", "expires", "revoked", "note")
 
@@ -31,11 +30,24 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 KeysOption = Annotated[
-    Path | None, typer.Option("--keys", show_default=str(USUAL_FILE), help="The file they are kept in.")
+    Path | None,
+    typer.Option(
+        "--keys",
+        show_default="as penstock.toml says, or penstock-keys.json",
+        help="The file they are kept in.",
+    ),
 ]
 RedisOption = Annotated[
     str | None,
     typer.Option("--redis", show_default=False, help="Keep them in this Redis, for all gateways, instead."),
+]
+
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--keys-url", show_default=False, help="Keep them in this PostgreSQL, for all gateways, instead."
+    ),
 ]
 
 
@@ -48,18 +60,23 @@ def create(
     ] = None,
     note: Annotated[str, typer.Option(help="What it is for, in your words.")] = "",
     keys: KeysOption = None,
+    keys_url: UrlOption = None,
     redis: RedisOption = None,
     config: ConfigFile = None,
 ) -> int:
     """Make a key. It is printed once and can never be shown again: only a hash of it is kept.
 
-    Example: penstock keys create --tenant acme --tier paid --expires 90d
+    Examples:
+
+      penstock keys create --tenant acme --tier paid --expires 90d
+
+      penstock keys create --tenant acme --tier paid --keys-url postgresql://keys@db.example/penstock
     """
     settings = _settings(redis, config)
     if tier not in settings.tiers.levels:
         raise UserMistake(f"no tier {tier!r}; this configuration has {', '.join(settings.tiers.levels)}")
     key, record = make_key(tenant, tier, time.time(), _lifetime(expires), note)
-    _with_store(keys, redis, settings, lambda store: store.add(record))
+    _with_store(_place(keys, keys_url, redis, settings), settings, lambda store: store.add(record))
     until = f" until {_day(record.expires)}" if record.expires is not None else ""
     typer.echo(
         f"key {record.id} of {tenant}, tier {tier}, is good{until}. Keep it: it is not shown again.", err=True
@@ -71,12 +88,14 @@ def create(
 @app.command("list")
 def list_keys(
     keys: KeysOption = None,
+    keys_url: UrlOption = None,
     redis: RedisOption = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
     """All of them, the newest first; never the keys themselves."""
-    records = _with_store(keys, redis, _settings(redis, config), lambda store: store.load())
+    settings = _settings(redis, config)
+    records = _with_store(_place(keys, keys_url, redis, settings), settings, lambda store: store.load())
     rows = [_described(record) for record in sorted(records, key=lambda record: -record.created)]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -94,12 +113,14 @@ def list_keys(
 def revoke(
     key: Annotated[str, typer.Argument(metavar="ID", help="As `penstock keys list` shows it.")],
     keys: KeysOption = None,
+    keys_url: UrlOption = None,
     redis: RedisOption = None,
     config: ConfigFile = None,
 ) -> int:
     """Refuse a key from now on, for good."""
-    key_id = id_of(key)
-    record = _with_store(keys, redis, _settings(redis, config), lambda store: store.revoke(key_id))
+    key_id, settings = id_of(key), _settings(redis, config)
+    place = _place(keys, keys_url, redis, settings)
+    record = _with_store(place, settings, lambda store: store.revoke(key_id))
     typer.echo(f"revoked {record.id} of {record.tenant}; servers refuse it within 2 seconds", err=True)
     return 0
 
@@ -108,17 +129,22 @@ def _settings(redis: str | None, config: Path | None) -> Config:
     return settings_of(config, {"redis.url": redis})
 
 
-def _with_store(
-    keys: Path | None, redis: str | None, settings: Config, ask: Callable[[KeyStore], Awaitable[T]]
-) -> T:
-    if keys is not None and redis is not None:
-        raise UserMistake("say one of --keys and --redis, not both")
+def _place(keys: Path | None, url: str | None, redis: str | None, settings: Config) -> Path | str | None:
+    """A file, a URL, or None for Redis; without a word on it, where a server with these settings looks."""
+    if sum(each is not None for each in (keys, url, redis)) > 1:
+        raise UserMistake("say one of --keys, --keys-url and --redis")
     if redis is not None:
+        return None
+    return keys or url or settings.auth.keys_url or Path(settings.auth.keys_file)
+
+
+def _with_store(place: Path | str | None, settings: Config, ask: Callable[[KeyStore], Awaitable[T]]) -> T:
+    if place is None:
         need_redis()
     from penstock.roles.key_store import key_store
 
     async def asked() -> T:
-        async with key_store(None if redis is not None else keys or USUAL_FILE, settings) as store:
+        async with key_store(place, settings) as store:
             return await ask(store)
 
     try:

@@ -112,6 +112,7 @@ class Auth:
     mode: Annotated[str, Choice(("auto", "none", "keys", "jwt", "keys+jwt"))] = "auto"
     allow_anonymous: Switch = False  # with none: let anybody ask who can connect, from wherever
     keys_file: Name = "penstock-keys.json"  # of `penstock serve`; gateways have their keys in Redis
+    keys_url: Annotated[str, Address(empty=True)] = field(default="", repr=False)  # instead: postgresql://…
     jwt: Jwt = Jwt()
 
 

@@ -37,7 +37,7 @@ ERRORS = {
     429: ("OverQuota", "Over your own quota: try again after Retry-After."),
     500: ("Internal", "The server's fault; its log says more."),
     502: ("BackendFailed", "The backend failed with this input, also when tried again."),
-    503: ("Unavailable", "Overloaded, or shutting down: try again after Retry-After."),
+    503: ("Unavailable", "Overloaded, shutting down, or a store is away: try again after Retry-After."),
     504: ("DeadlineExceeded", "The deadline passed before there was an answer."),
 }
 
@@ -68,7 +68,9 @@ def openapi_document(
         "components": {
             "schemas": _schemas(models, clean),
             "responses": {
-                name: _error(about.format(max_body=max_body), waits=status in (429, 503))
+                name: _answer(
+                    about.format(max_body=max_body), "Error", "X-Request-Id", *_TOLD.get(status, ())
+                )
                 for status, (name, about) in ERRORS.items()
             },
             "headers": _HEADERS,
@@ -145,7 +147,7 @@ def _result() -> Part:
         "summary": "Where a task stands, and its output",
         "description": "A result is kept for ten minutes, unless the server is set otherwise.",
         "parameters": [wait],
-        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500)},
+        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500, 503)},
     }
 
 
@@ -155,7 +157,7 @@ def _cancel() -> Part:
         "tags": ["Tasks"],
         "summary": "Cancel a task",
         "description": "What has not gone to a worker never goes. A task that is over stays as it is.",
-        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500)},
+        "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500, 503)},
     }
 
 
@@ -274,10 +276,6 @@ def _answer(about: str, schema: str, *headers: str) -> Part:
     return {"description": about, "headers": said, "content": _json(schema)}
 
 
-def _error(about: str, *, waits: bool) -> Part:
-    return _answer(about, "Error", "X-Request-Id", *(["Retry-After"] if waits else []))
-
-
 def _errors(*statuses: int) -> Part:
     return {str(status): {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in statuses}
 
@@ -291,18 +289,33 @@ def _header(about: str, *, kind: str = "string", required: bool = True) -> Part:
 
 
 REPLAYED = "Idempotency-Replayed"
-_WITH_ANSWERS = ("X-Request-Id", "Server-Timing", "traceparent", REPLAYED)
+_QUOTA = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_WITH_ANSWERS = ("X-Request-Id", "Server-Timing", "traceparent", *_QUOTA, REPLAYED)
 _HEADERS = {
     "X-Request-Id": _header("The client's own, or one made here."),
     "Server-Timing": _header("`queue;dur=…, infer;dur=…` in milliseconds."),
     "traceparent": _header("As it was sent, where one was.", required=False),
-    "Retry-After": _header("Whole seconds, from how fast the queue drains.", kind="integer"),
+    "Retry-After": _header(
+        "Whole seconds: until some of the quota is free again, or from how fast the queue drains.",
+        kind="integer",
+    ),
+    "RateLimit-Limit": _header(
+        "Requests in any sixty seconds, where there is a quota.", kind="integer", required=False
+    ),
+    "RateLimit-Remaining": _header("Of these, how many may come now.", kind="integer", required=False),
+    "RateLimit-Reset": _header(
+        "Seconds until some of what was used no longer counts.", kind="integer", required=False
+    ),
+    "WWW-Authenticate": _header("`Bearer`."),
     "Location": _header("Where the task's answer will be."),
     "Preference-Applied": _header("`respond-async`."),
     REPLAYED: _header(
         "`true`: this was the outcome of an earlier request with the same key.", required=False
     ),
 }
+
+
+_TOLD = {401: ("WWW-Authenticate",), 429: ("Retry-After", *_QUOTA), 503: ("Retry-After",)}
 
 
 def _parameter(name: str, where: str, about: str, schema: Part) -> Part:

@@ -16,6 +16,7 @@ REQUEST_ID = re.compile(rb"[A-Za-z0-9._:+=@-]{1,128}")
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
 MOST_PARAMETERS = 16 * 1024  # bytes
 DEEPEST_PARAMETERS = 64
+LONGEST_QUOTE = 200  # characters of what a client sent, told to that client
 LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
 
 
@@ -111,8 +112,9 @@ def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, ascii_only: bool
 
 
 def _plain(message: str) -> str:
-    """msgspec's words, in the quotes the other messages have, and without its path syntax."""
-    return message.replace("`", "'").replace("$.", "")
+    """msgspec's words, in the quotes the other messages have, and without its path syntax. They may quote the name
+    of a field, which is as long as its sender likes."""
+    return message[:LONGEST_QUOTE].replace("`", "'").replace("$.", "")
 
 
 def check_type(headers: Headers) -> None:

@@ -9,13 +9,15 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
+from math import inf
 from typing import Any
 
 from penstock.config import Config
 from penstock.errors import NotFound
+from penstock.roles.front import tier_names
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
-from penstock.types import Ask, DeadLetter, Outcome, Reply
+from penstock.types import Ask, DeadLetter, Identity, Outcome, Reply
 
 
 def is_dead(reply: Reply) -> bool:
@@ -53,6 +55,7 @@ class MemoryMorgue:
     def __init__(self, gateway: Gateway, tasks: TaskStore, config: Config) -> None:
         self._gateway = gateway
         self._tasks = tasks
+        self._tiers = tier_names(config)
         self._limit = config.timeouts.max_client
         self._bound = config.redis.max_dead_letters
         self._letters: OrderedDict[str, DeadLetter] = OrderedDict()
@@ -90,17 +93,12 @@ class MemoryMorgue:
 
     async def retry(self, letter_id: str) -> str:
         letter = self._find(letter_id)
-        first = self._tasks.peek(letter.request_id)
+        first = self._tasks.peek(letter.request_id, letter.tenant)
         if first is not None:
             self._tasks.forget(first)
-        ask = Ask(
-            letter.input,
-            letter.model,
-            letter.parameters,
-            letter.tenant or None,
-            self._limit,
-            letter.request_id,
-        )
+        ask = Ask(letter.input, letter.model, letter.parameters, None, self._limit, letter.request_id)
+        # Who it was for was found out when it came; there is no credential to ask for it again.
+        ask.identity = Identity(letter.tenant, self._tiers[letter.tier], "", inf)
         task = await self._gateway.submit_task(ask)
         self._letters.pop(letter_id, None)
         return task.id

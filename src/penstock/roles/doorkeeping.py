@@ -1,6 +1,8 @@
 """Who may ask, by the configuration: keys, tokens, both, or nobody is asked; and what keeps that true (SPEC D1)."""
 
+import asyncio
 import ipaddress
+import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,15 @@ from penstock.auth.public_keys import StaticKey
 from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch
 from penstock.config import Config, Jwt
-from penstock.errors import UserMistake
+from penstock.errors import StoreDown, UserMistake
 from penstock.roles.front import tier_names
+from penstock.roles.key_store import keys_at
 
 Keep = Callable[[str, Coroutine[Any, Any, None]], None]
+
+AGAIN = 1.0  # seconds between two attempts at a store that was away from the start
+
+log = logging.getLogger("penstock")
 
 
 def is_local(host: str) -> bool:
@@ -56,38 +63,53 @@ class Doorkeeper:
     """An authenticator, and the loops without which it would grow old."""
 
     def __init__(
-        self, authenticator: Authenticator, watch: KeyWatch | None, tokens: JwtVerifier | None
+        self, authenticator: Authenticator, store: KeyStore | None, ring: KeyRing, tokens: JwtVerifier | None
     ) -> None:
         self.authenticator = authenticator
-        self._watch = watch
+        self._store = store
+        self._ring = ring
         self._tokens = tokens
 
     async def open(self, keep: Keep) -> None:
-        """Reads the keys once, then starts the loops. Raises UserMistake, or StoreDown."""
-        if self._watch is not None:
-            await self._watch.look()
-            keep("the watch over API keys", self._watch.run())
+        """Reads the keys once, however long that takes, then starts the loops. Raises UserMistake."""
+        if self._store is not None:
+            watch = KeyWatch(self._store, self._ring)
+            await _first_look(watch)
+            keep("the watch over API keys", watch.run())
         if self._tokens is not None and self._tokens.provider is not None:
             keep("the fetching of token keys", self._tokens.provider.run())
 
     async def close(self) -> None:
+        if self._store is not None:
+            await self._store.close()
         if self._tokens is not None and self._tokens.provider is not None:
             await self._tokens.provider.close()
 
 
+async def _first_look(watch: KeyWatch) -> None:
+    """Nobody could be let in without: a store that is not there yet is waited for, whichever is started first."""
+    while True:
+        try:
+            return await watch.look()
+        except StoreDown as error:
+            log.warning("waiting for the API keys", extra={"error": error.message})
+            await asyncio.sleep(AGAIN)
+
+
 def doorkeeper(config: Config, make_store: Callable[[Path], KeyStore]) -> Doorkeeper | None:
-    """None where nobody is asked. `make_store` is given the file that the keys of one machine are in."""
+    """None where nobody is asked. `make_store` is given the file that the keys of one machine are in; it is not
+    asked where the configuration names another place."""
     mode = mode_in_force(config)
     if mode == "none":
         return None
     tiers = tier_names(config)
-    ring = watch = tokens = None
+    ring, store, tokens = KeyRing(tiers), None, None
     if "keys" in mode:
-        ring = KeyRing(tiers)
-        watch = KeyWatch(make_store(Path(config.auth.keys_file)), ring)
+        auth = config.auth
+        store = keys_at(auth.keys_url) if auth.keys_url else make_store(Path(auth.keys_file))
     if "jwt" in mode:
         tokens = JwtVerifier(_jwt(config.auth.jwt, tiers))
-    return Doorkeeper(Authenticator(ring, tokens), watch, tokens)
+    return Doorkeeper(Authenticator(ring if store else None, tokens), store, ring, tokens)
 
 
 def _jwt(jwt: Jwt, tiers: list[str]) -> JwtSettings:

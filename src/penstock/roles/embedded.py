@@ -99,6 +99,7 @@ class Embedded:
         self._exposition = Exposition(self._metrics, self._gauges)
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._opening: asyncio.Task[None] | None = None  # of the door, which may take a while
 
     def _replied(self, replies: Sequence[Reply]) -> None:
         failed = [reply for reply in replies if reply.failure is not None]
@@ -168,9 +169,10 @@ class Embedded:
         return await self.gateway.drained(seconds)
 
     async def stop(self) -> None:
-        for task in self._running.values():
+        running = [*self._running.values(), *([self._opening] if self._opening else [])]
+        for task in running:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         if self._doorkeeper is not None:
             await self._doorkeeper.close()
         for stack in self.stacks.values():

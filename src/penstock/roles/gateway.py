@@ -56,6 +56,7 @@ class GatewayRole(Member):
             max_requests=config.limits.max_queue, max_bytes=config.limits.max_queue_bytes,
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
+        self._task_desk = TaskDesk(self._tasks, self.publisher, clock, self._wheel)
         self._ledger = ledger_of(config, loop, clock)
         self._request_log = request_log_of(config, loop)
         self._ended: EndedTasks | None = None
@@ -65,13 +66,12 @@ class GatewayRole(Member):
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
-        desk = TaskDesk(self._tasks, self.publisher, clock)
         claims = RedisClaims(self.store, self.post, config.idempotency.ttl, config.limits.result_ttl)
-        self._keyed = KeyedDesk(desk, claims, clock)
+        self._keyed = KeyedDesk(self._task_desk, claims, clock)
         self.gateway = Gateway(
             self._desks,
             tenants(config),
-            desk,
+            self._task_desk,
             self._wheel,
             told_all(self._metrics, self._ledger, self._request_log),
             clock,
@@ -86,7 +86,7 @@ class GatewayRole(Member):
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
         self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman)
-        self.morgue = RedisMorgue(self._dead_letters, self._tasks, self.publisher, config, clock)
+        self.morgue = RedisMorgue(self._dead_letters, self._task_desk, config, clock)
         self.admin = admin_app(self, self.morgue, config.server.admin_token)
         self.registry.on_changed = self._look_around
 
@@ -174,6 +174,7 @@ class GatewayRole(Member):
                 self._end(ending.keys, ending.outcome, ending.failure)
         elif isinstance(message, Notice):
             self._tasks.notice(message)
+            self._task_desk.over(message)
 
     def _answer(self, answers: Answers) -> None:
         find, now = self.gateway.waiters.get, self._clock()

@@ -1,20 +1,45 @@
-"""Where API keys are kept: in a file, or in Redis."""
+"""Where API keys are kept: in a file, in Redis, or in PostgreSQL."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from penstock.auth.records import KeyStore
 from penstock.config import Config
+from penstock.errors import UserMistake
+
+
+def keys_at(url: str) -> KeyStore:
+    """Nothing is connected yet. Raises UserMistake for what is no such URL."""
+    if not _is_postgres(url):
+        raise UserMistake("API keys can be kept at postgresql://user@host/database: this URL is no such one")
+    try:
+        from penstock.adapters.keys_postgres import PostgresKeys
+    except ImportError:
+        raise UserMistake("API keys in PostgreSQL need asyncpg: pip install 'penstock[postgres]'") from None
+    return PostgresKeys(url)
+
+
+def _is_postgres(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("postgresql", "postgres") and bool(parts.netloc) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket without the other
+        return False
 
 
 @asynccontextmanager
-async def key_store(file: Path | None, config: Config) -> AsyncIterator[KeyStore]:
-    """The file, or without one the Redis of the installation."""
-    if file is not None:
+async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[KeyStore]:
+    """A file, a URL, or without either the Redis of the installation."""
+    if place is not None:
         from penstock.adapters.keys_file import KeysFile
 
-        yield KeysFile(file)
+        keys = KeysFile(place) if isinstance(place, Path) else keys_at(place)
+        try:
+            yield keys
+        finally:
+            await keys.close()
         return
     from penstock.adapters.redis.connect import Store
     from penstock.adapters.redis.key_store import RedisKeys

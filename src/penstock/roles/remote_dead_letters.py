@@ -5,8 +5,6 @@ from secrets import token_hex
 from typing import Any
 
 from penstock.adapters.redis.dlq import DeadLetters
-from penstock.adapters.redis.publisher import Publisher
-from penstock.adapters.redis.tasks import RedisTasks
 from penstock.config import Config
 from penstock.ports import Clock
 from penstock.roles.dead_letters import described, in_full
@@ -15,12 +13,9 @@ from penstock.types import Request
 
 
 class RedisMorgue:
-    def __init__(
-        self, letters: DeadLetters, tasks: RedisTasks, publisher: Publisher, config: Config, clock: Clock
-    ) -> None:
+    def __init__(self, letters: DeadLetters, desk: TaskDesk, config: Config, clock: Clock) -> None:
         self._letters = letters
-        self._tasks = tasks
-        self._desk = TaskDesk(tasks, publisher, clock)
+        self._desk = desk
         self._limit = config.timeouts.max_client
         self._clock = clock
 
@@ -38,7 +33,7 @@ class RedisMorgue:
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,
         )  # fmt: skip
-        await self._tasks.forget(letter.request_id)  # how it ended the first time
+        await self._desk.tasks.forget(letter.request_id, letter.tenant)  # how it ended the first time
         await self._desk.take(request)
         await self._letters.remove(letter_id)
         return letter.request_id

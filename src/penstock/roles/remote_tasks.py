@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable
 
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.tasks import RedisTasks, TaskRecord
+from penstock.adapters.redis.wire import Notice
 from penstock.errors import PenstockError
 from penstock.ports import Asker, Clock, Waiting
+from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
 
 
@@ -45,26 +48,83 @@ class RemoteTask:
         self._record = await tasks.find(record.id, record.tenant)
 
 
-class TaskDesk:
-    """`penstock.ports.Tasks` over Redis."""
+class Held:
+    """A task that counts as in flight until its end is heard of, or until it must be over."""
 
-    def __init__(self, tasks: RedisTasks, publisher: Publisher, clock: Clock) -> None:
+    __slots__ = ("_all", "_name", "_on_end", "settled", "when")
+
+    def __init__(
+        self, among: "dict[str, Held]", name: str, on_end: Callable[[str], None], when: float
+    ) -> None:
+        self._all = among
+        self._name = name
+        self._on_end = on_end
+        self.when = when
+        self.settled = False
+        among[name] = self
+
+    def let_go(self) -> None:
+        self.settled = True
+        if self._all.get(self._name) is self:
+            del self._all[self._name]
+
+    def end(self, code: str) -> None:
+        if not self.settled:
+            self.let_go()
+            self._on_end(code)
+
+    def expire(self) -> None:
+        self.end("")
+
+
+class TaskDesk:
+    """`penstock.ports.Tasks` over Redis. `over` is to be told of every notice."""
+
+    def __init__(self, tasks: RedisTasks, publisher: Publisher, clock: Clock, wheel: Wheel) -> None:
         self.tasks = tasks
         self.publisher = publisher
         self._clock = clock
+        self._wheel = wheel
+        self._held: dict[str, Held] = {}
 
     async def accept(
-        self, request: Request, enter: Callable[[Asker], Waiting], backlog_seconds: Callable[[], float]
+        self,
+        request: Request,
+        enter: Callable[[Asker], Waiting],
+        backlog_seconds: Callable[[], float],
+        on_end: Callable[[str], None] | None = None,
     ) -> RemoteTask:
-        return await self.take(request)
+        """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
+        if on_end is None:
+            return await self.take(request)
+        await self._create(request, watch=True)
+        # Before it is on its way: it may be over before we hear that it is.
+        held = Held(self._held, task_name(request.tenant, request.request_id), on_end, request.deadline)
+        self._wheel.add(held)
+        try:
+            return await self._send(request)
+        except BaseException:
+            held.let_go()  # it is not accepted, and whoever asked for it knows
+            raise
 
     async def take(self, request: Request) -> RemoteTask:
-        """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
-        await self.tasks.create(request, request.deadline - self._clock())
+        """For nobody who counts it."""
+        await self._create(request, watch=False)
+        return await self._send(request)
+
+    def over(self, notice: Notice) -> None:
+        held = self._held.get(notice.task)
+        if held is not None:
+            held.end(notice.code)
+
+    async def _create(self, request: Request, *, watch: bool) -> None:
+        await self.tasks.create(request, request.deadline - self._clock(), watch=watch)
+
+    async def _send(self, request: Request) -> RemoteTask:
         try:
             await self.publisher.accepted(request)
         except PenstockError:
-            await self.tasks.forget(request.request_id)
+            await self.tasks.forget(request.request_id, request.tenant)
             raise
         await self.tasks.placed(request)
         pending = TaskRecord(

@@ -14,7 +14,7 @@ from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
 from penstock.adapters.redis.wire import Garbled, Message, decode
 from penstock.config import Config, Model
-from penstock.errors import StoreDown
+from penstock.errors import StoreDown, UserMistake
 from penstock.roles.listen import AdminListener, DataListener
 
 log = logging.getLogger("penstock")
@@ -114,7 +114,10 @@ class Member:
                 return
         self.keep("the mailbox", self.mailbox.run(self._message))
         self.keep("the registry", self.registry.run())
-        await self.begin()
+        try:
+            await self.begin()
+        except UserMistake as error:
+            self.started.set_exception(error)
         if not self.started.done():
             self.started.set_result(None)
 

@@ -97,7 +97,7 @@ class Gateway:
             raise Unacceptable(f"say which model: this server has {', '.join(sorted(self._desks))}")
         desk = self._desks.get(model)
         if desk is None:
-            raise NotFound(f"no model {model!r}; this server has {', '.join(sorted(self._desks))}")
+            raise NotFound(f"no model {model[:100]!r}; this server has {', '.join(sorted(self._desks))}")
         return desk
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
@@ -177,12 +177,18 @@ class Gateway:
             desk.broker.publish(request)
             return waiter
 
+        def ended(code: str) -> None:
+            self._release(request, self.clock(), refused=code in NOT_ITS_FAULT)
+
+        limits = self._limits[request.tier] if self._limits else None
+        held = limits is not None and limits.in_flight is not None
         accepted = False
         try:
-            task = await self._tasks.accept(request, enter, desk.backlog_seconds)
+            task = await self._tasks.accept(request, enter, desk.backlog_seconds, ended if held else None)
             accepted = True
         finally:
-            if request.quota is not None and not waits:  # else its end releases it
+            ends_later = waits or (accepted and held)  # and is released then
+            if request.quota is not None and not ends_later:
                 self._release(request, self.clock(), refused=not accepted)
         return task
 

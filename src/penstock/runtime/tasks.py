@@ -46,6 +46,10 @@ class StoredTask:
         return self.request.request_id
 
     @property
+    def name(self) -> tuple[str, str]:
+        return self.request.tenant, self.request.request_id
+
+    @property
     def settled(self) -> bool:
         """Evicted already."""
         return not self._store.holds(self)
@@ -97,45 +101,55 @@ class TaskStore:
         self._max_tasks = max_tasks
         self._max_bytes = max_bytes
         self._ttl = ttl
-        self._tasks: dict[str, StoredTask] = {}
-        self._finished: OrderedDict[str, StoredTask] = OrderedDict()
+        self._tasks: dict[tuple[str, str], StoredTask] = {}  # tenants choose their ids, and two the same
+        self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     async def accept(
-        self, request: Request, enter: Callable[[Asker], Waiting], backlog_seconds: Callable[[], float]
+        self,
+        request: Request,
+        enter: Callable[[Asker], Waiting],
+        backlog_seconds: Callable[[], float],
+        on_end: Callable[[str], None] | None = None,
     ) -> StoredTask:
-        task_id = request.request_id
-        if task_id in self._tasks:
-            raise Conflict(f"a task with the id {task_id!r} exists already: choose another X-Request-Id")
+        name = (request.tenant, request.request_id)
+        if name in self._tasks:
+            raise Conflict(
+                f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
+            )
         if len(self._tasks) >= self._max_tasks:
             if not self._finished:
                 raise Overloaded("too many tasks are pending", retry_after=backlog_seconds())
             self._evict()
-        task = self._tasks[task_id] = StoredTask(self, request, self._wall_clock())
+        task = self._tasks[name] = StoredTask(self, request, self._wall_clock())
         task.entered(enter(task))
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:
         """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
-        task = self._tasks.get(task_id)
-        if task is None or task.request.tenant != tenant:
-            raise NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+        task = self._tasks.get((tenant, task_id))
+        if task is None:
+            raise NotFound(
+                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s"
+            )
         return task
 
     def holds(self, task: StoredTask) -> bool:
-        return self._tasks.get(task.id) is task
+        return self._tasks.get(task.name) is task
 
-    def peek(self, task_id: str) -> StoredTask | None:
-        """Whoever's it is: for the admin plane."""
-        return self._tasks.get(task_id)
+    def peek(self, task_id: str, tenant: str | None = None) -> StoredTask | None:
+        """Of whichever tenant, if none is named: for the admin plane. That searches."""
+        if tenant is not None:
+            return self._tasks.get((tenant, task_id))
+        return next((task for task in self._tasks.values() if task.id == task_id), None)
 
     def finish(self, task: StoredTask, reply: Reply) -> None:
         task.changed_at = self._wall_clock()
         reply.request.input = b""  # nobody needs it any more
-        self._finished[task.id] = task
+        self._finished[task.name] = task
         self.bytes += len(reply.output)
         task.when = self._clock() + self._ttl
         self._wheel.add(task)
@@ -146,7 +160,7 @@ class TaskStore:
         self.forget(next(iter(self._finished.values())))
 
     def forget(self, task: StoredTask) -> None:
-        if self._finished.pop(task.id, None) is not None:
-            del self._tasks[task.id]
+        if self._finished.pop(task.name, None) is not None:
+            del self._tasks[task.name]
             assert task.answer is not None
             self.bytes -= len(task.answer.output)

@@ -64,17 +64,17 @@ class Town:
                 self.by_gateway[index] += 1
 
 
-def in_a_minute(times: Sequence[float], after: float = 0.0) -> list[int]:
-    """How many fall into each minute that begins at a full second after the first."""
+def in_a_minute(times: Sequence[float], after: float = 0.0, step: float = 1.0) -> list[int]:
+    """How many fall into each minute that begins then, or any number of steps later."""
     counts, window = [], deque[float]()
     pending = deque(times)
     begin = START + after
     last = times[-1]
-    while begin + 60.0 <= last + 1.0:
+    while begin + 60.0 <= last + step:
         while pending and pending[0] < begin + 60.0:
             window.append(pending.popleft())
         while window and window[0] < begin:
             window.popleft()
         counts.append(len(window))
-        begin += 1.0
+        begin += step
     return counts

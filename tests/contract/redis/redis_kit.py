@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.wire import Envelope, decode_envelope
 from penstock.types import Request
 
@@ -59,3 +60,8 @@ async def envelopes(store: Store, shard: int) -> list[Envelope]:
 
 async def all_envelopes(store: Store) -> list[Envelope]:
     return [each for shard in range(store.settings.shards) for each in await envelopes(store, shard)]
+
+
+def named(request: Request) -> str:
+    """As a task is called between processes."""
+    return task_name(request.tenant, request.request_id)

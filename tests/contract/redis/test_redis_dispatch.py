@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
-from redis_kit import ask, opened, running, until
+from redis_kit import ask, named, opened, running, until
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.dispatch import Dispatcher, WorkerPost
@@ -84,10 +84,10 @@ def test_a_batch_arrives_at_its_worker_with_all_that_answering_it_needs(
             assert (got.batch_id, got.batcher, got.slot, got.model, got.parameters) == (
                 9, "batcher", "worker/0", "model", b"{}",
             )  # fmt: skip
-            assert [(m.key, m.gateway, m.input, m.task_id) for m in got.members] == [
+            assert [(m.key, m.gateway, m.input, m.task) for m in got.members] == [
                 (requests[0].key, "g1", b'"a"', ""),
                 (requests[1].key, "g2", b'"b"', ""),
-                (requests[2].key, "g1", b'"x"', requests[2].request_id),
+                (requests[2].key, "g1", b'"x"', named(requests[2])),
             ]
 
     asyncio.run(body())
@@ -196,14 +196,14 @@ def test_the_result_of_a_task_is_stored_and_whoever_waits_for_it_is_told(
             waiting = asyncio.ensure_future(tasks.wait(request.request_id, "", 10.0))
 
             async def watched() -> bool:
-                key = post.store.keys.watch(request.request_id)
+                key = post.store.keys.watch(named(request))
                 return bool(await post.store.commands.execute_command("EXISTS", key))
 
             await until(watched)
             assert isinstance(got, Dispatch)
             await WorkerPost(post.store, post.post).answer(got, Result([b'"y"']), 0.1, "worker/0")
             notice = await post.first("g2")
-            assert notice == Notice(request.request_id, TaskStatus.SUCCESS)
+            assert notice == Notice(named(request), TaskStatus.SUCCESS)
             assert isinstance(notice, Notice)
             tasks.notice(notice)
             record = await waiting

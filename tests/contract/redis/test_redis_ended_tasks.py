@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from redis_kit import ask, opened, running, until
+from redis_kit import ask, named, opened, running, until
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.ended_tasks import EndedTask, EndedTasks
@@ -66,7 +66,7 @@ class Tasks:
 
     async def end(self, request: Request, failure: Failure | None = None) -> None:
         outcome = Outcome.SUCCESS if failure is None else Outcome.FAILED
-        await self._outcomes.settle([Ended(request.request_id, outcome, b"1", failure)])
+        await self._outcomes.settle([Ended(named(request), outcome, b"1", failure)])
 
     async def cancel(self, request: Request) -> None:
         await self._tasks.cancel(request.request_id, "acme")
@@ -211,7 +211,7 @@ def test_ends_that_nobody_takes_are_bounded_and_what_had_to_go_is_counted(
             async with running(first.reader.run()):
                 await until(tasks.expected)
             request = await tasks.new()
-            stream = store.keys.ended(bucket_of(request.request_id))
+            stream = store.keys.ended(bucket_of(named(request)))
             await FILL(store.commands, [stream], [MOST_ENDED + 4])
             await tasks.end(request)
             assert await tasks.waiting() == MOST_ENDED

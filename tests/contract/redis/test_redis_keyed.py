@@ -13,6 +13,7 @@ from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.gathered import MOST, Gathered
 from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.scripts import Argument, Script
@@ -25,6 +26,7 @@ from redis_servers import becomes, running
 
 KEEP, BRIEF, HOUR = 60_000, 5_000, 3_600_000
 NAME = Keyed("~1", "anna", "f1")
+TASK = task_name(NAME.tenant, NAME.id)
 
 
 class Kit:
@@ -32,7 +34,7 @@ class Kit:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.names = [store.keys.task(NAME.id), store.keys.watch(NAME.id)]
+        self.names = [store.keys.task(TASK), store.keys.watch(TASK)]
         self.outcomes = Outcomes(store, Post(store))
 
     async def claim(
@@ -53,7 +55,7 @@ class Kit:
         return answer
 
     async def end(self, outcome: Outcome, failure: Failure | None = None) -> None:
-        await self.outcomes.settle([Ended(NAME.id, outcome, b"1", failure)])
+        await self.outcomes.settle([Ended(TASK, outcome, b"1", failure)])
 
     async def field(self, name: str) -> Any:
         return await self.store.commands.execute_command("HGET", self.names[0], name)
@@ -119,7 +121,7 @@ def test_what_is_being_processed_has_been_placed_whether_that_was_said_or_not(
     async def body() -> None:
         async with kit(redis_settings) as redis:
             await redis.claim("a", place_ms=0)
-            await redis.outcomes.processing([NAME.id])
+            await redis.outcomes.processing([TASK])
             assert (await redis.claim("b"))[::2] == [b"held", 1]
 
     asyncio.run(body())
@@ -182,7 +184,7 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
                 assert (await claims.claim(NAME, request, "mine", 10.0)).ours
                 waiting = asyncio.create_task(tasks.wait(NAME.id, "anna", 20.0))
                 await becomes(lambda: bool(tasks._pollers))
-                watched = store.keys.watch(NAME.id)
+                watched = store.keys.watch(TASK)
                 await until(lambda: _exists(store, watched))
                 request.origin = 3
                 await claims.placed(NAME, request)
@@ -190,7 +192,7 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
                 assert (record.status, record.asked, record.answer) == (TaskStatus.PENDING, "mine", None)
                 assert [notice.status for notice in notices] == [TaskStatus.PENDING]
             execution = encode_execution("w", 7, 4, 0.5, "v2")
-            await Outcomes(store, post).settle([Ended(NAME.id, Outcome.SUCCESS, b"1", execution=execution)])
+            await Outcomes(store, post).settle([Ended(TASK, Outcome.SUCCESS, b"1", execution=execution)])
             over = await tasks.find(NAME.id, "anna")
             assert over.answer is not None
             found = over.answer.execution

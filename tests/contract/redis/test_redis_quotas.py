@@ -71,6 +71,21 @@ def test_a_tenant_gets_its_limit_within_five_percent_however_its_load_is_spread(
     over(valkey, body)
 
 
+@pytest.mark.parametrize("seconds", [30.0, 12.0, 7.5])
+@pytest.mark.parametrize("gateways", [1, 2, 4])
+def test_any_minute_of_a_tenant_that_spends_its_own_in_seconds_is_within_five_percent(
+    valkey: RedisSettings, gateways: int, seconds: float
+) -> None:
+    async def body(store: Store) -> None:
+        town = Town(store, gateways, Limits(LIMIT))
+        await town.go(1.0, lambda now: [0.0] * gateways)
+        await town.go(185.0, even(60.0 / seconds, gateways))
+        for minute in in_a_minute(town.let_in, after=1.0, step=0.1):
+            assert minute == pytest.approx(LIMIT, rel=0.05)
+
+    over(valkey, body)
+
+
 @pytest.mark.parametrize("gateways", [2, 4])
 def test_a_tenant_below_its_limit_is_never_denied(valkey: RedisSettings, gateways: int) -> None:
     async def body(store: Store) -> None:
@@ -119,8 +134,8 @@ def test_a_burst_limit_holds_for_all_gateways_together(valkey: RedisSettings) ->
 
 def test_the_script_runs_on_every_kind_of_server(redis_settings: RedisSettings) -> None:
     async def body(store: Store) -> None:
-        limiter = SharedLimiter(store, "g0", monotonic, lambda: 1)
-        other = SharedLimiter(store, "g1", monotonic, lambda: 1)
+        limiter = SharedLimiter(store, "g0", monotonic, lambda: 2)
+        other = SharedLimiter(store, "g1", monotonic, lambda: 2)
         await limiter.settle()
         limits = Limits(100, burst=100, in_flight=10)
         first = limiter.take("acme", limits, monotonic())
@@ -234,6 +249,27 @@ def test_requests_in_flight_are_bounded_for_all_gateways_and_go_where_the_demand
         for limiter in (one, two, one):
             await limiter.settle()
         assert one.take("acme", town.limits, town.now) is UNCOUNTED
+
+    over(valkey, body)
+
+
+@pytest.mark.parametrize("gateways", [2, 3])
+def test_rooms_for_requests_in_flight_never_add_up_to_more_than_the_limit_and_all_are_used(
+    valkey: RedisSettings, gateways: int
+) -> None:
+    async def body(store: Store) -> None:
+        town = Town(store, gateways, Limits(in_flight=40))
+        for limiter in town.limiters:
+            await limiter.settle()
+        flying = 0
+        for _ in range(20):  # each takes all it can get, before and after anybody has been asked
+            for limiter in town.limiters:
+                while limiter.take("acme", town.limits, town.now) is UNCOUNTED:
+                    flying += 1
+                await limiter.settle()
+            assert flying <= 40 + gateways
+            town.now += 0.1
+        assert flying >= 40
 
     over(valkey, body)
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
-from redis_kit import ask, opened, until
+from redis_kit import ask, named, opened, until
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.mailbox import Mailbox, Post
@@ -37,7 +37,7 @@ class Kit:
         return request
 
     async def succeed(self, request: Request, output: bytes = b"1") -> None:
-        await self.outcomes.settle([Ended(request.request_id, Outcome.SUCCESS, output)])
+        await self.outcomes.settle([Ended(named(request), Outcome.SUCCESS, output)])
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ def test_a_task_is_read_at_any_gateway_from_its_beginning_to_its_end(redis_setti
             request = await tasks.new()
             record = await tasks.there.find(request.request_id, "")
             assert (record.status, record.answer, record.key) == (TaskStatus.PENDING, None, request.key)
-            await tasks.outcomes.processing([request.request_id])
+            await tasks.outcomes.processing([named(request)])
             processing = await tasks.there.find(request.request_id, "")
             assert processing.status is TaskStatus.PROCESSING
             await tasks.succeed(request, b'{"y": 1}')
@@ -71,7 +71,7 @@ def test_an_id_that_is_taken_is_a_conflict(redis_settings: RedisSettings) -> Non
             request = await tasks.new()
             with pytest.raises(Conflict):
                 await tasks.there.create(request, limit=10.0)
-            await tasks.here.forget(request.request_id)
+            await tasks.here.forget(request.request_id, request.tenant)
             await tasks.there.create(request, limit=10.0)
 
     asyncio.run(body())
@@ -99,9 +99,9 @@ def test_the_first_ending_is_the_ending(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with kit(redis_settings) as tasks:
             request = await tasks.new()
-            await tasks.outcomes.settle([Ended(request.request_id, Outcome.FAILED, failure=BROKEN)])
+            await tasks.outcomes.settle([Ended(named(request), Outcome.FAILED, failure=BROKEN)])
             await tasks.succeed(request)
-            await tasks.outcomes.processing([request.request_id])
+            await tasks.outcomes.processing([named(request)])
             assert await tasks.here.cancel(request.request_id, "") is None
             record = await tasks.here.find(request.request_id, "")
             assert record.answer is not None
@@ -161,13 +161,13 @@ def test_every_gateway_that_waits_is_told(redis_settings: RedisSettings) -> None
             keys = tasks.store.keys
 
             async def watched() -> bool:
-                return await tasks.store.commands.scard(keys.watch(request.request_id)) == 2
+                return await tasks.store.commands.scard(keys.watch(named(request))) == 2
 
             await until(watched)
             await tasks.succeed(request)
             for gateway, owner in ((tasks.here, "here"), (tasks.there, "there")):
                 assert await tasks.store.commands.xlen(keys.box(owner)) == 2  # hello, and the notice
-                gateway.notice(Notice(request.request_id, TaskStatus.SUCCESS))
+                gateway.notice(Notice(named(request), TaskStatus.SUCCESS))
             assert {(await waiting).status for waiting in both} == {TaskStatus.SUCCESS}
 
     asyncio.run(body())
@@ -194,7 +194,7 @@ def test_a_result_is_kept_for_its_time_and_a_pending_task_for_longer(redis_setti
             await tasks.succeed(request)
 
             async def gone() -> bool:
-                key = tasks.store.keys.task(request.request_id)
+                key = tasks.store.keys.task(named(request))
                 return not await tasks.store.commands.execute_command("EXISTS", key)
 
             await until(gone)

@@ -100,7 +100,7 @@ def test_another_version_is_not_guessed_at() -> None:
 
 
 def test_a_field_that_a_newer_sender_added_is_skipped() -> None:
-    newer = VERSION + msgspec.msgpack.encode(["t", "task", "SUCCESS", "something new"])
+    newer = VERSION + msgspec.msgpack.encode(["t", "task", "SUCCESS", "", "something new"])
     assert decode(newer) == Notice("task", TaskStatus.SUCCESS)
 
 

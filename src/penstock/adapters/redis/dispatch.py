@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.intake import Entry
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.wire import (
@@ -59,11 +60,12 @@ class Dispatcher:
 
     def send(self, worker_box: str, slot: str, batch: Batch) -> None:
         members = [
-            Member(r.key, _gateway(r), r.input, r.request_id if r.task else "") for r in batch.requests
+            Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "")
+            for r in batch.requests
         ]
         message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members)
         self._put(worker_box, encode(message))
-        started = [member.task_id for member in members if member.task_id]
+        started = [member.task for member in members if member.task]
         if started:
             self._started += started
             self._tasks_due.set()
@@ -77,7 +79,8 @@ class Dispatcher:
             request, failure = reply.request, reply.failure
             assert failure is not None
             if request.task:
-                self._endings.append(Ended(request.request_id, reply.outcome, failure=failure))
+                name = task_name(request.tenant, request.request_id)
+                self._endings.append(Ended(name, reply.outcome, failure=failure))
                 self._tasks_due.set()
             else:
                 keys = shared[_gateway(request)].setdefault((reply.outcome, failure), [])
@@ -154,8 +157,8 @@ class WorkerPost:
         size = len(batch.members)
         execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
         for member, output in zip(batch.members, result.outputs, strict=True):
-            if member.task_id:
-                endings.append(Ended(member.task_id, Outcome.SUCCESS, output, execution=execution))
+            if member.task:
+                endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=execution))
             else:
                 keys[member.gateway].append(member.key)
                 outputs[member.gateway].append(output)

@@ -91,6 +91,9 @@ class RedisKeys:
             )
         return _as_revoked(_decoder.decode(answer[0]), answer[1])
 
+    async def close(self) -> None:
+        """The connection is the store's, and closed with it."""
+
 
 def _as_revoked(record: KeyRecord, milliseconds: bytes | None) -> KeyRecord:
     return record if milliseconds is None else replace(record, revoked=int(milliseconds) / 1e3)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.adapters.redis.connect import Store, guard
 from penstock.adapters.redis.gathered import Gathered
 from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.scripts import Argument
@@ -53,7 +54,7 @@ class RedisClaims:
         if row:
             arguments += (request.tier,)
         with guard():
-            said, *rest = await self._claim([self._store.keys.task(keyed.id)], arguments)
+            said, *rest = await self._claim([self._store.keys.task(_name(keyed))], arguments)
         if said == b"held":
             return Claim(placed=bool(rest[1]), seconds=rest[0] / 1e3)
         return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
@@ -63,14 +64,18 @@ class RedisClaims:
         assert isinstance(request.origin, int)
         with guard():
             answer = await self._place(self._names(keyed), [request.key, request.origin])
-        await tell(self._post, News(keyed.id, TaskStatus.PENDING, answer[1:]))
+        await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     async def forget(self, keyed: Keyed, request: Request) -> None:
         """It was not accepted: whoever waits for it elsewhere may try."""
         with guard():
             answer = await FORGET(self._store.commands, self._names(keyed), [request.key])
-        await tell(self._post, News(keyed.id, TaskStatus.PENDING, answer[1:]))
+        await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     def _names(self, keyed: Keyed) -> list[str]:
         keys = self._store.keys
-        return [keys.task(keyed.id), keys.watch(keyed.id)]
+        return [keys.task(_name(keyed)), keys.watch(_name(keyed))]
+
+
+def _name(keyed: Keyed) -> str:
+    return task_name(keyed.tenant, keyed.id)

@@ -41,13 +41,13 @@ class Keys:
         """Hash: who is there (gateways, batchers, workers), or the models."""
         return f"{{{self.namespace}:reg}}:{kind}"
 
-    def task(self, task_id: str) -> str:
+    def task(self, name: str) -> str:
         """Hash: the record of an asynchronous task."""
-        return f"{self._bucket(task_id)}:task:{task_id}"
+        return f"{self._bucket(name)}:task:{name}"
 
-    def watch(self, task_id: str) -> str:
+    def watch(self, name: str) -> str:
         """Set: mailboxes of the gateways that wait for the task."""
-        return f"{self._bucket(task_id)}:watch:{task_id}"
+        return f"{self._bucket(name)}:watch:{name}"
 
     def ended(self, bucket: int) -> str:
         """Stream: tasks that have ended and are not in the ledger yet; there only where a ledger is kept."""
@@ -57,14 +57,20 @@ class Keys:
         """Counter: of those that had to go because nobody took them."""
         return f"{{{self.namespace}:t{bucket}}}:crowded-out"
 
-    def all_of_task(self, task_id: str) -> list[str]:
+    def all_of_task(self, name: str) -> list[str]:
         """What the script that ends a task touches."""
-        bucket = bucket_of(task_id)
-        return [self.task(task_id), self.watch(task_id), self.ended(bucket), self.crowded_out(bucket)]
+        bucket = bucket_of(name)
+        return [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
 
-    def _bucket(self, task_id: str) -> str:
-        return f"{{{self.namespace}:t{bucket_of(task_id)}}}"
+    def _bucket(self, name: str) -> str:
+        return f"{{{self.namespace}:t{bucket_of(name)}}}"
 
 
-def bucket_of(task_id: str) -> int:
-    return crc32(task_id.encode()) % TASK_BUCKETS
+def bucket_of(name: str) -> int:
+    return crc32(name.encode()) % TASK_BUCKETS
+
+
+def task_name(tenant: str, task_id: str) -> str:
+    """What a task is called between our processes. Tenants choose their ids, and two may choose the same; an id has
+    no slash in it."""
+    return f"{tenant}/{task_id}"

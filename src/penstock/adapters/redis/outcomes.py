@@ -24,7 +24,7 @@ _NOTICE_WITHIN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    task_id: str
+    task: str  # its name
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
@@ -33,17 +33,20 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Of a task, for the gateways where somebody waits for it."""
+    """Of a task, for the gateways where somebody waits for it, or where it counts."""
 
-    task_id: str
+    task: str  # its name
     status: TaskStatus
     boxes: Sequence[bytes]
+    code: str = ""  # of its failure
 
 
 async def tell(post: Post, *news: News) -> None:
     """All of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
     notices = [
-        (box.decode(), encode(Notice(each.task_id, each.status))) for each in news for box in each.boxes
+        (box.decode(), encode(Notice(each.task, each.status, each.code)))
+        for each in news
+        for box in each.boxes
     ]
     if not notices:
         return
@@ -58,9 +61,9 @@ class Outcomes:
         self._store = store
         self._post = post
 
-    async def processing(self, task_ids: Sequence[str]) -> None:
+    async def processing(self, tasks: Sequence[str]) -> None:
         """They have gone to a worker. Nobody depends on it, so an outage is let pass."""
-        calls: list[Call] = [([self._store.keys.task(task_id)], []) for task_id in task_ids]
+        calls: list[Call] = [([self._store.keys.task(name)], []) for name in tasks]
         await PROCESS.each(self._store, calls)
 
     async def settle(self, endings: Sequence[Ended]) -> None:
@@ -73,8 +76,7 @@ class Outcomes:
             both = list(zip(left, answers, strict=True))
             left = [ended for ended, answer in both if isinstance(answer, Exception)]
             done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
-            news = [News(ended.task_id, TaskStatus(ended.outcome.value), boxes) for ended, boxes in done]
-            await tell(self._post, *news)
+            await tell(self._post, *(_news(ended, boxes) for ended, boxes in done))
             if left:
                 wait = patience.failed(next(each for each in answers if isinstance(each, Exception)))
                 if monotonic() + wait > gives_up:
@@ -87,9 +89,14 @@ class Outcomes:
         failure = ended.failure or Failure("", "")
         lasting = not failure.code or failure.code in KEPT_FAILURES
         return (
-            self._store.keys.all_of_task(ended.task_id),
+            self._store.keys.all_of_task(ended.task),
             [
                 ended.outcome.value, ended.output, failure.code, failure.message, failure.details,
                 ended.execution, int(lasting),
             ],
         )  # fmt: skip
+
+
+def _news(ended: Ended, boxes: Sequence[bytes]) -> News:
+    code = "" if ended.failure is None else ended.failure.code
+    return News(ended.task, TaskStatus(ended.outcome.value), boxes, code)

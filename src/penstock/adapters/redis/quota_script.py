@@ -1,14 +1,20 @@
 """Who may let how many in: the one script of shared quotas (SPEC D2).
 
 For each tenant Redis keeps, as one packed value,
-    used    what was let in: a row of (second, count), dated half-way between two reports
-    held    {gateway, allowance, demand, in flight, stamp, ...}: what each may still let in without asking
+    used    what was let in: a row of (when in ms, count), dated half-way between two reports; lumps of a hundredth
+            of the minute's limit, or of a second, so that a row is short and yet tells when a burst was
+    held    {gateway, allowance, demand, room, stamp, ...}: what each may still let in without asking, and how many
+            it may have in flight
     full    when the burst bucket is full again, in ms
-    marked  when it was last said aloud that less than half of its minute is left
-    total   of what was used; a second counts for a minute from its middle
+    marked  when it was last said aloud that it is short: less than half of its minute is left, or one gateway has
+            more in flight than its equal part
+    total   of what was used; it counts for a minute less the tick that it takes until it can be used again
+    since   when it came
 and what is neither used nor held is free. A gateway reports what it used, gives back what it did not, and gets its
 next allowance: its part, by demand, of what is left, but no more than it needs for a while, so that load may move.
-So what is used exceeds the limit only by what gateways let in before they first asked (see `quotas`).
+So what is used exceeds the limit only by what gateways let in before they first asked (see `quotas`). What may be
+in flight is shared out in the same way: rooms never add up to more than the limit, but that each has one. For half
+a second after a tenant has come, parts are equal, and those of gateways that have not spoken yet are kept for them.
 
 The row is kept as bytes: a call looks at its ends only. Values stand in two hashes that take turns every two
 minutes, so that idle tenants go with the elder one and a call needs the same few commands for one tenant or many.
@@ -20,16 +26,17 @@ SHARE = 1_000_000  # shares are told in millionths: scripts answer in whole numb
 
 # KEYS  two hashes, marks
 # ARGV  gateway, how many gateways there are, marks since, ms until a silent gateway no longer holds anything, then
-#       for each tenant: name, limit, burst (0: none), used, demand in 1/1000 a second, in flight, whether it stays
+#       for each tenant: name, limit, burst (0: none), used, demand in 1/1000 a second, in flight, the limit on
+#       those (0: none), whether it stays
 # gives {now, tenants marked, then for each tenant {allowance, left, ms until some of what is used no longer counts,
-#       share, in flight at other gateways}}
+#       share, room}}
 BODY = """
 local me, gateways = ARGV[1], tonumber(ARGV[2])
-local since, forget = ARGV[3], tonumber(ARGV[4])
+local since, forget, counts = ARGV[3], tonumber(ARGV[4]), 59900
 local turn = math.floor(now / 120000)
 local young, old = KEYS[1 + turn % 2], KEYS[1 + (turn + 1) % 2]
 local names, values, marks = {}, {}, {}
-for i = 5, #ARGV, 7 do names[#names + 1] = ':' .. ARGV[i] end
+for i = 5, #ARGV, 8 do names[#names + 1] = ':' .. ARGV[i] end
 local answer = {now, redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. since, '+inf')}
 if #names == 0 then return answer end
 if redis.call('HGET', young, 'turn') ~= string.format('%.0f', turn) then
@@ -39,41 +46,43 @@ if redis.call('HGET', young, 'turn') ~= string.format('%.0f', turn) then
 end
 local recent, elder = redis.call('HMGET', young, unpack(names)), redis.call('HMGET', old, unpack(names))
 for n = 1, #names do
-  local i = 5 + (n - 1) * 7
+  local i = 5 + (n - 1) * 8
   local limit, burst, spent = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
-  local demand, busy = tonumber(ARGV[i + 4]) / 1000, tonumber(ARGV[i + 5])
+  local demand, busy, most = tonumber(ARGV[i + 4]) / 1000, tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
   local packed = recent[n] or elder[n]
-  local was = packed and cmsgpack.unpack(packed) or {'', {}, 0, 0, 0}
+  local was = packed and cmsgpack.unpack(packed) or {'', {}, 0, 0, 0, now}
 
-  local held, mine, others, wanted, elsewhere, last = {}, 0, 0, demand, 0, now
+  local held, mine, others, wanted, elsewhere, last, met = {}, 0, 0, demand, 0, now, false
   for j = 1, #was[2], 5 do
     local stamp = was[2][j + 4]
-    if stamp <= now and was[2][j] == me then mine, last = was[2][j + 1], stamp
+    if stamp <= now and was[2][j] == me then mine, last, met = was[2][j + 1], stamp, true
     elseif stamp <= now and now - stamp < forget then
       for k = 0, 4 do held[#held + 1] = was[2][j + k] end
       others, wanted, elsewhere = others + was[2][j + 1], wanted + was[2][j + 2], elsewhere + was[2][j + 3]
     end
   end
 
-  local used, total, first, last_used = was[1], was[5], 1, 0
-  if #used > 0 then last_used = struct.unpack('>I4i4', used, #used - 7) end
-  if last_used * 1000 > now then used, total = '', 0 end  -- the clock went back: nobody knows
+  local used, total, first, last_used, latest = was[1], was[5], 1, 0, 0
+  if #used > 0 then last_used, latest = struct.unpack('>I6i4', used, #used - 9) end
+  if last_used > now then used, total = '', 0 end  -- the clock went back: nobody knows
   local oldest = 0
   while first < #used do
-    local second, count = struct.unpack('>I4i4', used, first)
-    oldest = second
-    if second * 1000 > now - 60500 then break end
-    total, first = total - count, first + 8
+    local at, count = struct.unpack('>I6i4', used, first)
+    oldest = at
+    if at > now - counts then break end
+    total, first = total - count, first + 10
   end
   used, total = string.sub(used, first), total + spent
   if spent ~= 0 then  -- less than nought: what was refused after it had been reported
-    local second, count = math.floor((last + now) / 2000), spent
-    if #used > 0 and last_used >= second then
-      local _, before = struct.unpack('>I4i4', used, #used - 7)
-      used, second, count = string.sub(used, 1, -9), last_used, before + spent
+    local at, count = math.floor((last + now) / 2), spent
+    local lump = at - last_used < 1000 and latest * 100 < limit
+    if #used > 0 and (lump or spent < 0 or at <= last_used) then
+      used, count = string.sub(used, 1, -11), latest + spent
+      local moves = spent > 0 and latest > 0 and at > last_used
+      at = moves and math.floor(last_used + (at - last_used) * spent / count) or last_used
     end
-    if #used == 0 then oldest = second end
-    used = used .. struct.pack('>I4i4', second, count)
+    if #used == 0 then oldest = at end
+    used = used .. struct.pack('>I6i4', at, count)
   end
 
   local left = math.max(0, limit - total)
@@ -87,23 +96,31 @@ for n = 1, #names do
   local whole = math.max(0, free) + others
   local part = math.min(whole * math.max(share, least), math.max(demand, whole * least))
   local grant = math.max(0, math.min(free, math.max(1, math.floor(part))))
-  if ARGV[i + 6] == '0' then grant = 0
+
+  local equal, came = math.ceil(most / gateways), was[6]
+  if (#held == 0 and not met) or came > now then came = now end
+  local fresh, places = now - came < 500, math.max(0, most - busy - elsewhere)
+  if fresh then places = places - math.max(0, gateways - 1 - #held / 5) * equal
+  else places = math.ceil(places * math.max(share, least)) end
+  local room = math.max(1, math.min(busy + math.max(0, places), math.max(fresh and busy or 2 * busy, equal)))
+
+  if ARGV[i + 7] == '0' then grant = 0
   else
-    for _, each in ipairs({me, grant, demand, busy, now}) do held[#held + 1] = each end
+    for _, each in ipairs({me, grant, demand, most > 0 and room or 0, now}) do held[#held + 1] = each end
   end
   if burst > 0 then full = full + grant * interval end
 
   local marked = was[4]
-  if left * 2 < limit and (now - marked > 20000 or marked > now) then
+  if (left * 2 < limit or (most > 0 and room > equal)) and (now - marked > 20000 or marked > now) then
     marked = now
     marks[#marks + 1], marks[#marks + 2] = string.format('%.0f', now), ARGV[i]
   end
-  values[#values + 1], values[#values + 2] = names[n], cmsgpack.pack({used, held, full, marked, total})
+  values[#values + 1], values[#values + 2] = names[n], cmsgpack.pack({used, held, full, marked, total, came})
   local reset = 60000
-  if #used > 0 then reset = oldest * 1000 + 60500 - now end
+  if #used > 0 then reset = oldest + counts - now end
   if grant < 1 and left - others >= 1 then reset = math.ceil(interval)  -- the next drop of the burst bucket
-  elseif grant < 1 and left >= 1 then reset = 200 end  -- others hold it, and may give it back
-  answer[#answer + 1] = {grant, left, reset, math.floor(share * 1000000), elsewhere}
+  elseif grant < 1 and left >= 1 then reset = 100 end  -- others hold it, and may give it back
+  answer[#answer + 1] = {grant, left, reset, math.floor(share * 1000000), room}
 end
 redis.call('HSET', young, unpack(values))
 redis.call('PEXPIRE', young, 300000)

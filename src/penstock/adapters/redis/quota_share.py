@@ -10,6 +10,10 @@ PAUSE = 1.9  # between two of one that has more than three quarters of its minut
 FORGETTING = 0.5  # seconds in which an older demand loses its weight
 QUIET, MINUTE_OVER = 30.0, 61.0  # without a request: forgotten with plenty left, or whatever is left
 SAVED = 2.0  # seconds' worth of the share that may be saved up while Redis is away
+TOLD = 0.01  # of the minute: who has used that much since it was settled is settled at the next tick
+SHORT_TRUST = (
+    0.01  # part of a minute let in before asking, of a tenant that is short or while nobody has been heard
+)
 NEWEST = 0.2  # weight of the newest gap between two answers
 SHORTEST = 0.001  # wait that is worth telling
 
@@ -40,7 +44,8 @@ class Share:
     def __init__(self, limits: Limits, gateways: int, now: Seconds, *, trust: float) -> None:
         self.limits = limits
         self.allowance = self.granted = before_asking(limits, gateways, trust)
-        self.room = ceil((limits.in_flight or 0) / gateways)  # for requests in flight
+        equal = ceil((limits.in_flight or 0) / gateways)
+        self.room = equal if trust > SHORT_TRUST else 1  # for requests in flight
         self.left = limits.requests_per_minute or 0  # of the minute, for all gateways
         self.reset_at = now + MINUTE  # when some of what was used no longer counts
         self.more_at = now  # when asking again may help
@@ -84,10 +89,14 @@ class Share:
         if sweep:
             limit = limits.requests_per_minute
             plenty = limit is None or 4 * (self.left - self.used) > 3 * limit
-            return age >= PAUSE or not plenty
+            spare = limits.in_flight is not None and 4 * self.in_flight < self.room
+            return age >= PAUSE or not plenty or spare
         if self.more_at > now:  # nothing is left: no use to ask before there is, but for what is to report
             return self.used > 0
-        return self.denied or self.short or 2.0 * self.allowance < self.granted
+        if self.denied or self.short or 2.0 * self.allowance < self.granted:
+            return True
+        limit = limits.requests_per_minute
+        return limit is not None and self.used >= TOLD * limit
 
     def wait_for_room(self, now: Seconds) -> Seconds:
         """As long as it usually takes until one in flight goes, or as long again as none has gone."""
@@ -115,9 +124,7 @@ class Share:
         self.asked = 0
         self.denied = False
 
-    def settled(
-        self, grant: int, left: int, reset_ms: int, part: float, elsewhere: int, in_flight: int, now: Seconds
-    ) -> None:
+    def settled(self, grant: int, left: int, reset_ms: int, part: float, room: int, now: Seconds) -> None:
         """What Redis says. What was let in while it was being asked (`used`) comes out of the new allowance."""
         self.granted = float(grant)
         self.allowance = self.granted - self.used
@@ -126,9 +133,7 @@ class Share:
         self.more_at = self.reset_at if grant < 1 else now
         self.part = part
         self.settled_at = self.known_at = self.refilled = now
-        most = self.limits.in_flight
-        if most is not None:
-            self.room = max(1, in_flight + int(max(0, most - in_flight - elsewhere) * part))
+        self.room = room
 
     def refill(self, limit: int, gateways: int, now: Seconds) -> None:
         """While Redis is away: the pace of the last known share of the limit, and never nothing."""

@@ -4,14 +4,17 @@ A gateway lets in what its allowance for the tenant covers; a loop in the backgr
 used, what the next allowance is. Tenants with plenty left settle every two seconds, those that run short at
 every tick.
 
-How exact: use is dated to the second, half-way between two reports, so a minute may hold about 1 % too much; and a
-tenant that spends its minute in a few seconds has the next one up to a second late. To that comes what gateways let
-in before they have heard of a tenant at all: `trust` of the minute for all of them together, a hundredth if it has
-used more than half of it (that is said aloud, and every gateway hears it twice a second), and at least one each.
+How exact: use is dated half-way between two reports, which come at every tick from whoever uses more than a
+hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins; and a tenant that
+spends its minute in a few seconds has the next one up to 0.3 s late, once, and no later after.
+To that comes what gateways let in before they have heard of a tenant at all: `trust` of the minute for all of them
+together, a hundredth if it has used more than half of it (that is said aloud, and every gateway hears it twice a
+second), and at least one each.
 The price of a small `trust`: more than that at once, from a tenant that was away for half a minute, is denied for
 the few milliseconds until Redis has answered.
-In flight: each gateway may add its part, by demand, of what was free when it last settled, and may always have one.
-So the limit can be exceeded by what others took in meanwhile, a tick's worth, and by one for each gateway.
+In flight: each gateway has room for its part, by demand, of what is free, and always for one; one that has asked
+nobody yet for its equal part, or for one if another has more than that. So the limit is exceeded by one for each
+gateway at most, and by what a gateway takes in while its room is being made smaller.
 
 Redis away: allowances grow by the gateway's last known part of the limit, and what is used is reported later.
 """
@@ -26,7 +29,7 @@ from redis.exceptions import RedisError
 
 from penstock.adapters.redis.connect import Client, Patience, Store
 from penstock.adapters.redis.quota_script import SETTLE, SHARE
-from penstock.adapters.redis.quota_share import TICK, Share
+from penstock.adapters.redis.quota_share import SHORT_TRUST, TICK, Share
 from penstock.adapters.redis.scripts import Argument
 from penstock.ports import Clock
 from penstock.quota import UNCOUNTED, Allowed, Denied, Limits
@@ -40,7 +43,6 @@ MARK = 81.0  # how long a tenant counts as short once it was said
 OVERLAP_MS = 1_000  # heard twice, so that nothing said in the same instant is missed
 STALE = 2.5  # without word from Redis: it is away
 UNLIMITED = 10**9  # for those with a limit on requests in flight only
-SHORT_TRUST = 0.01  # `trust` for tenants that are short, or while nothing has been heard
 LONE_TRUST = (
     0.5  # of the only gateway: nobody else lets anybody in, and who has less left was said to be short
 )
@@ -177,22 +179,23 @@ class SharedLimiter:
     async def _settle_some(self, some: Sequence[tuple[str, Share]], now: Seconds) -> None:
         gateways = self._count()
         arguments: list[Argument] = [self._me, gateways, self._since, SILENCE_MS]
-        reports: list[tuple[str, Share, int, int, bool]] = []
+        reports: list[tuple[str, Share, int, bool]] = []
         for name, share in some:
             stays = share.in_flight > 0 or share.asked > 0 or now - share.asked_at < share.memory
             share.measure(now)
             limits, demand = share.limits, int(share.demand * 1000)
             limit = UNLIMITED if limits.requests_per_minute is None else limits.requests_per_minute
-            arguments += (name, limit, limits.burst or 0, share.used, demand, share.in_flight, int(stays))
-            reports.append((name, share, share.used, share.in_flight, stays))
+            arguments += (name, limit, limits.burst or 0, share.used, demand, share.in_flight)
+            arguments += (limits.in_flight or 0, int(stays))
+            reports.append((name, share, share.used, stays))
             self._asking.pop(name, None)
         told, marks, *answers = await self._settle(self._store.commands, self._keys, arguments)
         self._since, self._heard = told - OVERLAP_MS, now
         for mark in marks:
             self._short[mark.decode()] = now + MARK
-        for (name, share, used, in_flight, stays), answer in zip(reports, answers, strict=True):
-            grant, left, reset, part, elsewhere = answer
+        for (name, share, used, stays), answer in zip(reports, answers, strict=True):
+            grant, left, reset, part, room = answer
             share.used -= used
-            share.settled(grant, left, reset, part / SHARE, elsewhere, in_flight, now)
+            share.settled(grant, left, reset, part / SHARE, room, now)
             if not stays and not share.asked and self._shares.get(name) is share:
                 self._drop(name)

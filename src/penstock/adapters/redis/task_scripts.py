@@ -53,8 +53,8 @@ redis.call('DEL', KEYS[2])
 return tonumber(gone or 0)
 """)
 
-# KEYS task; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then.
-# Gives 1, or 0 when there is one with this id.
+# KEYS task, watch; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a mailbox
+# that is told of its end or nothing, and for how many ms at most. Gives 1, or 0 when there is one with this id.
 CREATE = Script(
     NOW
     + """
@@ -62,6 +62,10 @@ if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'id', ARGV[1], 'tenant', ARGV[2], 'tier', ARGV[3], 'key', ARGV[4], 'model', ARGV[5],
   'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now)
 redis.call('PEXPIRE', KEYS[1], ARGV[7])
+if ARGV[8] ~= '' then
+  redis.call('SADD', KEYS[2], ARGV[8])
+  redis.call('PEXPIRE', KEYS[2], ARGV[9])
+end
 return 1
 """
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from penstock.adapters.redis.connect import Store, guard
 from penstock.adapters.redis.gathered import Gathered
+from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.task_scripts import CANCEL, CREATE, PLACE, WATCH
@@ -50,76 +51,86 @@ class RedisTasks:
         self._look = Gathered(WATCH, store)
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
-    async def create(self, request: Request, limit: float) -> None:
-        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that."""
-        keep = round(self._ttl * 1e3)
-        task_id = request.request_id
+    async def create(self, request: Request, limit: float, *, watch: bool = False) -> None:
+        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
+        `watch`: this gateway wants a notice of its end."""
+        keep, span = round(self._ttl * 1e3), round(limit * 1e3)
+        box = self._box if watch else ""
         arguments = (
-            task_id, request.tenant, request.tier, request.key, request.model, keep, keep + round(limit * 1e3),
+            request.request_id, request.tenant, request.tier, request.key, request.model, keep, keep + span,
+            box, span + 60_000,
         )  # fmt: skip
+        name, keys = task_name(request.tenant, request.request_id), self._store.keys
         with guard():
-            created = await CREATE(self._store.commands, [self._store.keys.task(task_id)], arguments)
+            created = await CREATE(self._store.commands, [keys.task(name), keys.watch(name)], arguments)
         if not created:
-            raise Conflict(f"a task with the id {task_id!r} exists already: choose another X-Request-Id")
+            raise Conflict(
+                f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
+            )
 
     async def placed(self, request: Request) -> None:
         """Its request has been sent: now it can be withdrawn from anywhere."""
         assert isinstance(request.origin, int)
+        key = self._store.keys.task(task_name(request.tenant, request.request_id))
         with guard():
-            await PLACE(self._store.commands, [self._store.keys.task(request.request_id)], [request.origin])
+            await PLACE(self._store.commands, [key], [request.origin])
 
-    async def forget(self, task_id: str) -> None:
+    async def forget(self, task_id: str, tenant: str) -> None:
         """It was never accepted."""
         with guard():
-            await self._store.commands.execute_command("DEL", self._store.keys.task(task_id))
+            await self._store.commands.execute_command(
+                "DEL", self._store.keys.task(task_name(tenant, task_id))
+            )
 
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
         """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
+        key = self._store.keys.task(task_name(tenant, task_id))
         with guard():
-            fields = await self._store.commands.execute_command("HGETALL", self._store.keys.task(task_id))
+            fields = await self._store.commands.execute_command("HGETALL", key)
         return self._record(task_id, tenant, fields)
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
         """As it is when it is over, or after this long."""
-        over = asyncio.get_running_loop().create_future()
-        self._pollers[task_id].add(over)
+        over, name = asyncio.get_running_loop().create_future(), task_name(tenant, task_id)
+        self._pollers[name].add(over)
         try:
             record = await self._watch(task_id, tenant, seconds)
             if record.answer is not None:
                 return record
             await asyncio.wait([over], timeout=seconds)
         finally:
-            self._pollers[task_id].discard(over)
-            if not self._pollers[task_id]:
-                del self._pollers[task_id]
+            self._pollers[name].discard(over)
+            if not self._pollers[name]:
+                del self._pollers[name]
         return await self._watch(task_id, tenant, 0.0)
 
     def notice(self, message: Notice) -> None:
         """From the mailbox: a task that is waited for here is over."""
-        for over in self._pollers.get(message.task_id, ()):
+        for over in self._pollers.get(message.task, ()):
             if not over.done():
                 over.set_result(None)
 
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
         """End it if it is not over. What is given back must be withdrawn; None: it was over, or its request has
         not been sent yet, and its result will be dropped."""
+        name = task_name(tenant, task_id)
         with guard():
             answer = await CANCEL(
                 self._store.commands,
-                self._store.keys.all_of_task(task_id),
+                self._store.keys.all_of_task(name),
                 [tenant, WITHDRAWN.code, WITHDRAWN.message],
             )
         if not answer:
             raise self._unknown(task_id)
         ended, shard, key, *boxes = answer
-        await tell(self._post, News(task_id, TaskStatus.CANCELLED, boxes))
+        await tell(self._post, News(name, TaskStatus.CANCELLED, boxes, WITHDRAWN.code))
         return Withdrawal(int(shard), key.decode()) if ended and shard else None
 
     async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
-        keys = self._store.keys
+        keys, name = self._store.keys, task_name(tenant, task_id)
         with guard():
             flat = await self._look(
-                [keys.task(task_id), keys.watch(task_id)], [self._box, round(seconds * 1e3) + 60_000]
+                [keys.task(name), keys.watch(name)], [self._box, round(seconds * 1e3) + 60_000]
             )
         return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
@@ -139,4 +150,6 @@ class RedisTasks:
         return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer, asked)
 
     def _unknown(self, task_id: str) -> NotFound:
-        return NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+        return NotFound(
+            f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s"
+        )

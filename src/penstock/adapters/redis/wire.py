@@ -56,7 +56,7 @@ class Member(Struct, array_like=True, gc=False):
     key: str
     gateway: str
     input: bytes
-    task_id: str  # "" if somebody holds a connection open for it
+    task: str  # its name; "" if somebody holds a connection open for it
 
 
 class Dispatch(Struct, array_like=True, tag="d"):
@@ -105,10 +105,11 @@ class Failed(Struct, array_like=True, tag="f"):
 
 
 class Notice(Struct, array_like=True, tag="t", gc=False):
-    """A task that somebody at this gateway waits for is over."""
+    """A task that somebody at this gateway waits for, or that counts here, is over."""
 
-    task_id: str
+    task: str  # its name
     status: TaskStatus
+    code: str = ""  # of its failure
 
 
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------

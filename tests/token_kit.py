@@ -25,10 +25,16 @@ NOW = 1_800_000_000.0
 SECRET = b"a secret of the operator, of forty bytes"
 TIERS = ("enterprise", "paid", "free")
 RULES = ClaimRules(issuer="https://id.test", audience=("penstock",), tiers=TIERS)
-GOOD = {
-    "iss": "https://id.test", "aud": "penstock", "sub": "u1", "tenant": "acme", "tier": "paid", "iat": NOW - 10,
-    "nbf": NOW - 10, "exp": NOW + 600,
-}  # fmt: skip
+
+
+def claims_at(now: float) -> dict[str, Any]:
+    return {
+        "iss": "https://id.test", "aud": "penstock", "sub": "u1", "tenant": "acme", "tier": "paid", "iat": now - 10,
+        "nbf": now - 10, "exp": now + 600,
+    }  # fmt: skip
+
+
+GOOD = claims_at(NOW)
 
 
 class Clock:
@@ -62,9 +68,9 @@ def jwk(algorithm: str, kid: str, number: int = 0, **more: object) -> dict[str, 
     return {**described, "kid": kid, "use": "sig", **more}
 
 
-def sign(algorithm: str, kid: str | None, number: int = 0, **claims: Any) -> bytes:
+def sign(algorithm: str, kid: str | None, number: int = 0, *, at: float = NOW, **claims: Any) -> bytes:
     """A good token, but for what is said otherwise; a claim that is None is left out."""
-    said = {name: value for name, value in {**GOOD, **claims}.items() if value is not None}
+    said = {name: value for name, value in {**claims_at(at), **claims}.items() if value is not None}
     key = SECRET if algorithm == "HS256" else private_key(algorithm, number)
     return jwt.encode(said, key, algorithm, {"kid": kid} if kid is not None else {}).encode()
 
