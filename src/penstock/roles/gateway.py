@@ -22,7 +22,7 @@ from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants
+from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits
 from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
@@ -98,7 +98,7 @@ class GatewayRole(Member):
                 self.gateway.desks_changed()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        model, timeouts = announced(said), self.config.timeouts
+        model = announced(said)
         return Desk(
             model=name,
             kind=model.input,
@@ -107,9 +107,8 @@ class GatewayRole(Member):
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
-            queue_limit=model.queue_timeout or timeouts.queue,
-            request_limit=model.request_timeout or timeouts.request,
-            longest_limit=timeouts.max_client,
+            time_limits=time_limits(self.config, model),
+            longest_limit=self.config.timeouts.max_client,
             announced=said,
         )
 
