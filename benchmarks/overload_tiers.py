@@ -1,7 +1,7 @@
 """Overload by tiers, over HTTP with API keys: twice the capacity, and ten times with clients that try again.
 
-Goodput counts answers in time. Of twice the capacity the best tier is 40 %, so all of it should be served; of ten times
-it alone is twice what the workers can do. Quotas are out of the way: what is refused is refused for want of capacity.
+Goodput counts answers in time. Of twice the capacity the best tier is 40 %, so all of it should be served; of ten
+times it alone is twice what the workers can do. Quotas are out of the way: all refusals are for want of capacity.
 """
 
 import argparse
@@ -178,11 +178,11 @@ def figure(parts: dict[str, Part], normal: float, seconds: float, lateness: tupl
             f"Over HTTP, {TENANTS} tenants with API keys in each tier, "
             f"{' / '.join(f'{tier} {share:.0%}' for tier, share in TIERS.items())} of the requests, Poisson, open "
             f"loop, {TIMEOUT_MS} ms to live, weighted tiers as they are by default, no quotas. 2 ×: sim:100ms, 6 "
-            f"workers, batches up to 32 (capacity {TWICE.capacity:,.0f}/s), {seconds:g} s after {WARM_UP:g} s of the "
-            f"same. 10 ×: batches up to 4 (capacity {STORM.capacity:,.0f}/s), since the server and its clients share "
-            f"this machine; a client that is refused tries {ATTEMPTS - 1} times more, after 100 and 200 ms give or "
-            f"take half, whatever `Retry-After` says; {seconds:g} s between {CALM_SECONDS:g} s at half the capacity. "
-            f"Normal again: the first second from which on all are served and p95 is at most {SLOWER:g} × that of "
+            f"workers, batches up to 32 (capacity {TWICE.capacity:,.0f}/s), {seconds:g} s after {WARM_UP:g} s of "
+            f"the same. 10 ×: batches up to 4 (capacity {STORM.capacity:,.0f}/s), since the server and its clients "
+            f"share this machine; a client that is refused tries {ATTEMPTS - 1} times more, after 100 and 200 ms "
+            f"give or take half, whatever `Retry-After` says; {seconds:g} s between {CALM_SECONDS:g} s at half the "
+            f"capacity. Normal again: the first second from which on all are served and p95 is at most {SLOWER:g} × that of "
             f"before. The generator was late by {lateness[0] * 1e3:.1f} and {lateness[1] * 1e3:.1f} ms, p99."
         ),
         tables=[markdown_table(header, rows)],

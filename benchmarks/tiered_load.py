@@ -1,7 +1,7 @@
 """Clients of several tiers, each with an API key, in one process: `python -m benchmarks.tiered_load FILE < plan`.
 
-Open loop: a request goes out when it is due, whatever became of those before. A client that is refused (503) may try
-again, after a back-off of its own choosing: impatient ones, who pay no heed to `Retry-After`, are what makes a storm.
+Open loop: a request goes out when it is due, whatever became of those before. A client that is refused (503) may
+try again, after a back-off of its own choosing: those who pay no heed to `Retry-After` are what makes a storm.
 FILE gets what became of every request.
 """
 

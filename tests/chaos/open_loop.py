@@ -47,12 +47,14 @@ class Client(asyncio.Protocol):
         self._id = ""
         ask = record.ask
         said: dict[str, object] = {"input": ask.input, "timeout_ms": round(ask.timeout * 1e3)}
-        if ask.client is not None:
+        key = self._clients.keys.get(ask.client or "")
+        if ask.client is not None and key is None:
             said["client_id"] = ask.client
         body = json.dumps(said).encode()
         head = (
             f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n"
-            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            + (f"authorization: Bearer {key}\r\n\r\n" if key else "\r\n")
         )
         record.sent = time.monotonic()
         self.transport.write(head.encode() + body)
@@ -105,8 +107,16 @@ class Client(asyncio.Protocol):
 
 
 class Clients:
-    def __init__(self, where: Where, schedule: Sequence[Ask], seed: int, retry: bool = False) -> None:
+    def __init__(
+        self,
+        where: Where,
+        schedule: Sequence[Ask],
+        seed: int,
+        retry: bool = False,
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
         self._where = where
+        self.keys = keys or {}  # API keys of clients who have one
         self._retry = retry
         self._loop = asyncio.get_running_loop()
         self._ticked = time.monotonic()
@@ -216,8 +226,9 @@ async def drive(
     faults: Mapping[float, Callable[[], object]] | None = None,
     *,
     retry: bool = False,
+    keys: Mapping[str, str] | None = None,
 ) -> History:
     """Send the schedule to the server, inject the faults when they are due, tell what became of it all.
     `where`: a URL, or what gives the one for the next request (None: there is none now)."""
     find = (lambda: where) if isinstance(where, str) else where
-    return await Clients(find, schedule, seed, retry).run(faults or {})
+    return await Clients(find, schedule, seed, retry, keys).run(faults or {})

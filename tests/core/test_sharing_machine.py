@@ -156,7 +156,7 @@ class SharedPool(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from(WORKERS))
     def fall_silent(self, worker: WorkerId) -> None:
-        """It goes on with what it has; whoever held its credit no longer does, so if it is free it says so again."""
+        """It goes on with what it has. Who held its credit no longer does; if it is free it says so again."""
         for to, batcher in enumerate(self.batchers):
             batcher.worker_doubted(worker)
             self.step(to)

@@ -12,10 +12,8 @@ from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
 from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request, Seconds
 
-
-SURE = (
-    0.9  # of the time it has beyond one batch: a long wait may be longer than expected, and late is useless
-)
+# Of the time it has beyond one batch: a long wait may be longer than expected, and an answer that is late is wasted.
+SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
