@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks import (
     added_latency,
     overload,
+    overload_tiers,
     pacing,
     redis_headline,
     redis_pacing,
@@ -30,6 +31,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     added_latency.NAME: added_latency.main,
     pacing.NAME: pacing.main,
     overload.NAME: overload.main,
+    overload_tiers.NAME: overload_tiers.main,
     waiting.NAME: waiting.main,
     redis_throughput.NAME: redis_throughput.main,
     redis_pacing.NAME: redis_pacing.main,

@@ -182,8 +182,9 @@ def figure(parts: dict[str, Part], normal: float, seconds: float, lateness: tupl
             f"the same. 10 ×: batches up to 4 (capacity {STORM.capacity:,.0f}/s), since the server and its clients "
             f"share this machine; a client that is refused tries {ATTEMPTS - 1} times more, after 100 and 200 ms "
             f"give or take half, whatever `Retry-After` says; {seconds:g} s between {CALM_SECONDS:g} s at half the "
-            f"capacity. Normal again: the first second from which on all are served and p95 is at most {SLOWER:g} × that of "
-            f"before. The generator was late by {lateness[0] * 1e3:.1f} and {lateness[1] * 1e3:.1f} ms, p99."
+            f"capacity. Normal again: the first second from which on all are served and p95 is at most "
+            f"{SLOWER:g} × that of before. The generator was late by {lateness[0] * 1e3:.1f} and "
+            f"{lateness[1] * 1e3:.1f} ms, p99."
         ),
         tables=[markdown_table(header, rows)],
         checks=[

@@ -12,6 +12,7 @@ from balancer import drive_all
 from history import Ask, History, like, poisson
 from installation import Installation, Member, installation
 from scene import report
+from server import call
 from tier_keys import NO_QUOTA, TIERS, keys_in_redis
 
 WORKERS, BATCH, SERVICE = 4, 4, 0.1
@@ -20,7 +21,7 @@ SHARES = (0.2, 0.3, 0.5)  # of the load, by tier
 DEADLINE = 0.5
 WARM_UP = 1.0  # seconds in which the service time is still being learned
 NOISE = 0.1  # by which two tiers that are both served well may differ on a busy machine
-CONFIG = f"{NO_QUOTA}\n[auth]\nmode = 'keys'\n"
+CONFIG = f"{NO_QUOTA}request_timeout = '20ms'\n[auth]\nmode = 'keys'\n"  # of the lowest tier
 FIGURES = ("capacity_rps", "warning_depth", "critical_depth")
 
 
@@ -86,6 +87,18 @@ def test_over_redis_too_the_better_tiers_are_served_first_under_twice_the_load(
         assert goodput >= 0.97
         assert served["enterprise"] >= 0.999
         assert late < 0.005 * len(measured)
+
+
+def test_a_tier_s_own_time_limit_holds_unless_the_client_brings_one_over_redis_too(
+    site: Installation, keys: dict[str, str]
+) -> None:
+    def ask(tier: str, body: bytes) -> int:
+        head = {"authorization": f"Bearer {keys[tier]}", "content-type": "application/json"}
+        return call(site.url, "POST", "/v1/inference", body, head).status
+
+    assert ask("enterprise", b'{"input": "a"}') == 200
+    assert ask("free", b'{"input": "a"}') in (503, 504)
+    assert ask("free", b'{"input": "a", "timeout_ms": 30000}') == 200
 
 
 class HalfDead:

@@ -125,11 +125,11 @@ class Door:
         desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: False,
-            time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
+            time_limits=[(1.0, 1.5), (2.0, 4.0), (0.2, 0.3)], longest_limit=60.0,
         )  # fmt: skip
         self.gateway = Gateway(
-            {"model": desk}, lambda client, identity: (client or "", 1), self.tasks, self.wheel, self.observed,
-            loop.time, "id-",
+            {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
+            self.tasks, self.wheel, self.observed, loop.time, "id-",
         )  # fmt: skip
 
     def submit(self, ask: Ask) -> Recorder:

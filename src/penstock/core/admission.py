@@ -12,7 +12,7 @@ from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
 from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request, Seconds
 
-# Of the time it has beyond one batch: a long wait may be longer than expected, and an answer that is late is wasted.
+# Of the time it has beyond one batch: a long wait may be longer than expected, and a late answer is wasted.
 SURE = 0.9
 
 
