@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 from penstock.core.admission import AdmissionRules
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
-from penstock.core.capacity import (
-    IN_USE,
-    CapacityRules,
-    Door,
-    TierGate,
-    capacity,
-    depths,
-    fleet_capacity,
-    tier_refusal,
-)
+from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
+from penstock.core.tier_gate import IN_USE, Door, TierGate, own_wait, tier_refusal
 from penstock.errors import Overloaded, Unacceptable
 
 BEST, MIDDLE, LOWEST = range(3)
@@ -242,3 +234,30 @@ def test_the_door_asks_the_forecast_first_and_then_the_tiers() -> None:
     assert isinstance(door.refusal(ask(tier=LOWEST, cost=11.0), 0.0), Unacceptable)
     assert door.refusal(ask(tier=BEST), 0.0) is None
     assert isinstance(door.refusal(ask(tier=LOWEST), 0.0), Overloaded)
+
+
+def test_the_wait_of_a_lower_tier_counts_those_of_better_ones_that_are_yet_to_come() -> None:
+    batcher = waiting(fleet_of(), middle=65)  # two batches, and one more that goes with the next
+    assert own_wait(batcher, MIDDLE, 0.0) == pytest.approx(64 / 320)
+    assert own_wait(batcher, MIDDLE, 160.0) == pytest.approx(64 / 160)
+    assert own_wait(batcher, MIDDLE, 320.0) == pytest.approx(64 / (320 * 4 / 12))  # its weight's part
+    waiting(batcher, best=1, lowest=1)
+    assert own_wait(batcher, MIDDLE, 160.0) == pytest.approx(64 / (160 * 4 / 5))  # the lowest has its weight
+    assert own_wait(batcher, MIDDLE, 320.0) == pytest.approx(64 / (320 * 4 / 13))
+    assert own_wait(batcher, LOWEST, 0.0) == 0.0
+    assert own_wait(waiting(batcher_with(1), middle=65), MIDDLE, 0.0) == 0.0  # nobody knows
+    strict = waiting(fleet_of(strict=True), middle=65, lowest=1)
+    assert own_wait(strict, MIDDLE, 160.0) == pytest.approx(64 / 160)
+    assert own_wait(strict, MIDDLE, 400.0) == pytest.approx(64 / (0.05 * 320))
+
+
+def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when_it_would_not() -> None:
+    batcher = waiting(fleet_of(strict=True), middle=65)
+    gate = TierGate(batcher, RULES)
+    for number in range(1600):  # 160 a second of the best, who do not wait
+        gate.refusal(ask(0.00625 * number, tier=BEST), 0.00625 * number)
+        gate.refusal(ask(0.00625 * number, tier=LOWEST, expires=0.0), 0.00625 * number)
+    now = 10.0
+    assert gate.refusal(ask(now, tier=MIDDLE, expires=0.6), now) is None
+    late = retry_after(gate.refusal(ask(now, tier=MIDDLE, expires=0.3), now))
+    assert late == pytest.approx(64 / 160 - (0.1 + 0.9 * 0.2), rel=0.05)

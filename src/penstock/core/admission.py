@@ -84,7 +84,7 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     return _closer_look(batcher, request, rules, now)
 
 
-def _can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
+def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
     """For how long it may be expected to wait, if it has so long: the further ahead, the less sure the forecast."""
     batch = batcher.curve.best_seconds
     return batch + SURE * (seconds - batch) if seconds > batch else seconds
@@ -95,7 +95,7 @@ def _closer_look(batcher: Batcher, request: Request, rules: AdmissionRules, now:
     if expected is None:
         return Overloaded("no worker is ready yet", retry_after=1.0)
     seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
-    late = expected.start - now - _can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
+    late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
     if late > 0:
         return Overloaded("the queue is too long for its deadline", retry_after=late)
     depth = batcher.depth

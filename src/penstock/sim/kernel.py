@@ -15,7 +15,8 @@ from random import Random
 from penstock.core.admission import AdmissionRules
 from penstock.core.backoff import backoff
 from penstock.core.batcher import Batcher, BatchingRules
-from penstock.core.capacity import CapacityRules, Door
+from penstock.core.capacity import CapacityRules
+from penstock.core.tier_gate import Door
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, ServiceModel
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Seconds, WorkerId
