@@ -219,7 +219,7 @@ def test_where_nobody_keeps_the_best_waiting_or_nobody_can_say_how_long_they_wai
     strict = waiting(fleet_of(strict=True), best=95)
     none_left = waiting(fleet_of(), best=95)
     none_left.worker_removed(worker(0), 0.0)
-    for batcher in (strict, none_left, fleet_of()):
+    for batcher in (strict, none_left, fleet_of(), waiting(fleet_of(), middle=40)):
         gate = TierGate(batcher, RULES)
         gate.refusal(ask(tier=MIDDLE), 0.0)
         gate.refusal(ask(tier=BEST, expires=0.1), 0.0)

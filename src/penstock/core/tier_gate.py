@@ -136,6 +136,8 @@ class TierGate:
 
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
+        if batcher.waiting < batcher.curve.best_size and not self.rules.queue_shares:
+            return None  # all that wait go with the next batch, the usual case: nobody is kept by one more
         pressed = best_pressed(batcher, self._patience, now)
         if pressed > 0.0:
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
