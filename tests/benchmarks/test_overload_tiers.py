@@ -25,7 +25,8 @@ def test_goodput_counts_answers_in_time_and_late_ones_are_told_apart() -> None:
         TEN, 0.0, 1.0,
     )  # fmt: skip
     assert (found.goodput, found.served, found.late) == (10.0, (50.0, 0.0, 0.0), 50.0)
-    assert (found.attempts, found.p95_ms, found.unanswered) == (2.0, pytest.approx(1500.0), 1)
+    assert (found.attempts, found.unanswered) == (2.0, 1)
+    assert found.p95_ms == pytest.approx(1500.0)
 
 
 @pytest.mark.parametrize(
