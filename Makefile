@@ -20,7 +20,7 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
-	tools/system-packages chromium redis-server
+	tools/system-packages chromium redis-server curl openssl
 	$(MAKE) --no-print-directory -j2 -O unit-core unit-beside
 	$(BIN)/pytest --ignore tests/core $(BESIDE:%=--ignore %)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import (
     added_latency,
+    ledger,
     overload,
     overload_tiers,
     pacing,
@@ -33,13 +34,14 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     overload.NAME: overload.main,
     overload_tiers.NAME: overload_tiers.main,
     waiting.NAME: waiting.main,
+    ledger.NAME: ledger.main,
     redis_throughput.NAME: redis_throughput.main,
     redis_pacing.NAME: redis_pacing.main,
     redis_headline.NAME: redis_headline.main,
     redis_scaling.NAME: redis_scaling.main,
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
-WHOLE_SECONDS = (redis_throughput.NAME, redis_scaling.NAME)  # wrk knows no others
+WHOLE_SECONDS = (ledger.NAME, redis_throughput.NAME, redis_scaling.NAME)  # wrk knows no others
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -70,6 +72,7 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
     if given.seconds is not None and name != waiting.NAME:
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
+        flags += ["--recorded", flags[-1]] if name == ledger.NAME else []
     if given.traces is not None and name == pacing.NAME:
         flags += ["--traces", str(given.traces)]
     return flags

@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ wrk.headers["Content-Type"] = "application/json"
 wrk.body = file:read("*a")
 file:close()
 
+{requests}
 function done(summary)
   local errors = summary.errors
   io.write(string.format(
@@ -32,6 +34,25 @@ function done(summary)
     '"connect": %d, "read": %d, "write": %d, "timeout": %d}}\\n',
     summary.requests, summary.duration, summary.bytes, errors.status,
     errors.connect, errors.read, errors.write, errors.timeout))
+end
+"""
+
+# With many credentials: all requests are built beforehand, each thread sends them in turn from a place of its own.
+MANY = """
+local requests, turn = {{}}, 0
+function setup(thread)
+  turn = turn + 1
+  thread:set("place", turn * 7919)
+end
+function init(args)
+  for line in io.lines({credentials}) do
+    wrk.headers["Authorization"] = line
+    requests[#requests + 1] = wrk.format()
+  end
+end
+function request()
+  place = place + 1
+  return requests[place % #requests + 1]
 end
 """
 
@@ -69,12 +90,20 @@ def find() -> str:
     return path
 
 
-def measure(url: str, body: bytes, load: Load) -> Measurement:
-    """Post `body` to `url` from all connections at once, and count the answers."""
+def measure(url: str, body: bytes, load: Load, credentials: Sequence[str] = ()) -> Measurement:
+    """Post `body` to `url` from all connections at once, and count the answers.
+
+    `credentials`: values of the Authorization header, used in turn.
+    """
     with tempfile.TemporaryDirectory(prefix="wrk-") as folder:
         body_file, script = Path(folder, "body"), Path(folder, "post.lua")
         body_file.write_bytes(body)
-        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), mark=MARK))
+        many = ""
+        if credentials:
+            list_file = Path(folder, "credentials")
+            list_file.write_text("".join(f"{each}\n" for each in credentials))
+            many = MANY.format(credentials=json.dumps(str(list_file)))
+        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), requests=many, mark=MARK))
         command = [
             find(),
             f"--threads={load.threads}",

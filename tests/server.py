@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -17,13 +18,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
-BANNER = re.compile(r"serving\s+(http://\S+)/v1/inference\s.*admin\s+(http://\S+)/internal/health")
+BANNER = re.compile(r"serving\s+(https?://\S+)/v1/inference\s.*admin\s+(https?://\S+)/internal/health")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Server:
     url: str = ""
     admin_url: str = ""
     banner: list[str] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None  # what to connect with where its URL is https://
 
     @property
     def address(self) -> tuple[str, int]:
@@ -74,10 +76,10 @@ class Server:
         headers: Mapping[str, str] | None = None,
         timeout: float = 30.0,
     ) -> Answer:
-        return call(self.url, method, path, body, headers, timeout)
+        return call(self.url, method, path, body, headers, timeout, self.tls)
 
     def admin(self, path: str) -> Answer:
-        return call(self.admin_url, "GET", path)
+        return call(self.admin_url, "GET", path, tls=self.tls)
 
     def health(self) -> dict[str, Any]:
         said: dict[str, Any] = self.admin("/internal/health").json()
@@ -107,9 +109,15 @@ def call(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float = 30.0,
+    tls: ssl.SSLContext | None = None,
 ) -> Answer:
     """One request on a connection of its own."""
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=timeout)
+    parts = urlsplit(url)
+    connection: HTTPConnection
+    if parts.scheme == "https":
+        connection = HTTPSConnection(parts.netloc, timeout=timeout, context=tls)
+    else:
+        connection = HTTPConnection(parts.netloc, timeout=timeout)
     try:
         connection.request(method, path, body, dict(headers or {}))
         response = connection.getresponse()

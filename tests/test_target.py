@@ -96,6 +96,18 @@ def test_addresses_are_passed_on() -> None:
     assert (target.kind, target.url) == ("http", "https://gpu-1:9000/batch?x=1")
 
 
+@pytest.mark.parametrize("text", ["grpc://gpu-1:8001/embedder", "grpcs://[::1]:8001/a%20b"])
+def test_grpc_addresses_are_passed_on(text: str) -> None:
+    assert parse_target(text) == Target("grpc", text)
+
+
+@pytest.mark.parametrize(
+    "text", ["grpc://", "grpc://gpu-1/m", "grpc://gpu-1:8001", "grpc://gpu-1:8001/", "grpcs://gpu-1:8001/m/1"]
+)
+def test_a_misshapen_grpc_address_is_refused_with_the_right_shape(text: str) -> None:
+    assert "grpc://host:port/model" in mistake(text)
+
+
 def test_a_simulated_gpu_is_passed_on_unread() -> None:
     target = parse_target("sim:a=50ms,b=0.5ms")
 
@@ -118,7 +130,7 @@ def test_an_address_without_its_scheme_is_recognised(text: str) -> None:
 def test_anything_else_is_refused_with_the_forms_there_are(text: str) -> None:
     message = mistake(text)
 
-    for form in ("app.py:function", "package.module:function", "http://", "sim:100ms"):
+    for form in ("app.py:function", "package.module:function", "http://", "grpc://", "sim:100ms"):
         assert form in message
 
 

@@ -4,7 +4,8 @@ PenstockError
 ├── UserMistake                  the operator's: one line, exit code 2
 ├── Refused                      before queueing: nothing was started
 │   ├── Malformed 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408
-│   ├── HeadTooSlow 408   Conflict 409   TooLarge 413   UnsupportedMedia 415   Unacceptable 422   HeadTooLarge 431
+│   ├── HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415   Unacceptable 422
+│   ├── HeadTooLarge 431
 │   ├── OverQuota 429 (retry_after)
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
 ├── Undelivered                  accepted, and ended without an output
@@ -24,6 +25,7 @@ class PenstockError(Exception):
     status: ClassVar[int] = 500
     retry_after: float | None = None
     model = ""  # that it is about, where one is known
+    tenant = ""  # whose request it was, likewise
 
     def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)
@@ -80,6 +82,12 @@ class HeadTooSlow(Refused):
 
 class Conflict(Refused):
     code, status = "CONFLICT", 409
+
+
+class KeyReused(Refused):
+    """The same Idempotency-Key with another request: one of the two is a mistake."""
+
+    code, status = "IDEMPOTENCY_CONFLICT", 409
 
 
 class TooLarge(Refused):
@@ -178,8 +186,8 @@ STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
         Malformed, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
-        TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, Overloaded, Draining, StoreDown,
-        DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendCrashed, BackendTimeout,
+        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, Overloaded, Draining,
+        StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendCrashed, BackendTimeout,
         BackendUnavailable,
     )
 }  # fmt: skip

@@ -174,12 +174,20 @@ class Gateway(Protocol):
 
     async def submit_task(self, ask: Ask) -> Task: ...
 
+    def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
+        """The same with an Idempotency-Key: executed once, however often it is asked (SPEC A10)."""
+        ...
+
+    async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
+        """The task, and whether it had been asked for before."""
+        ...
+
     async def find_task(
         self, task_id: str, client_id: str | None, identity: Identity | None = None
     ) -> Task: ...
 
-    def count(self, model: str, code: str) -> None:
-        """A request that ended at the door with this error code."""
+    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
+        """A request that ended at the door with this error code; what is not known of it is empty."""
         ...
 
     def clock(self) -> float: ...

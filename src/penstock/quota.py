@@ -6,6 +6,8 @@ A limiter decides at once, from what it knows: nothing waits for another machine
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from penstock.errors import OverQuota
 from penstock.types import Seconds
 
@@ -21,7 +23,7 @@ class Limits:
     in_flight: int | None = None  # accepted and not yet answered
 
 
-class Allowed(NamedTuple):
+class Allowed(Struct, frozen=True):
     limit: int | None  # requests per minute; None where they are not counted
     remaining: int
     reset: Seconds  # until some of what was used no longer counts

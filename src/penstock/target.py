@@ -1,4 +1,4 @@
-"""What to serve: a function, an HTTP endpoint or a simulated GPU, read from one word.
+"""What to serve: a function, an HTTP or gRPC endpoint or a simulated GPU, read from one word.
 
 Everything that can be known of a function without running its code is checked here, so that a typo is
 answered at once and in one line. User code is never imported: files are parsed, modules only located.
@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 from penstock.errors import UserMistake
 
 FORMS = (
-    "a target is app.py:function, package.module:function, "
-    "http://host:port/path or sim:100ms (for example: penstock serve examples/hello.py:batchstring)"
+    "a target is app.py:function, package.module:function, http://host:port/path, grpc://host:port/model "
+    "or sim:100ms (for example: penstock serve examples/hello.py:batchstring)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    kind: Literal["function", "http", "sim"]
+    kind: Literal["function", "http", "grpc", "sim"]
     text: str  # as it was written
     file: str = ""  # of a function, one of these two
     module: str = ""
@@ -47,6 +47,9 @@ def parse_target(text: str) -> Target:
     if text.startswith(("http://", "https://")):
         check_url(text)
         return Target("http", text)
+    if text.startswith(("grpc://", "grpcs://")):
+        check_grpc_url(text)
+        return Target("grpc", text)
     if text.startswith("sim:"):
         return Target("sim", text)
     if re.match(r"[\w.-]+:\d+(/|$)", text):
@@ -71,6 +74,11 @@ def check_url(url: str) -> None:
         fits = False
     if not fits:
         raise UserMistake(f"{url!r} is not an address; write it as http://host:port/path")
+
+
+def check_grpc_url(url: str) -> None:
+    if not re.fullmatch(r"grpcs?://([\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}/[^/?#\s]+", url):
+        raise UserMistake(f"{url!r} is not an address; write it as grpc://host:port/model")
 
 
 def existing_file(place: str) -> Path:

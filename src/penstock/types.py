@@ -2,12 +2,15 @@
 
 Times are seconds on one monotonic clock, always handed in, never read here.
 Payloads are the JSON bytes as they came from the socket: whoever needs the value decodes it, once.
+What is made for each request is a Struct: it is made three times as fast as a dataclass.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import NewType
+
+from msgspec import Struct
 
 Seconds = float
 WorkerId = NewType("WorkerId", str)
@@ -33,8 +36,7 @@ class Outcome(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-@dataclass(slots=True, eq=False)
-class Request:
+class Request(Struct, eq=False):
     """One asker's question on its way to a worker."""
 
     key: str  # ours, unique for ever; replies are matched by it
@@ -67,8 +69,7 @@ class Identity:
     expires: float = inf  # seconds since the epoch
 
 
-@dataclass(slots=True, eq=False)
-class Ask:
+class Ask(Struct, eq=False):
     """What one asker wants, clean and understood, not yet accepted."""
 
     input: bytes  # JSON
@@ -123,8 +124,7 @@ class Execution:
     rendered: tuple[str, str] | None = None  # room for the edge: the part of an answer that all members share
 
 
-@dataclass(slots=True, eq=False)
-class Reply:
+class Reply(Struct, eq=False):
     """The one outcome of one request, on its way back."""
 
     request: Request

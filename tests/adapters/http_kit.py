@@ -1,6 +1,7 @@
 """Real HTTP endpoints for tests, well-behaved and otherwise, and a backend that talks to them."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,17 +30,20 @@ async def echo(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, health: Handler | None = None) -> AsyncIterator[str]:
+async def serving(
+    handler: Handler, health: Handler | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_post("/batch", handler)
     if health:
         app.router.add_get("/health", health)
     runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/batch"
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/batch"
     finally:
         await runner.cleanup()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,10 +46,33 @@ def test_the_request_template_takes_inputs_and_parameters_where_it_says() -> Non
     ]
 
 
+def test_the_open_inference_protocol_over_http_can_be_described() -> None:
+    """As docs/configuration.md shows it (SPEC F4)."""
+    seen: list[Any] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(await request.json())
+        (tensor,) = seen[-1]["inputs"]
+        output = {**tensor, "name": "out", "data": [text.upper() for text in tensor["data"]]}
+        return web.json_response({"model_name": "m", "model_version": "3", "outputs": [output]})
+
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    example = page.partition("[models.triton.http]\n")[2].partition("```")[0]
+    settings = tomllib.loads(example)
+    assert settings.pop("health") == "/v2/models/embedder/ready"
+    result = answer(handle, batch_of(b'"a"', b'"b"', parameters=b'{"k":1}'), HttpShape(**settings))
+    assert isinstance(result, Result)
+    assert (result.outputs, result.version) == ([b'"A"', b'"B"'], "3")
+    tensor = {"name": "text", "shape": [2], "datatype": "BYTES", "data": ["a", "b"]}
+    assert seen == [{"inputs": [tensor], "parameters": {"k": 1}}]
+
+
 def test_parameters_that_would_be_lost_are_refused() -> None:
     error = answer(echo, batch_of(b"1", parameters=b'{"k":2}'))
     assert isinstance(error, BatchRejected)
     assert "takes no parameters" in error.message
+    assert not HttpBackend("http://h/").takes_parameters  # so that they are refused at the door
+    assert HttpBackend("http://h/", HttpShape(request='{"i": $inputs, "p": $parameters}')).takes_parameters
 
 
 @pytest.mark.parametrize(
@@ -57,6 +82,7 @@ def test_parameters_that_would_be_lost_are_refused() -> None:
         (HttpShape(outputs="data", item="embedding.values"),
          b'{"data": [{"embedding": {"values": 1}, "i": 0}, {"i": 1, "embedding": {"values": 2}}]}'),
         (HttpShape(outputs="result.items"), b'{"result": {"took": 3, "items": [1, 2]}}'),
+        (HttpShape(outputs="outputs.1.data"), b'{"outputs": [{"data": [0]}, {"data": [1, 2]}, {"data": [3]}]}'),
     ],
 )  # fmt: skip
 def test_outputs_are_found_where_the_shape_says(shape: HttpShape, body: bytes) -> None:
@@ -87,6 +113,8 @@ def test_the_model_version_is_taken_from_the_body_or_a_header(version: str, foun
         ({"request": '{"inputs": $inputs, "p": "$parameters"}'}, "without quotes"),
         ({"request": '{"inputs": $inputs'}, "is not JSON"),
         ({"outputs": "a..b"}, "names joined by dots"),
+        ({"outputs": "a.64"}, "is at most 63"),
+        ({"request": '{"inputs": $inputs, "n": "$count$inputs"}'}, "must say $inputs once"),
         ({"version": "header:"}, "names no header"),
         ({"pressure": "header:"}, "names no header"),
         ({"pressure": "gpu."}, "names joined by dots"),

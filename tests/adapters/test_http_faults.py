@@ -36,6 +36,14 @@ def test_an_answer_of_the_wrong_shape_is_a_rejected_batch_that_says_why(body: by
     assert says in error.message
 
 
+@pytest.mark.parametrize("body", [b'{"outputs": []}', b'{"outputs": {"0": [1]}}', b'{"outputs": [[1, 2]]}'])
+def test_a_list_without_the_place_that_was_named_is_a_rejected_batch(body: bytes) -> None:
+    error = answer(
+        handler_of(lambda: web.Response(body=body)), batch_of(b"1"), HttpShape(outputs="outputs.0")
+    )
+    assert isinstance(error, BatchRejected)
+
+
 @pytest.mark.parametrize("status", [302, 400, 404, 500, 502])
 def test_a_bad_status_is_a_rejected_batch_with_the_first_words_of_the_body_in_its_details(
     status: int,

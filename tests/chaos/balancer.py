@@ -85,10 +85,11 @@ async def drive_all(
     fault: Callable[[], Coroutine[None, None, None]] | None = None,
     *,
     retry: bool = False,
+    keyed: bool = False,
     keys: Mapping[str, str] | None = None,
 ) -> History:
     """Send the schedule to all of them in turn, while the fault takes its course."""
     async with balancing(gateways) as balancer, asyncio.TaskGroup() as group:
         if fault is not None:
             group.create_task(fault())
-        return await drive(balancer, schedule, seed, retry=retry, keys=keys)
+        return await drive(balancer, schedule, seed, retry=retry, keyed=keyed, keys=keys)

@@ -16,6 +16,7 @@ from random import Random
 from functions import answer_to
 
 GRACE = 0.25  # seconds past its deadline until an unanswered request counts as lost
+AGAIN = "+"  # at the end of the id of a request, for each attempt after the first
 NOISE = 10.0  # the same where only a hang is to be told from an answer, however slow the machine
 
 
@@ -46,6 +47,7 @@ class Record:
     left: bool = False
     unsent: bool = False  # no connection could be had
     broken: bool = False  # the connection ended before the answer
+    replayed: bool = False  # the answer to an earlier attempt, given again
     url: str = ""  # of the server it was sent to
 
     @property
@@ -55,6 +57,13 @@ class Record:
     @property
     def refused(self) -> bool:
         return self.status == 503
+
+    @property
+    def names_its_asker(self) -> bool:
+        """An answer that is given again names the attempt that was first."""
+        if self.replayed:
+            return self.answered_id.rstrip(AGAIN) == self.id.rstrip(AGAIN)
+        return self.answered_id == self.id
 
 
 @dataclass(slots=True)
@@ -88,7 +97,7 @@ class History:
             record
             for record in self.records
             if (record.ok and record.output != self.expected(record.ask.input))
-            or (record.status and record.answered_id != record.id)
+            or (record.status and not record.names_its_asker)
         ]
 
     def check(self, grace: float = NOISE) -> None:

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from history import NOISE, Ask, History, Record
+from history import AGAIN, NOISE, Ask, History, Record
 
 Where = Callable[[], str | None]
 
-AGAIN = 0.05  # seconds after which a client that could not connect tries again
+PAUSE = 0.05  # seconds after which a client that could not connect tries again
 TICK = 0.02  # how often the generator looks whether it is itself held up
 FRESH = 0.5  # seconds a connection may have been idle: a server may close one that has been for long
 
@@ -47,14 +47,15 @@ class Client(asyncio.Protocol):
         self._id = ""
         ask = record.ask
         said: dict[str, object] = {"input": ask.input, "timeout_ms": round(ask.timeout * 1e3)}
-        key = self._clients.keys.get(ask.client or "")
-        if ask.client is not None and key is None:
+        api_key = self._clients.keys.get(ask.client or "")
+        if ask.client is not None and api_key is None:
             said["client_id"] = ask.client
         body = json.dumps(said).encode()
+        key = f"idempotency-key: {ask.input}\r\n" if self._clients.keyed else ""
+        proof = f"authorization: Bearer {api_key}\r\n" if api_key else ""
         head = (
-            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n"
-            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-            + (f"authorization: Bearer {key}\r\n\r\n" if key else "\r\n")
+            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n{key}{proof}"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         record.sent = time.monotonic()
         self.transport.write(head.encode() + body)
@@ -67,6 +68,8 @@ class Client(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == b"x-request-id":
             self._id = value.decode()
+        elif name.lower() == b"idempotency-replayed" and self.record is not None:
+            self.record.replayed = value == b"true"
 
     def on_body(self, part: bytes) -> None:
         self._body += part
@@ -113,11 +116,13 @@ class Clients:
         schedule: Sequence[Ask],
         seed: int,
         retry: bool = False,
+        keyed: bool = False,
         keys: Mapping[str, str] | None = None,
     ) -> None:
         self._where = where
         self.keys = keys or {}  # API keys of clients who have one
         self._retry = retry
+        self.keyed = keyed
         self._loop = asyncio.get_running_loop()
         self._ticked = time.monotonic()
         self._ticker = self._loop.call_later(TICK, self._tick)
@@ -175,12 +180,12 @@ class Clients:
         """Nobody was reached, or nobody could take it: another attempt, as long as the client still waits."""
         waited = time.monotonic() - self.history.began - record.ask.due
         if self._retry and waited < record.ask.timeout:
-            again = Record(record.ask, f"{record.id}+")
+            again = Record(record.ask, record.id + AGAIN)
             self.history.records.append(again)
             self._start(self._submit_later(again))
 
     async def _submit_later(self, record: Record) -> None:
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(PAUSE)
         self._submit(record)
 
     def _submit(self, record: Record) -> None:
@@ -226,9 +231,11 @@ async def drive(
     faults: Mapping[float, Callable[[], object]] | None = None,
     *,
     retry: bool = False,
+    keyed: bool = False,
     keys: Mapping[str, str] | None = None,
 ) -> History:
     """Send the schedule to the server, inject the faults when they are due, tell what became of it all.
-    `where`: a URL, or what gives the one for the next request (None: there is none now)."""
+    `where`: a URL, or what gives the one for the next request (None: there is none now). `keyed`: each with its own
+    Idempotency-Key, the same for all attempts. `keys`: API keys, by client."""
     find = (lambda: where) if isinstance(where, str) else where
-    return await Clients(find, schedule, seed, retry, keys).run(faults or {})
+    return await Clients(find, schedule, seed, retry, keyed, keys).run(faults or {})

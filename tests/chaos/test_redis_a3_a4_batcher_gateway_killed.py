@@ -1,6 +1,7 @@
-"""CHAOS A3 and A4 over Redis: kill -9 of one of two batchers, and of one of two gateways."""
+"""CHAOS A3 and A4 over Redis: kill -9 of one of two batchers, and of one of two gateways, with and without keys."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
@@ -13,13 +14,14 @@ from scene import report
 
 RATE = 60.0  # a second
 PATIENCE = 20.0
+DELAY = 0.1  # seconds that a batch takes
 
 
 @pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     long = bool(request.config.getoption("--chaos-long"))
     folder = tmp_path_factory.mktemp("batcher-gateway-killed")
-    with installation(folder, workers=2, slots=2, max_batch=4, delay=0.1, long=long) as found:
+    with installation(folder, workers=2, slots=2, max_batch=4, delay=DELAY, long=long) as found:
         yield found
 
 
@@ -86,3 +88,35 @@ def test_a_gateway_killed_breaks_only_its_own_connections(
     assert {record.url for record in broken} <= killer.victims
     if chaos_long:
         report(request, history.row("A4 over Redis", f"{kills} kills, {len(broken)} of its own broken"))
+
+
+@pytest.mark.timeout(600)
+def test_who_asks_again_with_its_key_after_a_gateway_was_killed_gets_the_answer_of_the_first_execution(
+    site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
+) -> None:
+    random = Random(chaos_seed)
+    kills, seconds = (10, 40.0) if chaos_long else (2, 4.0)
+    schedule = asks(poisson(RATE, seconds, random), timeout=PATIENCE, kind="a4k")
+    killer = Killer(site, site.gateways, random)
+    site.set_delay(0.2)  # so that many are under way whenever one is killed
+    history = asyncio.run(
+        drive_all(
+            site.gateways, schedule, chaos_seed, lambda: killer.kill_again_and_again(kills, 0.2),
+            retry=True, keyed=True,
+        )
+    )  # fmt: skip
+    site.set_delay(DELAY)
+    history.killed = killer.victims
+    site.check(history)
+
+    assert history.unserved() == set(), history.endings()
+    retried = {record.ask.input for record in history.records if record.broken}
+    executions = Counter(text for each in site.journal.executions() for text in each.inputs)
+    once = {text for text in retried if executions[text] == 1}
+    assert retried
+    assert len(once) >= 0.99 * len(retried), {text: executions[text] for text in retried - once}
+    assert all(executions[ask.input] == 1 for ask in schedule if ask.input not in retried)
+    if chaos_long:
+        replayed = history.count(lambda record: record.replayed)
+        told = f"{kills} kills, {len(retried)} retried, {len(once)} executed once, {replayed} answers given again"
+        report(request, history.row("A4 over Redis, with Idempotency-Key", told))

@@ -9,7 +9,9 @@ import pytest
 
 from penstock.config import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
+    Idempotency,
     Jwt,
     Ledger,
     Level,
@@ -21,6 +23,7 @@ from penstock.config import (
     Tenant,
     Tiers,
     Timeouts,
+    Tls,
     load,
 )
 from penstock.config.schema import Key, places
@@ -28,11 +31,13 @@ from penstock.config.schema import Key, places
 DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 SECTIONS = {
     "[server]": Server,
+    "[tls]": Tls,
     "[redis]": Redis,
     "[auth]": Auth,
     "[auth.jwt]": Jwt,
     "[ledger]": Ledger,
     "[limits]": Limits,
+    "[idempotency]": Idempotency,
     "[timeouts]": Timeouts,
     "[retries]": Retries,
     "[tiers]": Tiers,
@@ -40,6 +45,7 @@ SECTIONS = {
     "[tenants.NAME]": Tenant,
     "[models.NAME]": Model,
     "[models.NAME.http]": HttpEndpoint,
+    "[models.NAME.grpc]": GrpcEndpoint,
 }
 
 

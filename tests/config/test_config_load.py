@@ -92,9 +92,14 @@ def test_the_value_of_a_header_is_never_shown(file: Path) -> None:
 
 
 def test_the_shape_of_an_endpoint_is_explained_only_where_there_is_one() -> None:
-    for target, explained in (("sim:0ms", False), ("http://gpu-1:9000", True)):
-        rows = load(None, {}, {"model.target": target}).explain()
-        assert any(".http." in row.key for row in rows) is explained
+    for target, explained in (
+        ("sim:0ms", ""),
+        ("http://gpu-1:9000", "http"),
+        ("grpcs://gpu-1:9000/m", "grpc"),
+    ):
+        rows = list(load(None, {}, {"model.target": target}).explain())
+        for protocol in ("http", "grpc"):
+            assert any(f".{protocol}." in row.key for row in rows) is (protocol == explained)
 
 
 def test_words_in_the_environment_become_what_the_key_wants(file: Path) -> None:
@@ -139,6 +144,7 @@ def test_variables_of_kubernetes_services_are_passed_over() -> None:
         ("http://gpu-1:9000/batch", "gpu-1"),
         ("https://[::1]:9000", "1"),
         ("http://[nonsense", "model"),
+        ("grpc://gpu-1:8001/embedder", "embedder"),
         ("sim:100ms", "sim"),
     ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Config, HttpEndpoint, Limits, Model, Server, Timeouts, doubts, load
+from penstock.config import Config, GrpcEndpoint, HttpEndpoint, Limits, Model, Server, Timeouts, doubts, load
 from penstock.errors import UserMistake
 
 ONE = '[models.x]\ntarget = "sim:1ms"\n'
@@ -230,11 +230,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     [
         (Config(), "no model"),
         (Config(server=Server(admin_host="0.0.0.0")), 'server.admin_host is "0.0.0.0"'),
+        (Config(server=Server(host="::")), 'server.host is "::" and there is no tls.certificate'),
         (Config(timeouts=Timeouts(request=90.0)), "timeouts.request is above timeouts.max_client"),
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),
         (Config(models={"x": Model("f", gpus=("0", "1"))}), "models.x.gpus lists 2 GPUs for 1 workers"),
         (Config(models={"x": Model("f", http=HttpEndpoint(item="a"))}), "models.x.http is set"),
+        (Config(models={"x": Model("f", grpc=GrpcEndpoint(version="1"))}), "models.x.grpc is set"),
     ],
 )
 def test_a_doubtful_setting_is_remarked_upon(config: Config, doubt: str) -> None:

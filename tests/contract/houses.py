@@ -11,13 +11,20 @@ from uuid import uuid4
 from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.intake import Intake
+from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Notice, decode
-from penstock.ports import Asker, Broker, Task, Tasks, Waiting
+from penstock.errors import Refused
+from penstock.idempotency import Keyed, KeyedRequests
+from penstock.ports import Asker, Broker, Leaving, Task, Tasks, Waiting
+from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
+from penstock.runtime.entry import Entry
+from penstock.runtime.gateway import Desk
+from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
@@ -70,11 +77,33 @@ class Inbox:
         await becomes(lambda: {request.key for request in self.withdrawn} >= wanted)
 
 
+class KeyedDoor:
+    """Where one gateway is asked with an Idempotency-Key."""
+
+    def __init__(self, keyed: KeyedRequests, broker: Broker, waiters: Waiters) -> None:
+        self._keyed = keyed
+        self._waiters = waiters
+        self.refusal: Refused | None = None
+        self._desk = Desk(
+            model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
+            backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: False,
+            time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
+        )  # fmt: skip
+
+    def ask(self, keyed: Keyed, request: Request, asker: Asker) -> Leaving:
+        return self._keyed.ask(keyed, Entry(request, self._desk, self._waiters), asker)
+
+    async def ask_task(self, keyed: Keyed, request: Request) -> tuple[Task, bool]:
+        return await self._keyed.ask_task(keyed, Entry(request, self._desk, self._waiters))
+
+
 class House(Protocol):
     inbox: Inbox
     broker: Broker
     tasks: Tasks
     elsewhere: Tasks  # at another gateway, where there are several
+    door: KeyedDoor
+    back_door: KeyedDoor  # at that other gateway
 
     async def accept(self, request: Request) -> Task: ...
 
@@ -101,6 +130,8 @@ class MemoryHouse:
         self._waiters = Waiters(self.wheel, self.broker.withdraw)
         self.tasks: Tasks = TaskStore(self.wheel, monotonic, time, max_tasks=100, max_bytes=10_000, ttl=ttl)
         self.elsewhere: Tasks = self.tasks
+        keyed = KeyedStore(monotonic, time, max_keys=100, max_bytes=10_000, ttl=ttl)
+        self.door = self.back_door = KeyedDoor(keyed, self.broker, self._waiters)
 
     async def accept(self, request: Request) -> Task:
         def enter(asker: Asker) -> Waiting:
@@ -121,10 +152,19 @@ class Gate:
     """One gateway's connection to the house."""
 
     def __init__(self, store: Store, name: str, ttl: float) -> None:
+        self.store = store
         self.mailbox = Mailbox(store, name)
         self.publisher = Publisher(store, name, monotonic)
         self._tasks = RedisTasks(store, name, Post(store), ttl)
         self.desk = TaskDesk(self._tasks, self.publisher, monotonic)
+        self.wheel = Wheel(asyncio.get_running_loop(), monotonic)
+        self.keyed = KeyedDesk(self.desk, RedisClaims(store, Post(store), ttl, ttl), monotonic)
+        waiters = Waiters(self.wheel, self.publisher.withdraw)
+        self.door = KeyedDoor(self.keyed, self.publisher, waiters)
+
+    async def close(self) -> None:
+        await self.keyed.close()
+        self.wheel.close()
 
     def hear(self, payload: bytes) -> None:
         message = decode(payload)
@@ -141,6 +181,7 @@ class RedisHouse:
         self.broker: Broker = self.gates[0].publisher
         self.tasks: Tasks = self.gates[0].desk
         self.elsewhere: Tasks = self.gates[1].desk
+        self.door, self.back_door = (gate.door for gate in self.gates)
         self.intake = Intake(store, "batcher", monotonic, self, lambda: {"batcher"})
         self.intake.subscribe(self.inbox.take, self.inbox.give_up)
         self._outcomes = Outcomes(store, Post(store))
@@ -178,6 +219,8 @@ def redis_house(url: str) -> Build:
             loops += [gate.publisher.run() for gate in house.gates]
             async with running(house.intake.run(), *loops):
                 yield house
+                for gate in house.gates:
+                    await gate.close()
         finally:
             await store.close()
 

@@ -1,11 +1,11 @@
 """From a gateway to the batcher: the same promises in one process and over a Redis (SPEC G1, C3)."""
 
 import asyncio
-from dataclasses import fields
 from time import monotonic
 
 import pytest
 from houses import Build, ask, memory_house, redis_house
+from msgspec.structs import fields
 
 from penstock.types import Request
 from redis_servers import KINDS, becomes

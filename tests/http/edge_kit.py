@@ -8,8 +8,10 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.http import answers
-from penstock.http.connection import Connection, Headers
+from penstock.http.caller import Caller
+from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.heads import Headers
 from penstock.testing import run_virtual
 from penstock.types import Failure
 from wire import Heard, read_responses
@@ -19,7 +21,7 @@ from wire import Heard, read_responses
 class Asked:
     """One request as the app was handed it; it is also told when its client leaves."""
 
-    connection: Connection
+    connection: Caller
     method: bytes
     url: bytes
     headers: Headers
@@ -41,9 +43,7 @@ class EchoApp:
     asked: list[Asked] = field(default_factory=list)
     refused: list[Exception] = field(default_factory=list)
 
-    def handle(
-        self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
-    ) -> None:
+    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         asked = Asked(connection, method, url, headers, body)
         self.asked.append(asked)
         if self.at_once:
@@ -51,7 +51,7 @@ class EchoApp:
         else:
             connection.leaving = asked
 
-    def refuse(self, connection: Connection, exc: Exception) -> None:
+    def refuse(self, connection: Caller, exc: Exception) -> None:
         self.refused.append(exc)
         assert isinstance(exc, PenstockError), exc
         connection.respond(*answers.error(Failure(exc.code, exc.message), "id"))
@@ -64,10 +64,11 @@ class EchoApp:
 class Client(asyncio.Transport):
     """Both ends of one connection: what the edge does to its transport, and what a client does to its socket."""
 
-    def __init__(self, edge: Edge, make: Callable[[Edge], Connection] = Connection) -> None:
+    def __init__(self, edge: Edge, make: Callable[[Edge], asyncio.Protocol] = Connection) -> None:
         super().__init__()
         self.connection: Any = make(edge)
         self.received = b""
+        self.writes = 0
         self._reading = True
         self.shut = self.closed = self.aborted = False
         self.slow = False  # does not read what it is sent
@@ -109,8 +110,12 @@ class Client(asyncio.Transport):
     def write(self, data: Any) -> None:
         assert not self.closed, "nothing is written to a connection that was closed"
         self.received += data
+        self.writes += 1
         if self.slow:
             self.connection.pause_writing()
+
+    def can_write_eof(self) -> bool:
+        return True
 
     def write_eof(self) -> None:
         self.shut = True

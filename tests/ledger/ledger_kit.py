@@ -56,7 +56,7 @@ async def recording(
 class Refusing:
     """A store that takes nothing."""
 
-    def write(self, spool: str, number: int, lines: bytes) -> bool:
+    def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
         raise LedgerAway("refused")
 
     def forget(self, before: float, at_most: int) -> int:

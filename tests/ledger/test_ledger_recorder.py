@@ -16,7 +16,7 @@ from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.sqlite import SqliteStore
 from penstock.adapters.ledger.writer import FORGET_AT_ONCE, Writer
-from penstock.roles.ledger import Both
+from penstock.roles.observers import Both
 from penstock.types import Batch, Failure, Reason, Reply
 from redis_servers import becomes
 
@@ -95,6 +95,38 @@ def test_a_server_that_ends_while_the_database_is_away_leaves_all_rows_to_the_ne
     asyncio.run(body())
     with closing(store):
         assert missing_and_doubled(store, range(110)) == (0, 0)
+
+
+def test_rows_that_others_may_have_too_are_said_to_be_safe_once_on_disk_and_are_written_once(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    fates: list[bool] = []
+
+    async def body() -> None:
+        async with recording(Refusing(), tmp_path / "spool") as recorder:
+            recorder.told([row(1), row(2)], fates.append)
+            await becomes(lambda: fates == [True])
+        async with recording(store, tmp_path / "spool") as recorder:  # which finds what that one left
+            recorder.told([row(2), row(3)], fates.append)
+            await becomes(lambda: recorder.state.waiting == 0 and fates == [True, True])
+            assert recorder.state.written == 3
+
+    asyncio.run(body())
+    with closing(store):
+        assert missing_and_doubled(store, [1, 2, 3]) == (0, 0)
+
+
+def test_rows_that_could_be_told_again_are_given_back_when_there_is_no_room(tmp_path: Path) -> None:
+    async def body() -> None:
+        writer = Writer(Spool(tmp_path, 2**20, sync=False), Refusing(), None, time.time)  # which nobody runs
+        recorder = Recorder(writer, [], asyncio.get_running_loop(), time.monotonic, max_rows=1)
+        fate: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        recorder.told([row(1), row(2)], fate.set_result)
+        assert not await fate
+        assert (recorder.recorded, recorder.lost) == (0, 0)
+
+    asyncio.run(body())
 
 
 def test_the_state_says_what_waits_and_why(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """What every store owes the ledger, shown on SQLite and on a real PostgreSQL."""
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,13 +10,14 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
-from ledger_kit import EVERYTHING, missing_and_doubled, row
-from postgres_server import PostgresServer, postgres_server
+from ledger_kit import EVERYTHING, missing_and_doubled, recording, row
 
 from penstock.adapters.ledger.open import open_store
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
 from penstock.errors import UserMistake
+from postgres_server import PostgresServer, postgres_server
+from redis_servers import becomes
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,14 @@ def test_a_chunk_older_than_the_last_one_of_its_spool_is_known(store: Store) -> 
     assert missing_and_doubled(store, [1, 2, 3]) == (0, 0)
 
 
+def test_a_row_that_several_were_told_of_is_taken_once(store: Store) -> None:
+    assert store.write("dead", 1, to_lines([row(1), row(2)]), shared=True) == 2
+    assert store.write("living", 1, to_lines([row(2), row(3), row(3)]), shared=True) == 1
+    assert store.write("living", 2, to_lines([row(4)])) == 1
+    assert missing_and_doubled(store, [1, 2, 3, 4]) == (0, 0)
+    assert store.forget(2000.0, 99) == 4
+
+
 def test_rows_are_found_by_tenant_time_and_status_and_no_more_than_asked_for(store: Store) -> None:
     store.write(
         "s",
@@ -96,6 +107,18 @@ def test_the_oldest_rows_are_forgotten_in_steps(store: Store) -> None:
     assert missing_and_doubled(store, [7, 8, 9]) == (0, 0)
 
 
+def test_rows_beyond_their_age_go_while_a_server_runs(store: Store, tmp_path: Path) -> None:
+    store.write("s", 1, to_lines([row(1, completed=time.time() - 3700), row(2, completed=time.time() - 60)]))
+    store.close()
+
+    async def body() -> None:
+        async with recording(store, tmp_path / "spool", retention=3600.0) as recorder:
+            await becomes(lambda: recorder.state.forgotten == 1)
+
+    asyncio.run(body())
+    assert missing_and_doubled(store, [2]) == (0, 0)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -116,8 +139,9 @@ def test_the_oldest_rows_are_forgotten_in_steps(store: Store) -> None:
 )
 def test_any_name_is_kept_as_it_is_but_for_control_characters(store: Store, name: str) -> None:
     store.write("s", 1, to_lines([row(1, tenant=name), row(2)]))
+    store.write("s", 2, to_lines([row(3, tenant=name)]), shared=True)
     kept = name.replace("\n", "\N{REPLACEMENT CHARACTER}")
-    assert [entry.tenant for entry in store.query(kept, None, None, 9)] == [kept]
+    assert [entry.tenant for entry in store.query(kept, None, None, 9)] == [kept] * 2
 
 
 @pytest.mark.parametrize("name", ["a\x00b", "a\x1fb", "a\ud800b"])
@@ -126,16 +150,19 @@ def test_what_no_database_takes_is_replaced_and_costs_no_row(store: Store, name:
     assert missing_and_doubled(store, [1, 2]) == (0, 0)
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("lines", [b"[1, 2\n", b'["k1"]\n', b"rubbish\n"])
-def test_what_is_no_chunk_is_rejected_whole_and_the_next_is_taken(store: Store, lines: bytes) -> None:
+def test_what_is_no_chunk_is_rejected_whole_and_the_next_is_taken(
+    store: Store, lines: bytes, shared: bool
+) -> None:
     with pytest.raises(ChunkRejected):
-        store.write("s", 1, to_lines([row(1)]) + lines)
+        store.write("s", 1, to_lines([row(1)]) + lines, shared=shared)
     assert store.write("s", 2, to_lines([row(2)]))
     assert missing_and_doubled(store, [2]) == (0, 0)
 
 
 def test_several_that_find_an_empty_database_make_its_tables_once(url: str) -> None:
-    def write(number: int) -> bool:
+    def write(number: int) -> int:
         with closing(open_store(url)) as store:
             for _ in range(20):  # SQLite may have to be asked again
                 try:

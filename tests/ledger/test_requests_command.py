@@ -70,3 +70,23 @@ def test_mistakes_are_one_line_that_says_what_to_do(ledger: str, tmp_path: Path)
         _asked("--ledger", f"sqlite:///{tmp_path / 'other.db'}")
     with pytest.raises(UserMistake, match="cannot be read"):
         _asked("--ledger", "postgresql://someone:secret@127.0.0.1:1/ledger")
+
+
+def test_the_configuration_says_where_the_ledger_is(
+    ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserMistake, match="no ledger is kept here"):
+        _asked("--json")
+    (tmp_path / "penstock.toml").write_text(f'[ledger]\nurl = "{ledger}"\n')
+    assert _ids(_asked("--json", "--tenant", "bolt")) == ["k3"]
+    monkeypatch.setenv("PENSTOCK_LEDGER_URL", f"sqlite:///{tmp_path / 'other.db'}")
+    with pytest.raises(UserMistake, match="there is no ledger"):
+        _asked("--json")
+
+
+def test_a_name_is_shown_as_it_is_whatever_it_looks_like(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with closing(open_store(url)) as store:
+        store.write("s", 1, to_lines([row(1, tenant="[/red] [bold]", completed=time.time())]))
+    assert "[/red] [bold]" in _asked("--ledger", url).output

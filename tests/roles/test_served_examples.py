@@ -38,4 +38,5 @@ def test_the_http_endpoint_is_served_by_its_file() -> None:
     with endpoint() as url, running(url, "--config", str(EXAMPLES / "http_endpoint/penstock.toml")) as server:
         said = server.post("/v1/inference", {"input": "penstock", "model": "reverse"}).json()
         assert (said["output"], said["model"]) == ("kcotsnep", "reverse")
+        assert server.post("/v1/inference", {"input": "a", "parameters": {"k": 1}}).status == 422
         assert server.admin("/readyz").status == 200

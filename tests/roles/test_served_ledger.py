@@ -53,3 +53,39 @@ def test_what_was_not_written_yet_is_written_when_the_server_ends() -> None:
         assert server.post("/v1/inference", {"input": "last"}).status == 200
         assert server.stop() == 0
         assert len(rows(server)) == 1
+
+
+def test_rows_written_are_counted_in_the_metrics_and_in_the_health() -> None:
+    with running(config=CONFIG) as server:
+        assert server.post("/v1/inference", {"input": "good"}).status == 200
+        eventually(lambda: server.health()["ledger"]["written"] == 1)
+        ledger = server.health()["ledger"]
+        assert (ledger["status"], ledger["waiting"], ledger["lost"]) == ("ok", 0, 0)
+        assert server.metric("penstock_ledger_rows_total", state="written") == 1
+        assert server.metric("penstock_ledger_up") == 1
+
+
+AWAY = """
+[ledger]
+url = "sqlite:///no-such-folder/ledger.db"
+spool_size = "4KiB"
+[models.sim]
+target = "sim:0ms"
+"""
+
+
+def test_a_database_that_is_away_and_rows_lost_to_a_full_spool_are_told_and_harm_no_request() -> None:
+    with running(config=AWAY) as server:
+
+        def lost() -> bool:
+            assert server.post("/v1/inference", {"input": "good"}).status == 200
+            return bool(server.health()["ledger"]["lost"])
+
+        eventually(lost, 60.0)
+        health = server.health()
+        assert (health["status"], health["ledger"]["status"]) == ("ok", "away")
+        assert "no-such-folder" in health["ledger"]["error"]
+        assert server.metric("penstock_ledger_rows_total", state="lost") > 0
+        assert server.metric("penstock_ledger_waiting_rows") > 0
+        assert server.metric("penstock_ledger_spool_bytes") > 0
+        assert server.metric("penstock_ledger_up") == 0

@@ -10,6 +10,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.errors import BackendError, Refused
 from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
@@ -120,6 +121,7 @@ class Door:
         self.tasks = TaskStore(
             self.wheel, loop.time, loop.time, max_tasks=max_tasks, max_bytes=max_bytes, ttl=ttl
         )
+        self.keyed = KeyedStore(loop.time, loop.time, max_keys=max_tasks, max_bytes=max_bytes, ttl=ttl)
         broker = MemoryBroker()
         broker.subscribe(self.published.append, self.withdrawn.append)
         desk = Desk(
@@ -130,6 +132,7 @@ class Door:
         self.gateway = Gateway(
             {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
             self.tasks, self.wheel, self.observed, loop.time, "id-",
+            keyed_requests=self.keyed,
         )  # fmt: skip
 
     def submit(self, ask: Ask) -> Recorder:

@@ -8,6 +8,7 @@ from penstock.auth.keys import PREFIX, KeyRing
 from penstock.errors import KeysWanted, Unauthorized
 
 BEARER = b"Bearer "
+NO_KEYS = "API keys are not taken here: send a token"
 _KEY = PREFIX.encode()
 
 
@@ -30,10 +31,12 @@ class Authenticator:
                 "say who you are: Authorization: Bearer <API key or token>, or X-API-Key: <API key>"
             )
         credential = value[len(BEARER) :] if value.startswith(BEARER) else _credential(value)
-        if credential.startswith(_KEY):
-            return self._by_key(credential)
+        if self._keys is not None and credential.startswith(_KEY):
+            return self._keys.identify(credential)
         if self._tokens is None:
             raise Unauthorized("the credential is not an API key: one begins with pk_")
+        if credential.startswith(_KEY):
+            raise Unauthorized(NO_KEYS)
         return self._tokens.identify(credential)
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
@@ -48,7 +51,7 @@ class Authenticator:
 
     def _by_key(self, credential: bytes) -> Identity:
         if self._keys is None:
-            raise Unauthorized("API keys are not taken here: send a token")
+            raise Unauthorized(NO_KEYS)
         return self._keys.identify(credential)
 
 

@@ -1,6 +1,5 @@
 """Credentials that were found good, so that none is verified twice. Bounded in number and in bytes."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from penstock.auth.identity import Identity
@@ -10,11 +9,11 @@ MOST_BYTES = 32 * 2**20
 
 
 class Remembered:
-    """The least recently used goes first. Only what was proved is put in, so strangers cannot push anyone out."""
+    """The eldest goes first. Only what was proved is put in, so strangers cannot push anyone out."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
-        self._known: OrderedDict[bytes, Identity] = OrderedDict()
+        self._known: dict[bytes, Identity] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -22,12 +21,9 @@ class Remembered:
 
     def find(self, credential: bytes, now: float) -> Identity | None:
         identity = self._known.get(credential)
-        if identity is None:
-            return None
-        if identity.expires <= now:
+        if identity is not None and identity.expires <= now:
             self._forget(credential)
             return None
-        self._known.move_to_end(credential)
         return identity
 
     def keep(self, credential: bytes, identity: Identity) -> None:

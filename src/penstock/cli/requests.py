@@ -2,12 +2,15 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from penstock.cli.ask_admin import wide_console
+from penstock.cli.roles import ConfigFile, settings_of
 from penstock.config.units import DURATION_HINT, parse_duration
 from penstock.errors import UserMistake
 from penstock.roles.ledger import look_up
@@ -15,17 +18,18 @@ from penstock.roles.ledger import look_up
 COLUMNS = ("completed", "tenant", "tier", "model", "status", "latency_ms", "request_id", "id")
 
 Ledger = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--ledger",
-        envvar="PENSTOCK_LEDGER_URL",
+        show_default="ledger.url of the configuration",
         help="Where it is: sqlite:///file or postgresql://user@host/database.",
     ),
 ]
 
 
 def requests(
-    ledger: Ledger,
+    ledger: Ledger = None,
+    config: ConfigFile = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Of this tenant only.")] = None,
     since: Annotated[
         str | None, typer.Option("--since", help='Not longer ago than this, such as "1h".')
@@ -36,8 +40,13 @@ def requests(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, one line a request.")] = False,
 ) -> int:
-    """How requests ended, the newest first: whose, which model, when, and how long they took."""
-    rows = look_up(ledger, tenant, _seconds(since), None if status is None else status.upper(), limit)
+    """How requests ended, the newest first: whose, which model, when, and how long they took.
+
+    Example: penstock requests --tenant acme --since 1h
+    """
+    rows = look_up(
+        _place(ledger, config), tenant, _seconds(since), None if status is None else status.upper(), limit
+    )
     if as_json:
         for row in rows:
             typer.echo(json.dumps(row))
@@ -46,9 +55,18 @@ def requests(
     for column in COLUMNS:
         table.add_column(column.replace("_", " "), no_wrap=True)
     for row in rows:
-        table.add_row(*(_shown(column, row) for column in COLUMNS))
+        table.add_row(*(_shown(column, row) for column in COLUMNS))  # Text: a tenant's name is no markup
     wide_console().print(table if rows else "no such request")
     return 0
+
+
+def _place(ledger: str | None, config: Path | None) -> str:
+    url = ledger or settings_of(config, {}).ledger.url
+    if not url:
+        raise UserMistake(
+            "no ledger is kept here: set ledger.url in penstock.toml, or name one with --ledger URL"
+        )
+    return url
 
 
 def _seconds(since: str | None) -> float | None:
@@ -60,12 +78,12 @@ def _seconds(since: str | None) -> float | None:
         raise UserMistake(f"--since takes {DURATION_HINT}, not {since!r}") from None
 
 
-def _shown(column: str, row: dict[str, Any]) -> str:
+def _shown(column: str, row: dict[str, Any]) -> Text:
     value = row[column]
     if column == "completed":
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+        return Text(datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z")
     if column == "latency_ms":
-        return f"{value:.1f}"
+        return Text(f"{value:.1f}")
     if column == "status":
-        return f"[{'green' if value == 'SUCCESS' else 'red'}]{value}[/]"
-    return str(value)
+        return Text(value, "green" if value == "SUCCESS" else "red")
+    return Text(str(value))

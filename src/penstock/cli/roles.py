@@ -11,6 +11,7 @@ import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.serve import TlsCert, TlsClientCa, TlsKey
 from penstock.config import Config, find_file, load
 from penstock.errors import UserMistake
 
@@ -75,6 +76,9 @@ def gateway(
         bool | None,
         typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
     ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     debug: Debug = False,
@@ -95,6 +99,7 @@ def gateway(
         "redis.url": redis, "server.host": host, "server.port": port, "server.admin_port": admin_port,
         "server.log_level": log_level, "server.log_format": log_format,
         "auth.mode": auth, "auth.allow_anonymous": allow_anonymous,
+        "tls.certificate": tls_cert, "tls.key": tls_key, "tls.client_ca": tls_client_ca,
     }  # fmt: skip
     return run_role(make, settings_of(config, options))
 
@@ -131,7 +136,8 @@ def worker(
         str | None,
         typer.Argument(
             show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path or sim:100ms.",
+            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+            " grpc://host:port/model or sim:100ms.",
         ),
     ] = None,
     config: ConfigFile = None,

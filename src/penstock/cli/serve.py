@@ -13,6 +13,22 @@ from penstock.config import Config, find_file, load
 from penstock.roles.listen import AdminListener, DataListener
 
 Setting = Annotated[str | None, typer.Option(show_default=False)]
+TlsCert = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-cert", show_default=False, help="Serve with TLS: a certificate and its chain, in PEM."
+    ),
+]
+TlsKey = Annotated[
+    str | None,
+    typer.Option("--tls-key", show_default="in --tls-cert", help="Its private key, in PEM."),
+]
+TlsClientCa = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-client-ca", show_default=False, help="Serve only clients with a certificate that it signed."
+    ),
+]
 
 
 def serve(
@@ -20,7 +36,8 @@ def serve(
         str | None,
         typer.Argument(
             show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path or sim:100ms.",
+            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+            " grpc://host:port/model or sim:100ms.",
         ),
     ] = None,
     config: Annotated[
@@ -40,6 +57,9 @@ def serve(
         bool | None,
         typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
     ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", show_default="1", help="Batches that run at once.")
     ] = None,
@@ -82,6 +102,8 @@ def serve(
 
       penstock serve http://gpu-1:9000/batch --config penstock.toml
 
+      penstock serve grpc://gpu-1:8001/embedder --output json
+
       penstock serve 'sim:100ms' --workers 6
 
     Everything can be set in penstock.toml and by PENSTOCK_… variables too; the command line wins.
@@ -102,6 +124,9 @@ def serve(
         "server.admin_port": admin_port,
         "auth.mode": auth,
         "auth.allow_anonymous": allow_anonymous,
+        "tls.certificate": tls_cert,
+        "tls.key": tls_key,
+        "tls.client_ca": tls_client_ca,
         "server.log_level": log_level,
         "server.log_format": log_format,
     }

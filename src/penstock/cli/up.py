@@ -20,7 +20,8 @@ def up(
         str | None,
         typer.Argument(
             show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path or sim:100ms.",
+            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+            " grpc://host:port/model or sim:100ms.",
         ),
     ] = None,
     gateways: Annotated[
@@ -119,7 +120,7 @@ def _announce(plan: Plan, banners: dict[str, str], redis: str) -> None:
     for name, banner in banners.items():
         typer.echo(f"  {name:<{width}}  {banner}")
     typer.echo(f"  {'redis':<{width}}  {redis}\n")
-    url = f"http://{plan.host}:{plan.port}/v1/inference"
+    url = next(word for banner in banners.values() for word in banner.split() if word.endswith("/inference"))
     typer.echo(f'  try it:  curl {url} --json \'{{"input": "hello"}}\'\n')
 
 

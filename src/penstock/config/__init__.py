@@ -5,7 +5,9 @@ from penstock.config.consistency import doubts
 from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
     Auth,
+    GrpcEndpoint,
     HttpEndpoint,
+    Idempotency,
     Jwt,
     Ledger,
     Level,
@@ -17,12 +19,15 @@ from penstock.config.sections import (
     Tenant,
     Tiers,
     Timeouts,
+    Tls,
 )
 
 __all__ = [
     "Auth",
     "Config",
+    "GrpcEndpoint",
     "HttpEndpoint",
+    "Idempotency",
     "Jwt",
     "Ledger",
     "Level",
@@ -35,6 +40,7 @@ __all__ = [
     "Tenant",
     "Tiers",
     "Timeouts",
+    "Tls",
     "doubts",
     "find_file",
     "load",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from penstock.config.schema import Key, NamedTables, Table, places
 from penstock.config.sections import (
     Auth,
-    HttpEndpoint,
+    Idempotency,
     Ledger,
     Level,
     Limits,
@@ -18,6 +18,7 @@ from penstock.config.sections import (
     Tenant,
     Tiers,
     Timeouts,
+    Tls,
 )
 from penstock.config.toml import KeyPath, dotted
 
@@ -35,10 +36,12 @@ class Setting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Config:
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
+    tls: Tls = Tls()  # noqa: RUF009
     auth: Auth = Auth()  # noqa: RUF009
     ledger: Ledger = Ledger()  # noqa: RUF009
     redis: Redis = Redis()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
+    idempotency: Idempotency = Idempotency()  # noqa: RUF009
     timeouts: Timeouts = Timeouts()  # noqa: RUF009
     retries: Retries = Retries()  # noqa: RUF009
     tiers: Tiers = field(default_factory=Tiers)
@@ -63,8 +66,10 @@ class Config:
                 case Key(kind=kind):
                     written = "" if value is None else kind.write(value)
                     yield Setting(dotted(here), written, self.source(dotted(here)))
-                case Table() if isinstance(section, Model) and not section.remote and value == HttpEndpoint():
-                    pass  # of no interest to a model that is not a URL
+                case Table(inner) if (
+                    isinstance(section, Model) and name != section.protocol and value == inner()
+                ):
+                    pass  # of no interest to a model that is not a URL of this kind
                 case Table():
                     yield from self._explain(value, here)
                 case NamedTables():

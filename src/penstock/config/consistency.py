@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.config.config import Config
 from penstock.config.schema import did_you_mean
-from penstock.config.sections import HttpEndpoint, Model
+from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
 from penstock.config.toml import dotted, toml
 from penstock.config.units import write_duration
 from penstock.errors import UserMistake
@@ -30,6 +30,9 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         yield "server.admin_port", f"must differ from server.port, which is {server.port} too"
     if retries.base > retries.max:
         yield "retries.base", f"must not be above retries.max, {write_duration(retries.max)}"
+    for name in ("key", "client_ca", "admin"):
+        if getattr(config.tls, name) and not config.tls.certificate:
+            yield f"tls.{name}", "is of no use without tls.certificate"
     yield from _tier_contradictions(config)
     for name, model in config.models.items():
         yield from _model_contradictions(name, model)
@@ -66,6 +69,11 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
         )
     if model.input == "text" and not all(isinstance(item, str) for item in model.warmup):
         yield dotted(("models", name, "warmup")), 'must be a list of texts, unless input = "json"'
+    if model.protocol == "grpc" and model.parameters == "per_item":
+        yield (
+            dotted(("models", name, "parameters")),
+            "must be shared: a gRPC request has one set for all inputs",
+        )
 
 
 def doubts(config: Config) -> Iterator[str]:
@@ -75,6 +83,12 @@ def doubts(config: Config) -> Iterator[str]:
     if config.server.admin_host not in _LOOPBACK:
         host = toml(config.server.admin_host)
         yield f"server.admin_host is {host}: whoever can reach it can administer the server"
+    if config.server.host not in _LOOPBACK and not config.tls.certificate:
+        host = toml(config.server.host)
+        yield (
+            f"server.host is {host} and there is no tls.certificate: keys and inputs cross the network as they are,"
+            " unless a proxy in front ends TLS"
+        )
     if config.timeouts.request > config.timeouts.max_client:
         yield "timeouts.request is above timeouts.max_client: a client may only ask for less than the default"
     for name, model in config.models.items():
@@ -94,5 +108,7 @@ def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
         yield f"{prefix}.max_batch is above limits.max_queue, {config.limits.max_queue}: no batch can be full"
     if len(model.gpus) > model.workers:
         yield f"{prefix}.gpus lists {len(model.gpus)} GPUs for {model.workers} workers: some stay idle"
-    if not model.remote and model.http != HttpEndpoint():
+    if model.protocol != "http" and model.http != HttpEndpoint():
         yield f"{prefix}.http is set, but the target is not a URL: it has no effect"
+    if model.protocol != "grpc" and model.grpc != GrpcEndpoint():
+        yield f"{prefix}.grpc is set, but the target is not a grpc:// URL: it has no effect"

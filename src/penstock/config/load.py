@@ -104,9 +104,11 @@ def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[
 
 
 def name_after(target: str) -> str:
-    """What to call a model nobody has named: its function, its host, or `sim`."""
+    """What to call a model nobody has named: its function, its name at a gRPC endpoint, its host, or `sim`."""
     if target.startswith(("http://", "https://")):
         name = _host(target)
+    elif target.startswith(("grpc://", "grpcs://")):
+        name = target.rpartition("/")[2]
     elif target.startswith("sim:"):
         name = "sim"
     else:

@@ -49,6 +49,20 @@ class Server:
     max_connections: Positive = 65536
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
+    log_requests: Annotated[float, Number(0, 1)] = 0.0  # the part of requests that have a line in the log
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Encryption towards clients."""
+
+    certificate: FreeText = ""  # a PEM file, the server's own first; empty: no TLS
+    key: FreeText = ""  # empty: it is in the same file
+    client_ca: FreeText = ""  # who signs for clients; empty: they are not asked for a certificate
+    client_certificates: Annotated[str, Choice(("none", "optional", "required"))] = "required"
+    minimum: Annotated[str, Choice(("1.2", "1.3"))] = "1.2"
+    http2: Switch = True  # offered to clients, beside HTTP/1.1
+    admin: Switch = False  # the admin plane as well, with the same certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,15 @@ class Limits:
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_lanes: Positive = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """What is remembered of requests with an Idempotency-Key."""
+
+    ttl: Span = 24 * 3600.0
+    max_keys: Positive = 100_000  # of `penstock serve`, pending and kept; gateways have theirs in Redis
+    max_bytes: Bytes = 512 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +235,27 @@ class HttpEndpoint:
     health: FreeText = ""  # a path to GET; empty: that it connects must do
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
     max_response: Bytes = 64 * MIB
+    ca_file: FreeText = ""  # who signs for an https:// endpoint; empty: whom the system trusts
+    client_certificate: FreeText = ""  # shown to an endpoint that asks for one
+    client_key: FreeText = ""  # empty: it is in the same file
+    server_name: FreeText = ""  # in its certificate; empty: the host of the URL
+    verify: Switch = True  # without, anybody could be the endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcEndpoint:
+    """The tensors a fixed gRPC endpoint takes and gives, and who it is."""
+
+    input_name: FreeText = ""  # empty: the model's only input
+    output_name: FreeText = ""  # empty: the only output of the answer
+    shape: Annotated[str, Choice(("auto", "[n]", "[n,1]"))] = "auto"  # auto: as the model describes itself
+    version: FreeText = ""  # of the model to ask for; empty: the server's choice
+    headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
+    ca_file: FreeText = ""  # who may vouch for it; empty: whom gRPC trusts by itself
+    client_certificate: FreeText = ""
+    client_key: FreeText = ""  # empty: it is in the certificate's file
+    server_name: FreeText = ""  # that its certificate is for; empty: the host
+    max_response: Bytes = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +284,14 @@ class Model:
     processing_timeout: Annotated[float | None, Duration()] = None
     request_timeout: Annotated[float | None, Duration()] = None
     http: HttpEndpoint = HttpEndpoint()
+    grpc: GrpcEndpoint = GrpcEndpoint()
 
     @property
-    def remote(self) -> bool:
-        """Whether a URL runs it, and `http` says how to talk to it."""
-        return self.target.startswith(("http://", "https://"))
+    def protocol(self) -> str:
+        """By which a URL runs it, with or without TLS: `http`, `grpc`, or empty where no URL does."""
+        scheme, found, _ = self.target.partition("://")
+        return scheme.removesuffix("s") if found else ""
+
+    @property
+    def is_function(self) -> bool:
+        return not self.protocol and not self.target.startswith("sim:")

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
-from penstock.core.ordered import Ordered
+from penstock.core.ordered import Entry, Ordered
 from penstock.types import Request, Seconds
 
 SLACK = 128  # dead entries not worth compacting for
@@ -42,13 +42,39 @@ class Depth:
 
 
 class _Tenant:
-    __slots__ = ("name", "requests", "virtual", "waiting")
+    """Most have one request waiting at a time, and there are thousands: a queue is made for the second one only."""
 
-    def __init__(self, name: str) -> None:
+    __slots__ = ("name", "only", "several", "virtual", "waiting")
+
+    def __init__(self, name: str, virtual: float, entry: Entry) -> None:
         self.name = name
-        self.virtual = 0.0
-        self.waiting = 0
-        self.requests = Ordered()  # by deadline
+        self.virtual = virtual
+        self.waiting = 1
+        self.only: Entry | None = entry
+        self.several: Ordered | None = None  # by deadline; then there is no `only`
+
+    def add(self, entry: Entry) -> None:
+        self.waiting += 1
+        if self.several is None:
+            assert self.only is not None
+            self.several = Ordered()
+            self.several.push(self.only)
+            self.only = None
+        self.several.push(entry)
+
+    def first(self) -> Request | None:
+        if self.only is not None:
+            request = self.only[2]
+            return request if request.waiting else None
+        assert self.several is not None
+        entry = self.several.first()
+        return None if entry is None else entry[2]
+
+    def compact(self) -> bool:
+        """Whether anything is left."""
+        if self.several is not None:
+            self.several.compact()
+        return self.first() is not None
 
 
 class _Tier:
@@ -95,22 +121,23 @@ class Buffer:
     def push(self, request: Request) -> None:
         request.waiting = True
         self._sequence = sequence = self._sequence + 1
+        entry = (request.deadline, sequence, request)
         tier = self._tiers[request.tier]
         if tier.waiting == 0:  # an absent tier saves up no claim on the past
             tier.virtual = max(tier.virtual, self._clock)
         tier.waiting += 1
-        tenant = tier.tenants.get(request.tenant)
+        name = request.tenant
+        tenant = tier.tenants.get(name)
         if tenant is None:
-            tenant = tier.tenants[request.tenant] = _Tenant(request.tenant)
             # One cost behind the clock: a tenant that comes back again and again with one request
             # takes its turn like the others instead of going first each time.
-            tenant.virtual = tier.clock + _share(request)
-            heappush(tier.queue, (tenant.virtual, sequence, tenant))
-        tenant.waiting += 1
-        deadline = request.deadline
-        tenant.requests.push(deadline, sequence, request)
-        self._deadlines.push(deadline, sequence, request)
-        self._expiries.push(request.expires, sequence, request)
+            virtual = tier.clock + (request.cost or 1.0)
+            tenant = tier.tenants[name] = _Tenant(name, virtual, entry)
+            heappush(tier.queue, (virtual, sequence, tenant))
+        else:
+            tenant.add(entry)
+        self._deadlines.push(entry)
+        self._expiries.push((request.expires, sequence, request))
         self._arrivals.append(request)
         self.waiting += 1
         self.cost += request.cost
@@ -121,20 +148,21 @@ class Buffer:
 
     def discard(self, request: Request) -> None:
         """Out of the queue: it left, was cancelled, or can no longer make it."""
-        self._tiers[request.tier].tenants[request.tenant].waiting -= 1
-        self._remove(request)
+        request.waiting = False
+        tier = self._tiers[request.tier]
+        tier.tenants[request.tenant].waiting -= 1
+        tier.waiting -= 1
+        self._depth.by_tier[request.tier] -= 1
+        self._gone(1, request.cost, len(request.input))
         self._discarded += 1
         self._tidy()
 
-    def _remove(self, request: Request) -> None:
-        request.waiting = False
-        self._tiers[request.tier].waiting -= 1
-        self.waiting -= 1
-        self.cost = self.cost - request.cost if self.waiting else 0.0
-        depth = self._depth
-        depth.total -= 1
-        depth.by_tier[request.tier] -= 1
-        depth.bytes -= len(request.input)
+    def _gone(self, number: int, cost: float, size: int) -> None:
+        """Keep the books of all that waits; those of a tier and a tenant are kept where these are known."""
+        self.waiting -= number
+        self.cost = self.cost - cost if self.waiting else 0.0
+        self._depth.total -= number
+        self._depth.bytes -= size
 
     def oldest(self) -> Request | None:
         arrivals = self._arrivals
@@ -156,41 +184,32 @@ class Buffer:
         return len(self._tiers)
 
     def take(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
-        """The best `count` that fit in `max_cost`; one that alone does not fit goes alone."""
-        taken: list[Request] = []
-        spent = 0.0
-        while len(taken) < count and self.waiting:
-            tier = self._next_tier()
-            if tier.waiting == self.waiting and len(tier.queue) == 1 and not taken:
-                taken = self._take_from_one(tier, count, max_cost, now)
-                break
-            request = self._head(tier)
-            spent += request.cost
-            if taken and spent > max_cost:
-                break
-            self._serve(tier, request, now)
-            taken.append(request)
+        """The best `count` that fit in `max_cost`; one that alone does not fit goes alone. Something must wait."""
+        tier = self._next_tier()
+        if tier.waiting == self.waiting and len(tier.queue) == 1:
+            taken = self._take_from_one(tier, count, max_cost, now)
+        else:
+            taken = self._take_fairly(count, max_cost, now)
         self._tidy()
         return taken
 
     def _take_from_one(self, tier: _Tier, count: int, max_cost: float, now: Seconds) -> list[Request]:
-        """All that waits is one tenant's, the usual case: nobody to be fair to, and the books are kept once."""
+        """All that waits is one tenant's: nobody to be fair to, and the books are kept once."""
         virtual, sequence, tenant = tier.queue[0]
-        first = tenant.requests.first
+        first = tenant.first
         taken: list[Request] = []
         spent = share = 0.0
         size = 0
-        while len(taken) < count and (entry := first()) is not None:
-            request = entry[2]
+        while len(taken) < count and (request := first()) is not None:
             if taken and spent + request.cost > max_cost:
                 break
             request.waiting = False
             taken.append(request)
             spent += request.cost
-            share += _share(request)
+            share += request.cost or 1.0
             size += len(request.input)
         number = len(taken)
-        last = _share(taken[-1])
+        last = taken[-1].cost or 1.0
         age = max(0.0, now - taken[0].arrival)
         weight = tier.weight * (1.0 + age / self._rules.ageing)
         tier.virtual += share / weight
@@ -199,17 +218,52 @@ class Buffer:
         tier.clock = tenant.virtual - last
         tenant.waiting -= number
         tier.waiting -= number
-        self.waiting -= number
-        self.cost = self.cost - spent if self.waiting else 0.0
-        depth = self._depth
-        depth.total -= number
-        depth.by_tier[taken[0].tier] -= number
-        depth.bytes -= size
+        self._depth.by_tier[taken[0].tier] -= number
+        self._gone(number, spent, size)
         if tenant.waiting:
             tier.queue[0] = (tenant.virtual, sequence, tenant)
         else:
             tier.queue.clear()
             del tier.tenants[tenant.name]
+        return taken
+
+    def _take_fairly(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
+        """One by one, since whose turn it is may change with each."""
+        ageing, by_tier, next_tier = self._rules.ageing, self._depth.by_tier, self._next_tier
+        taken: list[Request] = []
+        left, spent, size = self.waiting, 0.0, 0
+        while left and len(taken) < count:
+            tier = next_tier()
+            queue = tier.queue
+            virtual, sequence, tenant = queue[0]
+            request = tenant.first()
+            if request is None:  # all that this tenant had has left
+                heappop(queue)
+                del tier.tenants[tenant.name]
+                continue
+            cost = request.cost
+            if taken and spent + cost > max_cost:
+                break
+            request.waiting = False
+            taken.append(request)
+            left -= 1
+            spent += cost
+            size += len(request.input)
+            by_tier[request.tier] -= 1
+            share = cost or 1.0  # one that costs nothing still takes a place
+            tier.clock = virtual
+            tier.waiting -= 1
+            tenant.waiting -= 1
+            if tenant.waiting:
+                tenant.virtual = virtual + share
+                heapreplace(queue, (tenant.virtual, sequence, tenant))
+            else:
+                heappop(queue)
+                del tier.tenants[tenant.name]
+            self._clock = tier.virtual
+            age = now - request.arrival
+            tier.virtual += share / (tier.weight * (1.0 + age / ageing) if age > 0.0 else tier.weight)
+        self._gone(len(taken), spent, size)
         return taken
 
     def _next_tier(self) -> _Tier:
@@ -221,34 +275,6 @@ class Buffer:
                     break
         assert best is not None  # the caller saw that something waits
         return best
-
-    def _head(self, tier: _Tier) -> Request:
-        """The tier's next request. Tenants with nothing left are dropped on the way."""
-        queue = tier.queue
-        while True:
-            tenant = queue[0][2]
-            first = tenant.requests.first()
-            if first is not None:
-                return first[2]
-            heappop(queue)
-            del tier.tenants[tenant.name]
-
-    def _serve(self, tier: _Tier, request: Request, now: Seconds) -> None:
-        """Take the tier's next request out, and let its tenant and its tier pay for it."""
-        virtual, sequence, tenant = tier.queue[0]
-        share = _share(request)
-        tier.clock = virtual
-        tenant.waiting -= 1
-        if tenant.waiting:
-            tenant.virtual = virtual + share
-            heapreplace(tier.queue, (tenant.virtual, sequence, tenant))
-        else:
-            heappop(tier.queue)
-            del tier.tenants[tenant.name]
-        self._clock = tier.virtual
-        age = now - request.arrival
-        tier.virtual += share / (tier.weight * (1.0 + age / self._rules.ageing) if age > 0.0 else tier.weight)
-        self._remove(request)
 
     def _tidy(self) -> None:
         """Drop the dead in front; compact once the others, which stand behind the living, outnumber those."""
@@ -268,14 +294,6 @@ class Buffer:
         self._expiries.compact()
         self._arrivals = deque(request for request in self._arrivals if request.waiting)
         for tier in self._tiers:
-            for tenant in list(tier.tenants.values()):
-                tenant.requests.compact()
-                if not tenant.requests:
-                    del tier.tenants[tenant.name]
-            tier.queue = [entry for entry in tier.queue if entry[2].requests]
+            tier.queue = [entry for entry in tier.queue if entry[2].compact()]
             heapify(tier.queue)
-
-
-def _share(request: Request) -> float:
-    """What it uses up of its tier's and its tenant's turn. One that costs nothing still takes a place."""
-    return request.cost or 1.0
+            tier.tenants = {entry[2].name: entry[2] for entry in tier.queue}

@@ -24,12 +24,12 @@ class Ordered:
         """The dead included."""
         return len(self._run) + len(self._heap)
 
-    def push(self, when: Seconds, number: int, request: Request) -> None:
+    def push(self, entry: Entry) -> None:
         run = self._run
-        if not run or when >= run[-1][0]:
-            run.append((when, number, request))
+        if not run or entry[0] >= run[-1][0]:
+            run.append(entry)
         else:
-            heappush(self._heap, (when, number, request))
+            heappush(self._heap, entry)
 
     def first(self) -> Entry | None:
         """The earliest that waits."""

@@ -83,7 +83,7 @@ class RateLimiter:
             window[-1][1] += 1
         else:
             window.append([slot, 1])
-        return Allowed(limit, remaining, _leaves(window[0][0], now))
+        return Allowed(limit, remaining, (window[0][0] + COUNTED) / SLOTS - now)
 
     def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
         known = self._young.get(tenant) or self._old.get(tenant)

@@ -20,7 +20,9 @@ from penstock.errors import (
     Unauthorized,
 )
 from penstock.http import answers
-from penstock.http.connection import Connection, Headers
+from penstock.http.caller import Caller as Connection
+from penstock.http.heads import Headers
+from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, request_id
@@ -95,7 +97,7 @@ class DataPlane:
     def handle(
         self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
     ) -> None:
-        if url == INFERENCE and method == b"POST" and b"prefer" not in headers:
+        if url == INFERENCE and method == b"POST" and b"prefer" not in headers and HEADER not in headers:
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
                 self._submit(connection, self._reader.full, answers.full_answer, headers, body, identity)
@@ -162,21 +164,30 @@ class DataPlane:
         self, connection: Connection, visit: Visit, parse: Parse, render: answers.Render
     ) -> None:
         identity = await self._identify(visit)
-        if PREFER_ASYNC in visit.headers.get(b"prefer", b"").lower():
-            check_type(visit.headers)
-            ask = parse(visit.body, visit.headers)
-            ask.identity = identity
-            await self._accept_task(connection, ask)
-        else:
+        key = idempotency_key(visit.headers)
+        wants_task = PREFER_ASYNC in visit.headers.get(b"prefer", b"").lower()
+        if key is None and not wants_task:
             self._submit(connection, parse, render, visit.headers, visit.body, identity)
+            return
+        check_type(visit.headers)
+        ask = parse(visit.body, visit.headers)
+        ask.identity = identity
+        if wants_task:
+            await self._accept_task(connection, ask, key)
+        elif key is not None:
+            connection.render = render
+            connection.leaving = self._gateway.submit_keyed(ask, key, KeyedAnswer(connection))
 
     async def _identify(self, visit: Visit) -> Identity | None:
         return None if self._doorman is None else await self._doorman.identify_slowly(visit.headers)
 
     # ---- tasks -------------------------------------------------------------------------------------------
 
-    async def _accept_task(self, connection: Connection, ask: Ask) -> None:
-        task = await self._gateway.submit_task(ask)
+    async def _accept_task(self, connection: Connection, ask: Ask, key: str | None) -> None:
+        if key is None:
+            task, again = await self._gateway.submit_task(ask), False
+        else:
+            task, again = await self._gateway.submit_keyed_task(ask, key)
         body = msgspec.json.encode({"task_id": task.id, "status": "PENDING"})
         headers = [
             answers.JSON,
@@ -184,7 +195,7 @@ class DataPlane:
             ("preference-applied", "respond-async"),
             ("x-request-id", task.id),
         ]
-        connection.respond(202, headers, body)
+        connection.respond(202, [*headers, REPLAYED] if again else headers, body)
 
     async def _result(self, connection: Connection, visit: Visit) -> None:
         identity = await self._identify(visit)
@@ -229,12 +240,12 @@ class DataPlane:
     def _failed(self, connection: Connection, exc: Exception, headers: Headers, allow: str = "") -> None:
         """The one place where an error becomes a response."""
         if isinstance(exc, PenstockError):
-            failure = Failure(exc.code, exc.message, retry_after=exc.retry_after)
+            failure, about = Failure(exc.code, exc.message, retry_after=exc.retry_after), exc
         else:
             log.error("a request failed inside the server", exc_info=exc)
-            failure = Failure("INTERNAL", "the server failed; its log says how")
-        self._gateway.count(exc.model if isinstance(exc, PenstockError) else "", failure.code)
+            failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
         asked = request_id(headers.get(b"x-request-id")) or self._make_id()
+        self._gateway.count(about.model, failure.code, asked, about.tenant)
         status, said, body = answers.error(failure, asked)
         if isinstance(exc, MethodNotAllowed):
             said.append(("allow", allow))

@@ -21,13 +21,12 @@ import httptools
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Malformed, Overloaded, TooLarge
 from penstock.http import answers
+from penstock.http.heads import LENGTH, LENGTH_SIZE, Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
 
 if TYPE_CHECKING:
     from penstock.http.edge import Edge
-
-Headers = dict[bytes, bytes]
 
 MOST_HEADERS = 100
 MOST_HEAD = 64 * 1024  # bytes of an unfinished head
@@ -57,7 +56,7 @@ NO_HEADERS: Headers = {}
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_body", "_chunks", "_edge", "_head", "_headers", "_last", "_later", "_parser", "_part", "_paused",
-        "_size", "_transport", "_url", "_without_body", "leaving", "render", "since", "state",
+        "_size", "_transport", "_unknown", "_url", "_without_body", "leaving", "render", "since", "state",
     )  # fmt: skip
 
     def __init__(self, edge: "Edge") -> None:
@@ -73,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # the client does not read
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
+        self._unknown: bytes | None = None  # a request that is being read; a head like it need not be again
         self.state = NEW
         self.since = edge.tick
         self.leaving: Leaving | None = None  # whom to tell when the client goes
@@ -93,6 +93,19 @@ class Connection(asyncio.Protocol):
         if parser is None:
             self._throw_away(data)
             return
+        if self.state <= IDLE and self._later is None:  # `heads` says what this is about
+            edge = self._edge
+            start = data.find(LENGTH) + LENGTH_SIZE
+            head = edge.heads.find(data[:start])
+            if head is not None:
+                end = data.find(head.rest, start)
+                body = data[end + len(head.rest) :]
+                if end > 0 and data[start:end] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
+                    self.state = BUSY
+                    self._last = self._without_body = False
+                    edge.app.handle(self, head.method, head.url, head.headers, body)
+                    return
+            self._unknown = data
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
@@ -104,6 +117,7 @@ class Connection(asyncio.Protocol):
                     cast(Exception, exc.__context__) if ours else Malformed(f"this is not HTTP/1.1: {exc}")
                 )
         else:
+            self._unknown = None
             if self._part == HEAD:
                 self._size += len(data)
                 if self._size > MOST_HEAD:
@@ -228,6 +242,8 @@ class Connection(asyncio.Protocol):
         self._part, self._body, self._head = IDLE, b"", NO_HEADERS
         if last:
             self._parser = None
+        elif self._unknown is not None:
+            self._edge.heads.learn(self._unknown, method, url, headers, body)
         if self.state == BUSY or self._later:
             self._wait_its_turn((method, url, headers, body, last))
         else:  # `_hand_over`, spelt out
@@ -341,7 +357,10 @@ class Connection(asyncio.Protocol):
         self._parser = None
         if self._part != IDLE and not transport.is_closing():
             self.state = LINGERING
-            transport.write_eof()
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:  # TLS has no half: it says good-bye, and reads and forgets until it is answered
+                transport.close()
         else:
             self.state = SENDING
             transport.close()

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Protocol
 
-from penstock.http.connection import Connection, Headers, State
+from penstock.http.caller import Caller
+from penstock.http.connection import Connection, State
+from penstock.http.heads import Headers, Heads
+from penstock.http.tls import ServerTls
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,25 @@ class EdgeLimits:
     linger_seconds: float = 2.0  # for a refused client to read why
 
 
+class Member(Protocol):
+    """What counts as a connection, and can stay too long where it is."""
+
+    state: int
+    since: int
+
+    def out_of_time(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
 class App(Protocol):
-    def handle(
-        self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
-    ) -> None:
+    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         """A whole request has come; one answer must follow, now or later. Never raises."""
         ...
 
-    def refuse(self, connection: Connection, exc: Exception) -> None:
+    def refuse(self, connection: Caller, exc: Exception) -> None:
         """What came cannot be a request, or is too much of one."""
         ...
 
@@ -40,14 +54,26 @@ class Edge:
     """Makes the connections, and holds what they share."""
 
     def __init__(
-        self, app: App, limits: EdgeLimits, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]
+        self,
+        app: App,
+        limits: EdgeLimits,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        tls: ServerTls | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
         self.clock = clock
+        self.tls = tls
+        self._make: Callable[[Edge], asyncio.Protocol] = Connection
+        if tls is not None:  # HTTP/2 takes a while to import
+            from penstock.http.opening import Opening
+
+            self._make = Opening
         self.tick = 0
+        self.heads = Heads()
         self.closing = False  # every answer from now on is the last on its connection
-        self.connections: set[Connection] = set()
+        self.connections: set[Member] = set()
         self._loop = loop
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
         self._seconds = min(0.5, max(0.02, shortest / 5))
@@ -65,8 +91,8 @@ class Edge:
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
-    def __call__(self) -> Connection:
-        return Connection(self)
+    def __call__(self) -> asyncio.Protocol:
+        return self._make(self)
 
     @property
     def full(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import penstock
 from penstock.errors import STATUS_BY_CODE
+from penstock.http.idempotency import LONGEST, PATTERN
 from penstock.types import TaskStatus
 
 Part = dict[str, Any]
@@ -26,7 +27,10 @@ ERRORS = {
     403: ("Forbidden", "It is known who asks, and this is not for them."),
     404: ("NotFound", "No such model, task or path, or it belongs to somebody else."),
     408: ("BodyTooSlow", "The body did not arrive in time."),
-    409: ("Conflict", "A task with this X-Request-Id exists already, or the task was cancelled."),
+    409: (
+        "Conflict",
+        "The Idempotency-Key or X-Request-Id is taken by another request, or the task was cancelled.",
+    ),
     413: ("TooLarge", "The body is larger than {max_body} bytes."),
     415: ("UnsupportedMedia", "Only uncompressed application/json in UTF-8 is read."),
     422: ("Unacceptable", "Understood, but not acceptable: the message names the field."),
@@ -96,12 +100,17 @@ def _inference() -> Part:
         "summary": "Ask and wait for the answer",
         "description": "The answer comes on the same connection. With `Prefer: respond-async` the request "
         "becomes a task: 202 at once, and its answer under `Location`.",
-        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _PREFER],
+        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _PREFER, _IDEMPOTENCY_KEY],
         "requestBody": _body("InferenceRequest"),
         "responses": {
-            "200": _answer("The answer", "InferenceAnswer", "X-Request-Id", "Server-Timing", "traceparent"),
+            "200": _answer("The answer", "InferenceAnswer", *_WITH_ANSWERS),
             "202": _answer(
-                "Accepted as a task", "TaskAccepted", "X-Request-Id", "Location", "Preference-Applied"
+                "Accepted as a task",
+                "TaskAccepted",
+                "X-Request-Id",
+                "Location",
+                "Preference-Applied",
+                REPLAYED,
             ),
             **_errors(400, 404, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504),
         },
@@ -114,11 +123,11 @@ def _short_inference() -> Part:
         "tags": ["Inference"],
         "summary": "The short form",
         "description": "The same path inside, with nothing but an input to send.",
-        "parameters": [_X_REQUEST_ID, _TRACEPARENT],
+        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _IDEMPOTENCY_KEY],
         "requestBody": _body("ShortRequest"),
         "responses": {
-            "200": _answer("The answer", "ShortAnswer", "X-Request-Id", "Server-Timing", "traceparent"),
-            **_errors(400, 408, 413, 415, 422, 429, 500, 502, 503, 504),
+            "200": _answer("The answer", "ShortAnswer", *_WITH_ANSWERS),
+            **_errors(400, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504),
         },
     }
 
@@ -281,6 +290,8 @@ def _header(about: str, *, kind: str = "string", required: bool = True) -> Part:
     return {"description": about, "required": required, "schema": {"type": kind}}
 
 
+REPLAYED = "Idempotency-Replayed"
+_WITH_ANSWERS = ("X-Request-Id", "Server-Timing", "traceparent", REPLAYED)
 _HEADERS = {
     "X-Request-Id": _header("The client's own, or one made here."),
     "Server-Timing": _header("`queue;dur=…, infer;dur=…` in milliseconds."),
@@ -288,6 +299,9 @@ _HEADERS = {
     "Retry-After": _header("Whole seconds, from how fast the queue drains.", kind="integer"),
     "Location": _header("Where the task's answer will be."),
     "Preference-Applied": _header("`respond-async`."),
+    REPLAYED: _header(
+        "`true`: this was the outcome of an earlier request with the same key.", required=False
+    ),
 }
 
 
@@ -309,6 +323,13 @@ _PREFER = _parameter(
     "header",
     "`respond-async`: become a task (RFC 7240).",
     {"type": "string", "examples": ["respond-async"]},
+)
+_IDEMPOTENCY_KEY = _parameter(
+    "Idempotency-Key",
+    "header",
+    f"1 to {LONGEST} visible ASCII characters, or such in double quotes. The same key with the same request gives "
+    "the outcome of the first, also while that is still running; with another request it is 409.",
+    {"type": "string", "pattern": f"^(?:{PATTERN})$"},
 )
 _TASK_ID = _parameter("task_id", "path", "As the 202 gave it.", {"type": "string", "minLength": 1})
 _CLIENT_ID = _parameter(

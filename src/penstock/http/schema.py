@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 from penstock.http import clean
-from penstock.http.connection import Headers
+from penstock.http.heads import Headers
 from penstock.ports import Gateway
 from penstock.types import Ask
 

@@ -1,15 +1,17 @@
 """From a model's target to the backends that run it."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Literal
 
 import msgspec
 
+from penstock.adapters.backends.endpoint_tls import EndpointTls
 from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.adapters.backends.simulated import SimulatedBackend
 from penstock.config import Model
+from penstock.errors import UserMistake
 from penstock.ports import Backend
 from penstock.service_model import parse_service
 from penstock.target import parse_target
@@ -26,14 +28,19 @@ def backend_maker(name: str, model: Model) -> MakeBackend:
             service = parse_service(target.text)
             return lambda slot: SimulatedBackend(service, slot)
         case "http":
-            shape = HttpShape(**asdict(model.http))
+            described = asdict(model.http)
+            tls = EndpointTls(**{item.name: described.pop(item.name) for item in fields(EndpointTls)})
+            shape = HttpShape(**described)
             return lambda slot: HttpBackend(
                 target.url,
                 shape,
                 output_kind=_kind(model.output),
                 warm_up=warm_up,
                 start_timeout=model.start_timeout,
+                tls=tls,
             )
+        case "grpc":
+            return _grpc_maker(target.url, model, warm_up)
         case "function":
             return lambda slot: ProcessBackend(
                 target.text,
@@ -45,6 +52,24 @@ def backend_maker(name: str, model: Model) -> MakeBackend:
                 memory_limit=model.memory_limit,
                 name=f"{name}/{slot}",
             )
+
+
+def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
+    """gRPC is imported only where it is used: it is an extra, and takes its time."""
+    try:
+        from penstock.adapters.backends.grpc import GrpcBackend
+        from penstock.adapters.backends.oip.shape import GrpcShape
+    except ImportError:
+        raise UserMistake("a gRPC endpoint needs the grpc extra: pip install 'penstock[grpc]'") from None
+    shape = GrpcShape(**asdict(model.grpc))
+    return lambda slot: GrpcBackend(
+        url,
+        shape,
+        input_kind=_kind(model.input),
+        output_kind=_kind(model.output),
+        warm_up=warm_up,
+        start_timeout=model.start_timeout,
+    )
 
 
 def _kind(kind: str) -> Literal["text", "json"]:

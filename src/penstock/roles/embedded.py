@@ -19,18 +19,19 @@ from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
-from penstock.roles.ledger import Both, ledger_of
+from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names, tls_health
+from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
+from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
+from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Reply, WorkerId
 
 log = logging.getLogger("penstock")
 
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 KEYS = "the API keys"  # what must have been read before anybody is served
 
 
@@ -64,19 +65,30 @@ class Embedded:
             max_bytes=limits.max_task_bytes,
             ttl=limits.result_ttl,
         )
+        self._keyed = KeyedStore(
+            clock,
+            time.time,
+            max_keys=config.idempotency.max_keys,
+            max_bytes=config.idempotency.max_bytes,
+            ttl=config.idempotency.ttl,
+        )
         prefix = secrets.token_hex(6)
         self._ledger = ledger_of(config, loop, clock)
+        self._request_log = request_log_of(config, loop)
         self.gateway = Gateway(
             {name: stack.desk for name, stack in self.stacks.items()},
             tenants(config),
             self._tasks,
             self._wheel,
-            self._metrics if self._ledger is None else Both(self._metrics, self._ledger),
+            told_all(self._metrics, self._ledger, self._request_log),
             clock,
             prefix,
             RateLimiter(),
             limits_by_rank(config),
+            self._keyed,
         )
+        if self._request_log is not None:
+            self.gateway.on_refused = self._request_log.refused
         bus.subscribe(self._replied)
         self.morgue = MemoryMorgue(self.gateway, self._tasks, config)
         check_admin(config)
@@ -167,6 +179,8 @@ class Embedded:
         self._wheel.close()
         if self._ledger is not None:
             await self._ledger.close(LEDGER_SECONDS)
+        if self._request_log is not None:
+            await self._request_log.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
@@ -197,6 +211,9 @@ class Embedded:
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
             "waiting_clients": len(self.gateway.waiters),
             "tasks": len(self._tasks),
+            **ledger_health(self._ledger),
+            "idempotency_keys": len(self._keyed),
+            "tls": tls_health(self.edge),
             "models": models,
         }
 
@@ -221,4 +238,6 @@ class Embedded:
             len(self.gateway.waiters),
             len(self._tasks),
             self.morgue.added,
+            tls_health(self.edge),
+            ledger_gauges(self._ledger),
         )

@@ -3,11 +3,13 @@
 import asyncio
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 
 from penstock.config import Config, Model
 from penstock.core.capacity import CapacityRules
 from penstock.http.app import DataPlane, HttpLimits
 from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.tls import ServerTls, TlsSettings
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.quota import Limits
 from penstock.types import Identity
@@ -34,7 +36,29 @@ def data_plane(
         limits.body_timeout,
         limits.idle_timeout,
     )
-    return Edge(app, edge_limits, loop, clock)
+    return Edge(app, edge_limits, loop, clock, server_tls(config))
+
+
+def server_tls(config: Config) -> ServerTls | None:
+    """None where clients are served as they are. Raises UserMistake for files that cannot be used."""
+    tls = config.tls
+    if not tls.certificate:
+        return None
+    return ServerTls(
+        TlsSettings(
+            Path(tls.certificate),
+            Path(tls.key or tls.certificate),
+            Path(tls.client_ca) if tls.client_ca else None,
+            tls.client_certificates,
+            tls.minimum,
+            tls.http2,
+        )
+    )
+
+
+def tls_health(edge: Edge) -> dict[str, int]:
+    """For the admin plane; nothing where there is no TLS."""
+    return {} if edge.tls is None else edge.tls.health()
 
 
 def tier_names(config: Config) -> list[str]:

@@ -10,7 +10,9 @@ from typing import Any
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.dlq import DeadLetters
+from penstock.adapters.redis.ended_tasks import EndedTasks
 from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.tasks import RedisTasks
@@ -22,17 +24,19 @@ from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits
-from penstock.roles.ledger import Both, ledger_of
+from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits, tls_health
+from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
+from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
+from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
+from penstock.roles.scalars import with_scalars_only
 from penstock.roles.shared import Member, announced
-from penstock.runtime.gateway import Desk, Gateway
+from penstock.roles.task_ledger import TaskLedger
+from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
-
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 class GatewayRole(Member):
@@ -53,20 +57,31 @@ class GatewayRole(Member):
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
         self._ledger = ledger_of(config, loop, clock)
+        self._request_log = request_log_of(config, loop)
+        self._ended: EndedTasks | None = None
+        if self._ledger is not None:
+            record = TaskLedger(self._ledger, config, loop).record
+            self._ended = EndedTasks(self.store, self._writes_for_all, record, self._ledger.missed)
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
+        desk = TaskDesk(self._tasks, self.publisher, clock)
+        claims = RedisClaims(self.store, self.post, config.idempotency.ttl, config.limits.result_ttl)
+        self._keyed = KeyedDesk(desk, claims, clock)
         self.gateway = Gateway(
             self._desks,
             tenants(config),
-            TaskDesk(self._tasks, self.publisher, clock),
+            desk,
             self._wheel,
-            self._metrics if self._ledger is None else Both(self._metrics, self._ledger),
+            told_all(self._metrics, self._ledger, self._request_log),
             clock,
             secrets.token_hex(6),
             self._limiter,
             limits_by_rank(config),
+            self._keyed,
         )
+        if self._request_log is not None:
+            self.gateway.on_refused = self._request_log.refused
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
@@ -79,13 +94,20 @@ class GatewayRole(Member):
         self._look_around()
         if self._doorkeeper is not None:
             await self._doorkeeper.open(self.keep)
-        if self._ledger is not None:
+        if self._ledger is not None and self._ended is not None:
             self._ledger.start()
+            self.keep("the ledger's reader", self._ended.run())
         self.keep("the quotas", self._limiter.run())
         self.keep("the publisher", self.publisher.run())
 
     def describe(self) -> dict[str, object]:
-        return {**super().describe(), "waiting": len(self.gateway.waiters)}
+        waiting, ledger = len(self.gateway.waiters), self._ledger is not None
+        return {**super().describe(), "waiting": waiting, "ledger": ledger}
+
+    def _writes_for_all(self) -> bool:
+        """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+        gateways = self.registry.members["gateways"]
+        return self.name == min((name for name in gateways if gateways[name].get("ledger")), default="")
 
     # ---- models ------------------------------------------------------------------------------------------
 
@@ -96,14 +118,17 @@ class GatewayRole(Member):
                 self._metrics.add_model(name)
                 self._desks[name] = self._desk(name, said)
                 self.gateway.desks_changed()
+        if self._ended is not None:
+            self._ended.look_again()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         model = announced(said)
+        admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
             kind=model.input,
             broker=self.publisher,
-            admit=partial(self._refusal, name, model.max_cost),
+            admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
@@ -191,12 +216,15 @@ class GatewayRole(Member):
         self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
 
     async def stop(self) -> None:
+        await self._keyed.close()
         await super().stop()
         if self._doorkeeper is not None:
             await self._doorkeeper.close()
         self._wheel.close()
         if self._ledger is not None:
             await self._ledger.close(LEDGER_SECONDS)
+        if self._request_log is not None:
+            await self._request_log.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
@@ -210,6 +238,8 @@ class GatewayRole(Member):
             "status": self.state,
             **health_of(self.registry),
             "waiting_clients": len(self.gateway.waiters),
+            "tls": tls_health(self.edge),
+            **ledger_health(self._ledger),
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
@@ -222,4 +252,9 @@ class GatewayRole(Member):
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        return ServerGauges({}, len(self.gateway.waiters), 0)
+        return ServerGauges(
+            {},
+            len(self.gateway.waiters),
+            tls=tls_health(self.edge),
+            ledger=ledger_gauges(self._ledger),
+        )

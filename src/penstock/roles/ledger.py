@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,30 +9,13 @@ from typing import Any
 from penstock.adapters.ledger.open import LedgerSettings, open_recorder, open_store
 from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.ledger.store import LedgerAway
+from penstock.adapters.observe.exposition import LedgerGauges
 from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.ports import Clock, Observer
+from penstock.ports import Clock
 from penstock.roles.front import tier_names
-from penstock.types import Batch, Reply
 
-
-class Both:
-    """Two observers as one: the metrics and the ledger."""
-
-    def __init__(self, first: Observer, second: Observer) -> None:
-        self._first, self._second = first, second
-
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
-        self._first.replied(replies, now)
-        self._second.replied(replies, now)
-
-    def dispatched(self, batch: Batch) -> None:
-        self._first.dispatched(batch)
-        self._second.dispatched(batch)
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        self._first.refused_at_door(model, code)
-        self._second.refused_at_door(model, code)
+LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
@@ -43,6 +25,25 @@ def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> 
         return None
     settings = LedgerSettings(ledger.url, Path(ledger.spool), ledger.spool_size, ledger.retention or None)
     return open_recorder(settings, tier_names(config), loop, clock)
+
+
+def ledger_health(ledger: Recorder | None) -> dict[str, Any]:
+    """For /internal/health; nothing where there is no ledger. Its database being away harms no request, so the
+    server's own status stays what it is."""
+    if ledger is None:
+        return {}
+    state = ledger.state
+    shown = {name: value for name, value in asdict(state).items() if name != "away"}
+    away = {"error": state.away} if state.away else {}
+    return {"ledger": {"status": "away" if state.away else "ok", **shown, **away}}
+
+
+def ledger_gauges(ledger: Recorder | None) -> LedgerGauges | None:
+    if ledger is None:
+        return None
+    state = ledger.state
+    rows = {name: getattr(state, name) for name in ("written", "lost", "rejected", "forgotten")}
+    return LedgerGauges(rows, state.waiting, state.waiting_bytes, not state.away)
 
 
 def look_up(

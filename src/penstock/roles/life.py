@@ -10,6 +10,8 @@ from starlette.applications import Starlette
 
 from penstock.config import Config
 from penstock.http.edge import Edge
+from penstock.http.tls import ServerTls
+from penstock.roles.front import server_tls
 from penstock.roles.listen import AdminListener, DataListener, bind, tune_process
 
 log = logging.getLogger("penstock")
@@ -63,11 +65,14 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     loop = asyncio.get_running_loop()
     admin_bound = bind(server.admin_host, server.admin_port, "--admin-port")
     role = make(loop)
-    data = None
+    data = tls = None
     if role.edge is not None:
         data = DataListener(role.edge, bind(server.host, server.port, "--port or --host"))
-    admin = AdminListener(role.admin, admin_bound)
-    stopping = _Signals(loop)
+        tls = role.edge.tls
+    elif config.tls.admin:
+        tls = server_tls(config)
+    admin = AdminListener(role.admin, admin_bound, tls if config.tls.admin else None)
+    stopping = _Signals(loop, tls)
     role.watch(*([data] if data else []), admin)
     try:
         role.start()
@@ -113,10 +118,14 @@ async def _after(grace: float, role: Role, seconds: float) -> bool:
 
 
 class _Signals:
-    """SIGTERM or Ctrl-C drains; a second Ctrl-C ends at once."""
+    """SIGTERM or Ctrl-C drains; a second Ctrl-C ends at once. SIGHUP reads certificates anew."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ServerTls | None) -> None:
         self._loop = loop
+        self._kinds = [signal.SIGTERM, signal.SIGINT]
+        if tls is not None:
+            self._kinds.append(signal.SIGHUP)
+            loop.add_signal_handler(signal.SIGHUP, tls.reload)
         self.requested = asyncio.Event()
         self.hurry = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self.requested.set)
@@ -140,6 +149,6 @@ class _Signals:
 
     def close(self) -> None:
         """All is done and the exit code is known: a signal that comes now must not change it."""
-        for kind in (signal.SIGTERM, signal.SIGINT):
+        for kind in self._kinds:
             self._loop.remove_signal_handler(kind)
             signal.signal(kind, signal.SIG_IGN)

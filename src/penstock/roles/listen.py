@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from penstock.errors import UserMistake
 from penstock.http.edge import Edge
+from penstock.http.tls import ServerTls
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 ADMIN_CONNECTIONS = 1024
@@ -34,16 +35,17 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, tls: ServerTls | None) -> str:
     host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if tls is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class DataListener:
     """The data plane on one port."""
 
     def __init__(self, edge: Edge, bound: socket.socket) -> None:
-        self.url = url_of(bound)
+        self.url = url_of(bound, edge.tls)
         self._edge = edge
         self._bound = bound
         self._server: asyncio.Server | None = None
@@ -52,10 +54,13 @@ class DataListener:
         loop = asyncio.get_running_loop()
         backlog = min(self._edge.limits.max_connections, 65535)
         self._server = await loop.create_server(self._edge, sock=self._bound, backlog=backlog)
+        if self._edge.tls is not None:
+            self._edge.tls.start()
 
     @property
     def dead(self) -> bool:
-        return self._server is not None and not self._server.is_serving()
+        tls = self._edge.tls
+        return self._server is not None and (not self._server.is_serving() or (tls is not None and tls.dead))
 
     def stop(self) -> None:
         """Nobody new; those who have been answered are let go."""
@@ -68,34 +73,42 @@ class DataListener:
     def close(self) -> None:
         self.stop()
         self._edge.close()
+        if self._edge.tls is not None:
+            self._edge.tls.close()
 
 
 class AdminListener:
     """The admin plane on one port."""
 
-    def __init__(self, app: Starlette, bound: socket.socket) -> None:
-        self.url = url_of(bound)
+    def __init__(self, app: Starlette, bound: socket.socket, tls: ServerTls | None = None) -> None:
+        self.url = url_of(bound, tls)
         self._bound = bound
+        self._tls = tls
         self._server = _Uvicorn(
             uvicorn.Config(
                 app, lifespan="off", log_config=None, access_log=False, http="httptools", ws="none",
                 limit_concurrency=ADMIN_CONNECTIONS, timeout_graceful_shutdown=1,
+                ssl_context_factory=None if tls is None else lambda *_: tls.admin_context,
             )
         )  # fmt: skip
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._server.serve([self._bound]), name=f"listener {self.url}")
+        if self._tls is not None:
+            self._tls.start()
 
     @property
     def dead(self) -> bool:
-        return self._task is not None and self._task.done()
+        return self._task is not None and (self._task.done() or (self._tls is not None and self._tls.dead))
 
     async def stop(self, seconds: float) -> None:
         if self._task is not None and not self._task.done():
             self._server.should_exit = True
             await asyncio.wait([self._task], timeout=seconds)
         self._bound.close()
+        if self._tls is not None:
+            self._tls.close()
 
 
 class _Uvicorn(uvicorn.Server):

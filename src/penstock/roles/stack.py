@@ -21,7 +21,8 @@ from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
 from penstock.roles.front import capacity_rules, time_limits
-from penstock.runtime.gateway import Desk
+from penstock.roles.scalars import with_scalars_only
+from penstock.runtime.gateway import Admit, Desk
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import Slot
@@ -55,7 +56,7 @@ class ModelStack:
         self.pumps = [self.pump]
         admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
         self._capacity = capacity_rules(config)
-        self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
+        self.is_function = model.is_function
         make = make_backend or backend_maker(name, model)
         self.slots = [
             self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
@@ -66,11 +67,12 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, loop)
+        admit: Admit = Door(self.batcher, admission, self._capacity).refusal
         self.desk = Desk(
             model=name,
             kind=model.input,
             broker=broker,
-            admit=Door(self.batcher, admission, self._capacity).refusal,
+            admit=with_scalars_only(admit) if model.protocol == "grpc" else admit,
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,

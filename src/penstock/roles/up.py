@@ -198,7 +198,7 @@ class Installation:
         async for raw in process.stdout:
             line = raw.decode(errors="replace").rstrip()
             banner = self._banners[part.name]
-            if "admin http://" in line and not banner.done():
+            if "admin http" in line and not banner.done():
                 banner.set_result(line.strip())
             elif line.startswith(TOLD):
                 self._mistake = self._mistake or line.removeprefix(

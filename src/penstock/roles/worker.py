@@ -78,7 +78,9 @@ class WorkerRole(Member):
         for name, model in self.config.models.items():
             slots = [slot for of, slot in self._slots.values() if of == name]
             takes = any(getattr(slot.backend, "takes_parameters", True) for slot in slots)
-            await self.registry.announce_model(name, {**announcement(model), "takes_parameters": takes})
+            scalars = model.protocol == "grpc"
+            more = {"takes_parameters": takes, "scalar_parameters": scalars}
+            await self.registry.announce_model(name, {**announcement(model), **more})
         for name, dock in self._docks.items():
             self.keep(f"the dock of {name}", dock.run())
         for worker, (_, slot) in self._slots.items():
@@ -89,8 +91,8 @@ class WorkerRole(Member):
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
         model = self._slots[worker][0]
         if error is not None:
-            remote = self.config.models[model].target.startswith(("http://", "https://", "sim:"))
-            if model in self._not_started and not remote and not self.started.done():
+            is_function = self.config.models[model].is_function
+            if model in self._not_started and is_function and not self.started.done():
                 self.started.set_exception(UserMistake(error.message, details=error.details))
                 return
             log.error("worker did not start", extra={"worker": worker, "error": error.message})

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from penstock.errors import Draining, NotFound, Overloaded, Refused, StoreDown, Unacceptable
-from penstock.ports import Asker, Broker, Clock, Observer, Task, Tasks
+from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
+from penstock.ports import Asker, Broker, Clock, Leaving, Observer, Task, Tasks
 from penstock.quota import Allowed, Denied, Limiter, Limits, over_quota
+from penstock.runtime.entry import Entry
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
@@ -48,6 +50,7 @@ class Gateway:
         id_prefix: str,
         limiter: Limiter | None = None,
         limits: Sequence[Limits | None] = (),
+        keyed_requests: KeyedRequests | None = None,
     ) -> None:
         """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it."""
         self._desks = desks
@@ -58,9 +61,11 @@ class Gateway:
         self._prefix = id_prefix
         self._limiter = limiter
         self._limits = limits
+        self._keyed = keyed_requests
         self._numbers = count(1)
         self.clock = clock
         self.draining = False
+        self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
         self.kinds: dict[str | None, str] = {}
         self._only: Desk | None = None
         self.desks_changed()
@@ -100,7 +105,8 @@ class Gateway:
         desk.broker.publish(request)
         return waiter
 
-    def _admit(self, ask: Ask) -> tuple[Desk, Request]:
+    def _admit(self, ask: Ask, *, room: bool = True) -> tuple[Desk, Request]:
+        """`room`: whether there must be some for it now."""
         desk = self._only if ask.model is None and self._only is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
@@ -134,9 +140,9 @@ class Gateway:
             ask.traceparent,
             quota=quota,
         )
-        refused = desk.admit(request, now)
+        refused = desk.admit(request, now) if room else None
         if refused is not None:
-            refused.model = desk.model
+            refused.model, refused.tenant = desk.model, tenant
             if quota is not None:
                 self._release(request, now, refused=True)
             try:
@@ -151,7 +157,7 @@ class Gateway:
         said = self._limiter.take(tenant, limits, now)
         if isinstance(said, Denied):
             error = over_quota(said)
-            error.model = desk.model
+            error.model, error.tenant = desk.model, tenant
             raise error
         return said
 
@@ -180,11 +186,45 @@ class Gateway:
                 self._release(request, self.clock(), refused=not accepted)
         return task
 
-    async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
-        return await self._tasks.find(task_id, self._tenant(client_id, identity)[0])
+    def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
+        name, entry = self._entry(ask, key)
+        assert self._keyed is not None
+        try:
+            return self._keyed.ask(name, entry, asker)
+        except Refused as error:
+            self._done_with(entry, refused=error.code in NOT_ITS_FAULT)
+            raise
 
-    def count(self, model: str, code: str) -> None:
-        self._observer.refused_at_door(model if model in self._desks else "", code)
+    async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
+        name, entry = self._entry(ask, key)
+        assert self._keyed is not None
+        refused = False
+        try:
+            return await self._keyed.ask_task(name, entry)
+        except Refused as error:
+            refused = error.code in NOT_ITS_FAULT
+            raise
+        finally:
+            self._done_with(entry, refused=refused)
+
+    def _entry(self, ask: Ask, key: str) -> tuple[Keyed, Entry]:
+        """Whether there is room for it is asked only if it is to be executed."""
+        desk, request = self._admit(ask, room=False)
+        return keyed(key, request), Entry(request, desk, self.waiters)
+
+    def _done_with(self, entry: Entry, *, refused: bool) -> None:
+        if entry.request.quota is not None and not entry.waits:  # else its end releases it
+            self._release(entry.request, self.clock(), refused=refused)
+
+    async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
+        kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
+        return await kept.find(task_id, self._tenant(client_id, identity)[0])
+
+    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
+        known = model if model in self._desks else ""
+        self._observer.refused_at_door(known, code)
+        if self.on_refused is not None:
+            self.on_refused(known, code, request_id, tenant)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
         """How a request that waits for its answer stands, by its asker's id. For people: it searches."""

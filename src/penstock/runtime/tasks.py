@@ -6,6 +6,7 @@ Bounded by count and by bytes: the oldest finished results go first; when all ar
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Protocol
 
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
@@ -13,12 +14,22 @@ from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
 
 
+class Keeper(Protocol):
+    """Where a task is kept."""
+
+    def holds(self, task: "StoredTask") -> bool: ...
+
+    def finish(self, task: "StoredTask", reply: Reply) -> None: ...
+
+    def forget(self, task: "StoredTask") -> None: ...
+
+
 class StoredTask:
     """An asker that keeps the answer until somebody fetches it."""
 
     __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "when")
 
-    def __init__(self, store: "TaskStore", request: Request, now: float) -> None:
+    def __init__(self, store: Keeper, request: Request, now: float) -> None:
         self._store = store
         self._waiter: Waiting | None = None
         self.request = request

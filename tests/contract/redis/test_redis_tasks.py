@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from redis_kit import ask, opened, until
 
 from penstock.adapters.redis.connect import RedisSettings, Store

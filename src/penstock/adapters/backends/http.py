@@ -14,23 +14,22 @@ import io
 import json
 import os
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import GenericAlias
 from typing import Any, Literal
 
 import aiohttp
-import msgspec
 from yarl import URL
 
-from penstock.adapters.backends.pressure import as_share
+from penstock.adapters.backends.endpoint_tls import EndpointTls, RenewedContext
+from penstock.adapters.backends.from_environment import from_environment
+from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
-_PLACE = re.compile(r"\$(inputs|parameters)\b")
-_FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
-_HEADER = "header:"
-_SHOWN = 200  # characters of a foreign text that are worth repeating
+_PLACE = re.compile(r"\$(inputs|parameters|count)\b")
+_FARTHEST = 63  # place in a list that a path may name
 _AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
 _NONE = (b"", b"{}")  # no parameters
 
@@ -41,8 +40,8 @@ class HttpShape:
 
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME`: from there
-    request: str = '{"inputs": $inputs}'  # may say $parameters as well
-    outputs: str = "outputs"  # dotted path to the list of outputs; "" if the response is that list
+    request: str = '{"inputs": $inputs}'  # may say $parameters and $count as well
+    outputs: str = "outputs"  # dotted path to the list; "" if the response is it; a number counts in a list
     item: str = ""  # dotted path inside each element of the list; "" for the element
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
     pressure: str = ""  # how full it is: the same, in the response to a batch and in that to `health`
@@ -57,16 +56,18 @@ class HttpShape:
             raise UserMistake("http.request must say $inputs once, and $parameters at most once")
         try:
             # Quotes in the sample, so that a place inside a JSON string is found out as well.
-            json.loads(self.fill(b'["a"]', b'{"a": 1}'))
+            json.loads(self.fill([b'"a"'], b'{"a": 1}'))
         except ValueError as error:
-            hint = "write $inputs and $parameters without quotes around them"
+            hint = "write $inputs, $parameters and $count without quotes around them"
             raise UserMistake(f"http.request is not JSON once filled in ({error}); {hint}") from None
         for name in ("outputs", "item", "version", "pressure"):
             path = getattr(self, name)
             if path and "" in path.split("."):
                 raise UserMistake(f"http.{name} is {path!r}: use names joined by dots, such as result.items")
+            if any(part.isdecimal() and int(part) > _FARTHEST for part in path.split(".")):
+                raise UserMistake(f"http.{name} is {path!r}: a place in a list is at most {_FARTHEST}")
         for name, example in (("version", "X-Model-Version"), ("pressure", "X-Gpu-Memory")):
-            if getattr(self, name) == _HEADER:
+            if getattr(self, name) == HEADER:
                 raise UserMistake(f"http.{name} names no header: write it as header:{example}")
         for name, value in self.headers.items():
             if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not value.isprintable():
@@ -78,10 +79,11 @@ class HttpShape:
     def takes_parameters(self) -> bool:
         return "parameters" in _PLACE.findall(self.request)
 
-    def fill(self, inputs: bytes, parameters: bytes) -> bytes:
-        """The body of a request; both are JSON and go in as they are."""
+    def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:
+        """The body of a request; all are JSON and go in as they are."""
         parts = _PLACE.split(self.request)
-        filled = {"inputs": inputs, "parameters": parameters or b"{}"}
+        listed = b"[" + b",".join(inputs) + b"]"
+        filled = {"inputs": listed, "parameters": parameters or b"{}", "count": b"%d" % len(inputs)}
         return b"".join(filled[part] if i % 2 else part.encode() for i, part in enumerate(parts))
 
 
@@ -102,9 +104,12 @@ class HttpBackend:
         connect_timeout: Seconds = 2.0,
         probe_timeout: Seconds = 2.0,
         environ: Mapping[str, str] | None = None,
+        tls: EndpointTls | None = None,
     ) -> None:
         self._shape = shape or HttpShape()
+        self.takes_parameters = self._shape.takes_parameters
         self._url = _endpoint(url)
+        self._tls = _tls(self._url, tls or EndpointTls())
         self._where = f"{self._url.host}:{self._url.port}"
         self._headers = _headers(self._shape, os.environ if environ is None else environ)
         self._text = output_kind == "text"
@@ -112,7 +117,7 @@ class HttpBackend:
         self._start_timeout = start_timeout
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self._probe_timeout = probe_timeout
-        self._reader = _AnswerReader(self._shape)
+        self._reader = AnswerReader(self._shape)
         self._session: aiohttp.ClientSession | None = None
         self._busy = False
 
@@ -163,13 +168,19 @@ class HttpBackend:
 
     async def _get_health(self) -> float:
         url = self._url.join(URL(self._shape.health))
-        async with self._open().get(url, headers=self._headers, allow_redirects=False) as response:
+        async with self._open().get(
+            url, headers=self._headers, allow_redirects=False, **self._secured()
+        ) as response:
             if not 200 <= response.status < 300:
                 raise BackendUnavailable(f"{self._where} answered its health probe with {response.status}")
             content = await self._read(response) if self._shape.pressure else b""
             return self._reader.pressure(content, response.headers)
 
     async def _connect(self) -> float:
+        if self._tls is not None:
+            # With TLS 1.3 it is only after the handshake that a client is told whether it was let in.
+            async with self._open().head(self._url, allow_redirects=False, **self._secured()):
+                return 0.0  # whatever it answers, it did
         _, writer = await asyncio.open_connection(self._url.host, self._url.port)
         writer.close()
         await writer.wait_closed()
@@ -179,7 +190,7 @@ class HttpBackend:
         session = self._open()
         if self._busy:
             raise BatchRejected(f"{self._where} takes one batch at a time")
-        body = self._shape.fill(b"[" + b",".join(inputs) + b"]", parameters)
+        body = self._shape.fill(inputs, parameters)
         at_once = len(body) <= _AT_ONCE
         self._busy = True
         answering = False
@@ -190,6 +201,7 @@ class HttpBackend:
                 data=body if at_once else io.BytesIO(body),
                 headers={**self._headers, **headers},
                 allow_redirects=False,
+                **self._secured(),
             ) as response:
                 answering = True
                 content = await self._read(response)
@@ -214,14 +226,14 @@ class HttpBackend:
                 f"endpoint answered {response.status}", retry_after=float(wait) if wait.isdecimal() else None
             )
         good = 200 <= response.status < 300
-        limit = self._shape.max_response if good else _SHOWN * 4
+        limit = self._shape.max_response if good else SHOWN * 4
         content = bytearray()
         async for chunk in response.content.iter_any():
             content += chunk
             if len(content) > limit:
                 break
         if not good:
-            text = content.decode(errors="replace")[:_SHOWN].strip()
+            text = content.decode(errors="replace")[:SHOWN].strip()
             raise BatchRejected(f"endpoint answered {response.status}", details=text)
         if len(content) > limit:
             raise BatchRejected(f"endpoint answered more than the {limit} bytes of http.max_response")
@@ -236,80 +248,19 @@ class HttpBackend:
         reader, headers = self._reader, response.headers
         return Result(outputs, reader.version(content, headers), pressure=reader.pressure(content, headers))
 
+    def _secured(self) -> dict[str, Any]:
+        """For whatever opens a connection; a changed certificate opens another one."""
+        if self._tls is None:
+            return {}
+        return {
+            "ssl": self._tls.current(),
+            "server_hostname": self._tls.settings.server_name or self._url.host,
+        }
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             raise BackendUnavailable(f"the connection to {self._where} is closed")
         return self._session
-
-
-class _AnswerReader:
-    """Takes the outputs out of a response without decoding them."""
-
-    def __init__(self, shape: HttpShape) -> None:
-        self.place = "endpoint's response" + (f" at {shape.outputs!r}" if shape.outputs else "")
-        self._outer, self._inner = _names(shape.outputs), _names(shape.item)
-        outputs = GenericAlias(list, (_nested(self._inner, msgspec.Raw),))
-        self._decoder = msgspec.json.Decoder(_nested(self._outer, outputs))
-        self._version, self._pressure = _Word(shape.version), _Word(shape.pressure)
-
-    def outputs(self, content: bytes) -> list[bytes]:
-        try:
-            if not content.isascii():
-                content.decode()  # strings inside raw JSON are not looked at by the decoder
-            found = _leaf(self._outer, self._decoder.decode(content))
-        except msgspec.ValidationError as error:
-            raise BatchRejected(f"{self.place}: expected a list of outputs: {error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BatchRejected(f"endpoint's response is not JSON: {error}") from error
-        return [bytes(_leaf(self._inner, element)) for element in found]
-
-    def version(self, content: bytes, headers: Mapping[str, str]) -> str:
-        """Where the endpoint names one; an answer without it is as good."""
-        version = str(self._version.find(content, headers))
-        return version[:_SHOWN].encode(errors="replace").decode()
-
-    def pressure(self, content: bytes, headers: Mapping[str, str]) -> float:
-        """What is not there, or is not a number, says nothing."""
-        try:
-            return as_share(self._pressure.find(content, headers))
-        except ValueError:
-            return 0.0
-
-
-class _Word:
-    """One value that an answer may have beside its outputs, at a path or in a header; "" where it has none."""
-
-    def __init__(self, place: str) -> None:
-        by_header = place.startswith(_HEADER)
-        self._header = place.removeprefix(_HEADER) if by_header else ""
-        self._path = [] if by_header else _names(place)
-        self._decoder = msgspec.json.Decoder(_nested(self._path, str | int | float))
-
-    def find(self, content: bytes, headers: Mapping[str, str]) -> str | int | float:
-        if self._header:
-            return headers.get(self._header, "")
-        try:
-            found: str | int | float = _leaf(self._path, self._decoder.decode(content)) if self._path else ""
-        except msgspec.DecodeError:
-            return ""
-        return found
-
-
-def _names(path: str) -> list[str]:
-    return path.split(".") if path else []
-
-
-def _nested(names: list[str], leaf: Any) -> Any:
-    """A type that finds `leaf` under the names and passes over everything beside it."""
-    for name in reversed(names):
-        leaf = msgspec.defstruct("Level", [("below", leaf)], rename={"below": name})
-    return leaf
-
-
-def _leaf(names: list[str], value: Any) -> Any:
-    for _ in names:
-        value = value.below
-    return value
 
 
 def _endpoint(url: str) -> URL:
@@ -322,22 +273,25 @@ def _endpoint(url: str) -> URL:
     return parsed
 
 
+def _tls(url: URL, settings: EndpointTls) -> RenewedContext | None:
+    if url.scheme == "https":
+        return RenewedContext(settings)
+    if settings != EndpointTls():
+        raise UserMistake(f"{url} is not encrypted: certificates are for a target that starts with https://")
+    return None
+
+
 def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     known = {name.lower(): name for name in headers}
     for name, value in shape.headers.items():
-        if match := _FROM_ENVIRONMENT.fullmatch(value):
-            before, variable = match.groups()
-            if variable not in environ:
-                raise UserMistake(f"http.headers: {name} wants the environment variable {variable}: set it")
-            value = before + environ[variable].strip()
-            if not value.isprintable():
-                raise UserMistake(
-                    f"http.headers: {name} cannot be sent with what {variable} holds: set it anew"
-                )
+        value = from_environment(value, environ, f"http.headers: {name}")
         headers[known.get(name.lower(), name)] = value
     return headers
 
 
 def _words(error: BaseException) -> str:
-    return str(error)[:_SHOWN] or type(error).__name__
+    untrusted = getattr(error, "certificate_error", error)
+    if isinstance(untrusted, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({untrusted.verify_message}): name its authority with http.ca_file"
+    return str(error)[:SHOWN] or type(error).__name__

@@ -1,10 +1,12 @@
 """A chunk of rows on its way to the database: a file, or bytes in memory while the disk takes none."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 _SUFFIX = ".jsonl"
+_SHARED = "-shared"
 _UNFINISHED = ".part"
 _BLOCK = 4096
 
@@ -17,10 +19,17 @@ class Chunk:
     size: int  # on disk
     home: Path
     held: bytes | None = None  # in memory only
+    shared: bool = False  # others may have its rows as well
+    on_fate: Callable[[bool], None] | None = None  # told once: it is safe, or it was dropped
 
     @property
     def path(self) -> Path:
-        return self.home / f"{self.number:012d}-{self.rows}{_SUFFIX}"
+        return self.home / f"{self.number:012d}-{self.rows}{_SHARED if self.shared else ''}{_SUFFIX}"
+
+    def is_safe(self, safe: bool) -> None:
+        told, self.on_fate = self.on_fate, None
+        if told is not None:
+            told(safe)
 
     def lines(self) -> bytes:
         held = self.held  # which may be saved by another thread at this moment
@@ -51,9 +60,10 @@ def chunks_in(home: Path) -> list[Chunk]:
         part.unlink(missing_ok=True)
     found = []
     for path in sorted(home.glob(f"*-*{_SUFFIX}")):
-        number, _, rows = path.stem.partition("-")
+        number, _, rows = path.stem.removesuffix(_SHARED).partition("-")
         if number.isdecimal() and rows.isdecimal():
-            found.append(Chunk(home.name, int(number), int(rows), size_on_disk(path.stat().st_size), home))
+            size, shared = size_on_disk(path.stat().st_size), path.stem.endswith(_SHARED)
+            found.append(Chunk(home.name, int(number), int(rows), size, home, shared=shared))
     return found
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from penstock.adapters.ledger.rows import COLUMNS, Entry, as_csv
+from penstock.adapters.ledger.rows import COLUMNS, Entry, as_array, as_csv
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
 from penstock.errors import UserMistake
 
@@ -33,10 +33,12 @@ MIGRATIONS = (
     """
     CREATE TABLE penstock_ledger (
         id text NOT NULL, request_id text NOT NULL, tenant text NOT NULL, tier text NOT NULL, model text NOT NULL,
-        status text NOT NULL, created double precision NOT NULL, completed double precision NOT NULL
+        status text NOT NULL, created double precision NOT NULL, completed double precision NOT NULL,
+        shared boolean NOT NULL DEFAULT false
     );
     CREATE INDEX penstock_ledger_tenant ON penstock_ledger (tenant, completed);
     CREATE INDEX penstock_ledger_completed ON penstock_ledger (completed);
+    CREATE UNIQUE INDEX penstock_ledger_shared ON penstock_ledger (id) WHERE shared;
     CREATE TABLE penstock_ledger_chunks (spool text PRIMARY KEY, last bigint NOT NULL);
     CREATE VIEW penstock_requests AS
         SELECT id, request_id, tenant, tier, model, status, to_timestamp(created) AS created,
@@ -48,6 +50,14 @@ _NEXT = """
     INSERT INTO penstock_ledger_chunks AS known (spool, last) VALUES ($1, $2)
     ON CONFLICT (spool) DO UPDATE SET last = excluded.last WHERE known.last < excluded.last
     RETURNING last
+"""
+_FIELDS = ", ".join(
+    f"(value->>{n})::float8" if name in ("created", "completed") else f"value->>{n}"
+    for n, name in enumerate(COLUMNS)
+)
+_INSERT_SHARED = f"""
+    INSERT INTO penstock_ledger ({", ".join(COLUMNS)}, shared)
+    SELECT {_FIELDS}, true FROM json_array_elements($1::json) ON CONFLICT (id) WHERE shared DO NOTHING
 """
 _FORGET = """
     DELETE FROM penstock_ledger WHERE ctid = ANY (ARRAY(
@@ -65,15 +75,18 @@ class PostgresStore:
         self._runner = asyncio.Runner()
         self._connection: Connection | None = None
 
-    def write(self, spool: str, number: int, lines: bytes) -> bool:
-        async def insert(connection: Connection) -> bool:
-            fresh = await connection.fetchval(_NEXT, spool, number) is not None
-            if fresh:
-                await connection.copy_to_table(
+    def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
+        async def insert(connection: Connection) -> int:
+            if await connection.fetchval(_NEXT, spool, number) is None:
+                return 0
+            if shared:
+                said = await connection.execute(_INSERT_SHARED, as_array(lines))
+            else:
+                said = await connection.copy_to_table(
                     "penstock_ledger", source=_once(as_csv(lines)), columns=COLUMNS,
                     format="csv", quote='"', escape="\\",
                 )  # fmt: skip
-            return fresh
+            return int(said.rpartition(" ")[2])
 
         return self._in_transaction(insert)
 

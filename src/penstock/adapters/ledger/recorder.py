@@ -1,16 +1,18 @@
 """Told of every reply; keeps a row of each for the ledger (SPEC H1).
 
-On the event loop a reply costs a tuple. What is accepted is recorded when it ends; what was refused at the door
-never was a request, and would make a flood of refusals a flood of rows: it is counted in the metrics, not here.
+On the event loop the replies of a batch become lines at once: thousands of rows that wait as objects would have to
+be encoded by a thread, which holds up the loop while it does so. What is accepted is recorded when it ends. What
+was refused at the door never was a request, and would make a flood of refusals a flood of rows: see the metrics.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from penstock.adapters.ledger.rows import Row
+from penstock.adapters.ledger.rows import Row, to_lines
 from penstock.adapters.ledger.writer import LedgerState, Writer
 from penstock.ports import Clock
 from penstock.types import Batch, Reply
@@ -39,7 +41,8 @@ class Recorder:
         self._tiers = _Tiers(enumerate(tier_names))
         self._loop, self._clock, self._wall = loop, clock, wall
         self._max_rows = max_rows
-        self._rows: list[Row] = []
+        self._lines: list[bytes] = []  # that gather to a chunk
+        self._gathered = 0  # rows in them
         self._timer: asyncio.TimerHandle | None = None
         self._shift = wall() - clock()  # from our clock to the wall's
         self.recorded = 0  # rows that were handed to the writer
@@ -47,7 +50,7 @@ class Recorder:
 
     @property
     def state(self) -> LedgerState:
-        in_memory = len(self._rows) + self.recorded - self._writer.taken
+        in_memory = self._gathered + self.recorded - self._writer.taken
         state = self._writer.state
         return replace(state, waiting=state.waiting + in_memory, lost=state.lost + self.lost)
 
@@ -57,7 +60,7 @@ class Recorder:
     def replied(self, replies: Sequence[Reply], now: float) -> None:
         shift, tiers = self._shift, self._tiers
         completed = now + shift
-        self._rows += [
+        rows = [
             (
                 request.key,
                 request.request_id,
@@ -71,7 +74,9 @@ class Recorder:
             for reply in replies
             for request in (reply.request,)
         ]
-        if len(self._rows) >= CHUNK_ROWS:
+        self._lines.append(to_lines(rows))
+        self._gathered += len(rows)
+        if self._gathered >= CHUNK_ROWS:
             self.flush()
         elif self._timer is None:
             self._timer = self._loop.call_later(CHUNK_SECONDS, self.flush)
@@ -82,19 +87,37 @@ class Recorder:
     def refused_at_door(self, model: str, code: str) -> None:
         pass
 
+    def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
+        """Rows that others may be told of as well: the ledger has each once. `on_fate` hears, on the loop, whether
+        they are safe now, or were dropped and must be told again."""
+        if self.recorded - self._writer.taken + len(rows) > self._max_rows:
+            self._loop.call_soon(on_fate, False)
+            return
+        self.recorded += len(rows)
+        self._writer.hand(to_lines(rows), len(rows), lambda safe: self._heard(on_fate, safe))
+
+    def _heard(self, on_fate: Callable[[bool], None], safe: bool) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever wanted to know
+            self._loop.call_soon_threadsafe(on_fate, safe)
+
+    def missed(self, rows: int) -> None:
+        """So many were lost before they got here."""
+        self.lost += rows
+
     def flush(self) -> None:
         """Hand over what has gathered."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._shift = self._wall() - self._clock()
-        rows, self._rows = self._rows, []
-        if self.recorded - self._writer.taken + len(rows) > self._max_rows:
-            self.lost += len(rows)
-            log.error("the ledger's disk hangs: rows are lost", extra={"rows": len(rows), "lost": self.lost})
+        lines, self._lines = self._lines, []
+        rows, self._gathered = self._gathered, 0
+        if self.recorded - self._writer.taken + rows > self._max_rows:
+            self.lost += rows
+            log.error("the ledger's disk hangs: rows are lost", extra={"rows": rows, "lost": self.lost})
         elif rows:
-            self.recorded += len(rows)
-            self._writer.hand(rows)
+            self.recorded += rows
+            self._writer.hand(b"".join(lines), rows)
 
     async def close(self, seconds: float) -> None:
         """After the last reply. What the database does not take in time stays in the spool for the next start."""

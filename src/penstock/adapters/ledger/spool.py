@@ -8,6 +8,7 @@ Used by two threads: one adds, one delivers.
 
 import logging
 from collections import Counter, deque
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from threading import Condition
@@ -74,9 +75,15 @@ class Spool:
 
     # ---- one thread adds -----------------------------------------------------------------------------------
 
-    def add(self, lines: bytes, rows: int) -> None:
+    def add(
+        self, lines: bytes, rows: int, *, shared: bool = False, on_fate: Callable[[bool], None] | None = None
+    ) -> None:
+        """`on_fate` is told once, from any thread: True when the chunk is on disk or in the database, False when
+        it was dropped."""
         size = size_on_disk(len(lines))
-        chunk = Chunk(self.name, next(self._numbers), rows, size, self._home.path, held=lines)
+        chunk = Chunk(
+            self.name, next(self._numbers), rows, size, self._home.path, lines, shared, on_fate
+        )  # fmt: skip
         self._drop_oldest(self._chunks, self.bytes + size - self._max_bytes, "the ledger's spool is full")
         with self._changed:
             was_well = not self._in_memory
@@ -100,6 +107,7 @@ class Spool:
                 chunk.save(self._sync)
             except OSError as error:
                 return error
+            chunk.is_safe(True)
             with self._changed:
                 if chunk in self._in_memory:
                     self._in_memory.remove(chunk)
@@ -113,6 +121,7 @@ class Spool:
                     return
                 self._remove(chunk)
                 self.lost += chunk.rows
+            chunk.is_safe(False)
             self._erase(chunk)
             excess -= chunk.size
             log.error(f"{why}: the oldest rows are lost", extra={"rows": chunk.rows, "lost": self.lost})
@@ -132,6 +141,7 @@ class Spool:
             self._in_hand = None
 
     def delivered(self, chunk: Chunk) -> None:
+        chunk.is_safe(True)
         with self._changed:
             self._remove(chunk)
         self._erase(chunk)

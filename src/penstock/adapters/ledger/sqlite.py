@@ -22,9 +22,10 @@ MIGRATIONS = (
     """
     CREATE TABLE penstock_ledger (
         id TEXT NOT NULL, request_id TEXT NOT NULL, tenant TEXT NOT NULL, tier TEXT NOT NULL, model TEXT NOT NULL,
-        status TEXT NOT NULL, created REAL NOT NULL, completed REAL NOT NULL
+        status TEXT NOT NULL, created REAL NOT NULL, completed REAL NOT NULL, shared INTEGER NOT NULL DEFAULT 0
     );
     CREATE INDEX penstock_ledger_completed ON penstock_ledger (completed);
+    CREATE UNIQUE INDEX penstock_ledger_shared ON penstock_ledger (id) WHERE shared;
     CREATE TABLE penstock_ledger_chunks (spool TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
     CREATE VIEW penstock_requests AS
         SELECT id, request_id, tenant, tier, model, status, datetime(created, 'unixepoch') AS created,
@@ -38,6 +39,10 @@ _NEXT = """
 """
 _FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))
 _INSERT = f"INSERT INTO penstock_ledger ({', '.join(COLUMNS)}) SELECT {_FIELDS} FROM json_each(?)"
+_INSERT_SHARED = f"""
+    INSERT INTO penstock_ledger ({", ".join(COLUMNS)}, shared) SELECT {_FIELDS}, 1 FROM json_each(?) WHERE true
+    ON CONFLICT (id) WHERE shared DO NOTHING
+"""
 _FORGET = """
     DELETE FROM penstock_ledger WHERE rowid IN (
         SELECT rowid FROM penstock_ledger WHERE completed < ? ORDER BY completed LIMIT ?
@@ -51,14 +56,12 @@ class SqliteStore:
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
 
-    def write(self, spool: str, number: int, lines: bytes) -> bool:
+    def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
         rows = as_array(lines)
 
-        def insert(database: sqlite3.Connection) -> bool:
+        def insert(database: sqlite3.Connection) -> int:
             fresh = database.execute(_NEXT, (spool, number)).rowcount > 0
-            if fresh:
-                _checked(database, rows)
-            return fresh
+            return _inserted(database, _INSERT_SHARED if shared else _INSERT, rows) if fresh else 0
 
         return self._in_transaction(insert)
 
@@ -141,10 +144,10 @@ def _version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _checked(database: sqlite3.Connection, rows: str) -> None:
-    """Insert them; what is wrong with the rows themselves will be wrong the next time too."""
+def _inserted(database: sqlite3.Connection, statement: str, rows: str) -> int:
+    """How many; what is wrong with the rows themselves will be wrong the next time too."""
     try:
-        database.execute(_INSERT, (rows,))
+        return database.execute(statement, (rows,)).rowcount
     except (sqlite3.IntegrityError, sqlite3.DataError) as error:
         raise ChunkRejected(str(error)) from error
     except sqlite3.OperationalError as error:

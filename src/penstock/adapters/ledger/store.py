@@ -3,6 +3,9 @@
 A chunk is numbered within its spool, and a spool is delivered in order. The database remembers each spool's last
 number in the transaction that brings the rows: what is delivered again, because nobody heard that it was done, is
 known by its number and changes nothing.
+
+Rows that Redis told of may be in the spools of several gateways, since one that died may have got as far as its
+disk: they are shared, and the database takes each by its id once. That costs an index, so it is for those alone.
 """
 
 from collections.abc import Sequence
@@ -25,8 +28,8 @@ class ChunkRejected(PenstockError):
 
 
 class Store(Protocol):
-    def write(self, spool: str, number: int, lines: bytes) -> bool:
-        """All rows of a chunk, or none; False if they were there already. Raises LedgerAway or ChunkRejected."""
+    def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
+        """All rows of a chunk, or none; how many were not there already. Raises LedgerAway or ChunkRejected."""
         ...
 
     def forget(self, before: float, at_most: int) -> int:

@@ -1,23 +1,24 @@
 """From the server's memory to the database, in two threads: neither the disk nor the database is ever waited for.
 
-One thread makes chunks of rows and spools them; the other delivers the oldest chunk, and when the database is away
-it tries again, ever more seldom. A database that hangs keeps only the second one.
+One thread spools chunks of rows; the other delivers the oldest chunk, and when the database is away it tries again,
+ever more seldom. A database that hangs keeps only the second one.
 """
 
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event, Thread
 
 from penstock.adapters.ledger.chunk import Chunk
-from penstock.adapters.ledger.rows import Row, to_lines
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
 
 log = logging.getLogger("penstock.ledger")
+
+OnFate = Callable[[bool], None]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 CHORES_EVERY = 60.0
@@ -46,7 +47,7 @@ class Writer:
         self._store = store
         self._retention = retention
         self._wall = wall
-        self._handed: SimpleQueue[Sequence[Row] | None] = SimpleQueue()
+        self._handed: SimpleQueue[tuple[bytes, int, OnFate | None] | None] = SimpleQueue()
         self._stopped = Event()
         self._closing = False
         self._chores_due = 0.0  # at once: a long-closed ledger may have much to forget
@@ -62,8 +63,9 @@ class Writer:
         self._spooling.start()
         self._delivering.start()
 
-    def hand(self, rows: Sequence[Row]) -> None:
-        self._handed.put(rows)
+    def hand(self, lines: bytes, rows: int, on_fate: OnFate | None = None) -> None:
+        """A chunk. With `on_fate` (see `Spool.add`) it is one of rows that others may have as well."""
+        self._handed.put((lines, rows, on_fate))
 
     def close(self, seconds: float) -> None:
         """Spool what was handed, deliver what can be delivered in time. What cannot stays in the spool."""
@@ -94,9 +96,10 @@ class Writer:
     # ---- to disk -------------------------------------------------------------------------------------------
 
     def _spool_all(self) -> None:
-        while (rows := self._handed.get()) is not None:
-            self._spool.add(to_lines(rows), len(rows))
-            self.taken += len(rows)
+        while (handed := self._handed.get()) is not None:
+            lines, rows, on_fate = handed
+            self._spool.add(lines, rows, shared=on_fate is not None, on_fate=on_fate)
+            self.taken += rows
         self._spool.finish()
 
     # ---- to the database -----------------------------------------------------------------------------------
@@ -123,13 +126,13 @@ class Writer:
 
     def _deliver(self, chunk: Chunk) -> None:
         try:
-            fresh = self._store.write(chunk.spool, chunk.number, chunk.lines())
+            written = self._store.write(chunk.spool, chunk.number, chunk.lines(), shared=chunk.shared)
         except (ChunkRejected, OSError) as error:
             log.error("a chunk of the ledger is set aside", extra={"rows": chunk.rows, "error": str(error)})
             self._spool.set_aside(chunk)
         else:
             self._spool.delivered(chunk)
-            self._written += chunk.rows * fresh
+            self._written += written
 
     def _do_chores(self) -> None:
         now = time.monotonic()

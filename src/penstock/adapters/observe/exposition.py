@@ -28,11 +28,23 @@ class ModelGauges:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerGauges:
+    """How the ledger of this process stands."""
+
+    rows: Mapping[str, int]  # by what became of them, since the start
+    waiting: int
+    spool_bytes: int
+    up: bool  # the database takes rows
+
+
+@dataclass(frozen=True, slots=True)
 class ServerGauges:
     models: Mapping[str, ModelGauges] = field(default_factory=dict)
     waiting_clients: int = 0
     tasks: int = 0
     dead_letters: int = 0  # since the start
+    tls: Mapping[str, int] = field(default_factory=dict)  # what has happened to certificates and handshakes
+    ledger: LedgerGauges | None = None  # where one is kept
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -62,7 +74,10 @@ class Exposition:
     def collect(self) -> Iterator[Metric]:
         yield from self._histograms()
         yield from self._counters()
-        yield from self._levels(self._gauges())
+        gauges = self._gauges()
+        yield from self._levels(gauges)
+        if gauges.ledger is not None:
+            yield from _ledger(gauges.ledger)
 
     def _histograms(self) -> Iterator[Metric]:
         for name, about, pick in HISTOGRAMS:
@@ -138,3 +153,19 @@ class Exposition:
         letters = CounterMetricFamily("penstock_dead_letters", "Requests that spent all their attempts")
         letters.add_metric([], server.dead_letters)
         yield from (depth, workers, load, capacity, busy, restarts, pressure, clients, tasks, letters)
+        for name, count in server.tls.items():
+            family = CounterMetricFamily(f"penstock_tls_{name}", f"TLS: {name.replace('_', ' ')}")
+            family.add_metric([], count)
+            yield family
+
+
+def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:
+    rows = CounterMetricFamily(
+        "penstock_ledger_rows", "Rows of the ledger, by what became of them", labels=["state"]
+    )
+    for state, number in ledger.rows.items():
+        rows.add_metric([state], number)
+    yield rows
+    yield GaugeMetricFamily("penstock_ledger_waiting_rows", "Rows not in the database yet", ledger.waiting)
+    yield GaugeMetricFamily("penstock_ledger_spool_bytes", "Of them, what is on disk", ledger.spool_bytes)
+    yield GaugeMetricFamily("penstock_ledger_up", "Whether the database takes rows", int(ledger.up))

@@ -92,7 +92,8 @@ class Metrics:
             wait.total += execution.started - arrival
             if execution is not last:  # members of one batch come together
                 last = execution
-                model.worker_latency.observe(execution.seconds)
+                if type(reply) is Reply:  # an outcome that is given again took no worker any time
+                    model.worker_latency.observe(execution.seconds)
 
     def refused_at_door(self, model: str, code: str) -> None:
         self.refused[model, code] += 1

@@ -7,6 +7,7 @@ on every server and a new connection needs no greeting.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -188,8 +189,15 @@ def _explained(error: Exception, address: Address) -> Exception:
         return UserMistake(f"{where} is not a cluster: start its URL with redis://.")
     if isinstance(error, redis_errors.InvalidResponse) or "Protocol error" in words:
         return UserMistake(f"What answers at {where} is not a Redis: check the host and the port.")
+    if "KEY_VALUES_MISMATCH" in words:
+        return UserMistake("ssl_certfile and ssl_keyfile in the Redis URL do not belong together.")
     if is_outage(error):
-        return StoreDown(f"Redis at {where} cannot be reached.", retry_after=1.0, details=words)
+        # With TLS 1.3 a client is not told that its certificate was refused before it reads, if at all.
+        broken_off = "ssl" in address.options and re.search("(?i)reset|alert|closed", words)
+        hint = (
+            " If it asks for a certificate, name one with ssl_certfile and ssl_keyfile." if broken_off else ""
+        )
+        return StoreDown(f"Redis at {where} cannot be reached.{hint}", retry_after=1.0, details=words)
     return error
 
 

@@ -38,7 +38,11 @@ class _PlainConnection(Connection):
 
 
 class _EncryptedConnection(_PlainConnection, SSLConnection):
-    """The same over TLS."""
+    """The same over TLS; redis-py would never look at the files again, and certificates are renewed."""
+
+    async def _connect(self) -> None:
+        self.ssl_context.context = None
+        await super()._connect()  # type: ignore[no-untyped-call]
 
 
 class _LastUsedFirst(deque[Connection]):

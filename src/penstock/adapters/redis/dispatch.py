@@ -17,7 +17,16 @@ from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.intake import Entry
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
-from penstock.adapters.redis.wire import Answers, Dispatch, Ending, Failed, Finished, Member, encode
+from penstock.adapters.redis.wire import (
+    Answers,
+    Dispatch,
+    Ending,
+    Failed,
+    Finished,
+    Member,
+    encode,
+    encode_execution,
+)
 from penstock.errors import StoreDown
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result
 
@@ -142,13 +151,14 @@ class WorkerPost:
         keys: defaultdict[str, list[str]] = defaultdict(list)
         outputs: defaultdict[str, list[bytes]] = defaultdict(list)
         endings = []
+        size = len(batch.members)
+        execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
         for member, output in zip(batch.members, result.outputs, strict=True):
             if member.task_id:
-                endings.append(Ended(member.task_id, Outcome.SUCCESS, output))
+                endings.append(Ended(member.task_id, Outcome.SUCCESS, output, execution=execution))
             else:
                 keys[member.gateway].append(member.key)
                 outputs[member.gateway].append(output)
-        size = len(batch.members)
         messages = [
             (
                 gateway,

@@ -3,6 +3,10 @@
 What stands in braces is a cluster's hash tag: keys that one script or transaction touches share it.
 """
 
+from zlib import crc32
+
+TASK_BUCKETS = 16  # over which tasks are spread, each in one place with the list of those that have ended
+
 
 class Keys:
     """The names under one namespace, so that several installations can share a server."""
@@ -39,8 +43,28 @@ class Keys:
 
     def task(self, task_id: str) -> str:
         """Hash: the record of an asynchronous task."""
-        return f"{{{self.namespace}:t:{task_id}}}"
+        return f"{self._bucket(task_id)}:task:{task_id}"
 
     def watch(self, task_id: str) -> str:
         """Set: mailboxes of the gateways that wait for the task."""
-        return f"{{{self.namespace}:t:{task_id}}}:watch"
+        return f"{self._bucket(task_id)}:watch:{task_id}"
+
+    def ended(self, bucket: int) -> str:
+        """Stream: tasks that have ended and are not in the ledger yet; there only where a ledger is kept."""
+        return f"{{{self.namespace}:t{bucket}}}:ended"
+
+    def crowded_out(self, bucket: int) -> str:
+        """Counter: of those that had to go because nobody took them."""
+        return f"{{{self.namespace}:t{bucket}}}:crowded-out"
+
+    def all_of_task(self, task_id: str) -> list[str]:
+        """What the script that ends a task touches."""
+        bucket = bucket_of(task_id)
+        return [self.task(task_id), self.watch(task_id), self.ended(bucket), self.crowded_out(bucket)]
+
+    def _bucket(self, task_id: str) -> str:
+        return f"{{{self.namespace}:t{bucket_of(task_id)}}}"
+
+
+def bucket_of(task_id: str) -> int:
+    return crc32(task_id.encode()) % TASK_BUCKETS

@@ -12,6 +12,7 @@ from penstock.adapters.redis.scripts import Call
 from penstock.adapters.redis.task_scripts import PROCESS, SETTLE
 from penstock.adapters.redis.wire import Notice, encode
 from penstock.errors import StoreDown
+from penstock.idempotency import KEPT_FAILURES
 from penstock.types import Failure, Outcome, TaskStatus
 
 log = logging.getLogger("penstock.tasks")
@@ -27,15 +28,29 @@ class Ended:
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
+    execution: bytes = b""  # as `wire` writes it
 
 
-async def tell(post: Post, task_id: str, outcome: Outcome, boxes: Sequence[bytes]) -> None:
-    """The gateways where somebody waits. A notice that is lost costs them the rest of their wait, no more."""
-    notice = encode(Notice(task_id, TaskStatus(outcome.value)))
+@dataclass(frozen=True, slots=True)
+class News:
+    """Of a task, for the gateways where somebody waits for it."""
+
+    task_id: str
+    status: TaskStatus
+    boxes: Sequence[bytes]
+
+
+async def tell(post: Post, *news: News) -> None:
+    """All of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
+    notices = [
+        (box.decode(), encode(Notice(each.task_id, each.status))) for each in news for box in each.boxes
+    ]
+    if not notices:
+        return
     try:
-        await post.send_all([(box.decode(), notice) for box in boxes], give_up_after=_NOTICE_WITHIN)
+        await post.send_all(notices, give_up_after=_NOTICE_WITHIN)
     except StoreDown as error:
-        log.warning("a notice was not sent", extra={"error": error.message})
+        log.warning("notices were not sent", extra={"notices": len(notices), "error": error.message})
 
 
 class Outcomes:
@@ -57,9 +72,9 @@ class Outcomes:
             answers = await SETTLE.each(self._store, [self._call(ended) for ended in left])
             both = list(zip(left, answers, strict=True))
             left = [ended for ended, answer in both if isinstance(answer, Exception)]
-            for ended, answer in both:
-                if not isinstance(answer, Exception) and len(answer) > 1:
-                    await tell(self._post, ended.task_id, ended.outcome, answer[1:])
+            done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
+            news = [News(ended.task_id, TaskStatus(ended.outcome.value), boxes) for ended, boxes in done]
+            await tell(self._post, *news)
             if left:
                 wait = patience.failed(next(each for each in answers if isinstance(each, Exception)))
                 if monotonic() + wait > gives_up:
@@ -69,9 +84,12 @@ class Outcomes:
         patience.succeeded()
 
     def _call(self, ended: Ended) -> Call:
-        keys = self._store.keys
         failure = ended.failure or Failure("", "")
+        lasting = not failure.code or failure.code in KEPT_FAILURES
         return (
-            [keys.task(ended.task_id), keys.watch(ended.task_id)],
-            [ended.outcome.value, ended.output, failure.code, failure.message, failure.details],
-        )
+            self._store.keys.all_of_task(ended.task_id),
+            [
+                ended.outcome.value, ended.output, failure.code, failure.message, failure.details,
+                ended.execution, int(lasting),
+            ],
+        )  # fmt: skip

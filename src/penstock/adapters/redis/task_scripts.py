@@ -2,38 +2,66 @@
 
     PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
 
-A record's fields: tenant, key, model, status, changed (ms since the epoch), keep (ms, once it is over), shard
-(that its request went to), and at the end output, or code, message and details.
+A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once it
+is over), shard (that its request went to), and at the end output and execution, or code, message and details; and
+lasting. Those with an Idempotency-Key have more (`keyed_scripts`).
+
+Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart. One
+without `created` has its row elsewhere, from whoever waits for it.
 """
 
 from penstock.adapters.redis.scripts import Script
 
-_NOW = """
+NOW = """
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
 """
-_OVER = """
+OVER = """
 local status = redis.call('HGET', KEYS[1], 'status')
 local over = status and status ~= 'PENDING' and status ~= 'PROCESSING'
 """
-# How it ended is written once, and kept from then on for as long as results are.
-_END = """
-local function finish(status, output, code, message, details)
+MOST_ENDED = 10_000  # in a bucket, that no ledger has taken yet
+# How it ended is written once, and kept from then on for as long as results are. `lasting`: '0' if it says nothing
+# of what the same request would meet another time.
+_END = f"""
+local function tell(status)
+  local row = redis.call('HMGET', KEYS[1], 'created', 'key', 'id', 'tenant', 'tier', 'model')
+  if row[1] and redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', 'created', row[1], 'key', row[2], 'id', row[3],
+      'tenant', row[4], 'tier', row[5], 'model', row[6], 'completed', now, 'status', status) then
+    local gone = redis.call('XTRIM', KEYS[3], 'MAXLEN', {MOST_ENDED})
+    if gone > 0 then redis.call('INCRBY', KEYS[4], gone) end
+  end
+end
+local function finish(status, output, code, message, details, execution, lasting)
   redis.call('HSET', KEYS[1], 'status', status, 'changed', now, 'output', output,
-    'code', code, 'message', message, 'details', details)
-  redis.call('PEXPIRE', KEYS[1], redis.call('HGET', KEYS[1], 'keep'))
+    'code', code, 'message', message, 'details', details, 'execution', execution or '', 'lasting', lasting or '1')
+  local brief = lasting == '0' and redis.call('HGET', KEYS[1], 'brief')
+  redis.call('PEXPIRE', KEYS[1], brief or redis.call('HGET', KEYS[1], 'keep'))
+  tell(code ~= '' and code or status)
 end
 """
 
-# KEYS task; ARGV tenant, key, model, ms it is kept once over, ms it is kept until then.
+# KEYS ended, crowded out; ARGV ms they are kept from now on. Makes the list of ended tasks, which is there only
+# while somebody asks for it. Gives how many were crowded out of it since.
+EXPECT = Script("""
+if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 0 then
+  redis.call('XDEL', KEYS[1], redis.call('XADD', KEYS[1], '*', 'hello', ''))
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+end
+local gone = redis.call('GET', KEYS[2])
+redis.call('DEL', KEYS[2])
+return tonumber(gone or 0)
+""")
+
+# KEYS task; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then.
 # Gives 1, or 0 when there is one with this id.
 CREATE = Script(
-    _NOW
+    NOW
     + """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4],
-  'status', 'PENDING', 'changed', now)
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HSET', KEYS[1], 'id', ARGV[1], 'tenant', ARGV[2], 'tier', ARGV[3], 'key', ARGV[4], 'model', ARGV[5],
+  'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now)
+redis.call('PEXPIRE', KEYS[1], ARGV[7])
 return 1
 """
 )
@@ -47,7 +75,7 @@ return 1
 
 # KEYS task. Gives 1, or 0 when it is not pending any more.
 PROCESS = Script(
-    _NOW
+    NOW
     + """
 if redis.call('HGET', KEYS[1], 'status') ~= 'PENDING' then return 0 end
 redis.call('HSET', KEYS[1], 'status', 'PROCESSING', 'changed', now)
@@ -55,12 +83,12 @@ return 1
 """
 )
 
-# KEYS task, watch; ARGV status, output, code, message, details.
+# KEYS task, watch, ended, crowded out; ARGV status, output, code, message, details, execution, lasting.
 # Gives {1 if this was the ending, watching mailboxes...}. They are told each time: whoever settles twice got no
 # answer the first time, and so told nobody.
 SETTLE = Script(
-    _NOW
-    + _OVER
+    NOW
+    + OVER
     + _END
     + """
 if not status then return {0} end
@@ -69,11 +97,12 @@ return {over and 0 or 1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """
 )
 
-# KEYS task, watch; ARGV tenant, code, message. Gives {} when there is no such task of this tenant, else
+# KEYS task, watch, ended, crowded out; ARGV tenant, code, message. Gives {} when there is no such task of this
+# tenant, else
 # {1 if this ended it, shard, key, watching mailboxes...}.
 CANCEL = Script(
-    _NOW
-    + _OVER
+    NOW
+    + OVER
     + _END
     + """
 if not status or redis.call('HGET', KEYS[1], 'tenant') ~= ARGV[1] then return {} end
@@ -85,7 +114,7 @@ return {over and 0 or 1, where[1] or '', where[2], unpack(redis.call('SMEMBERS',
 
 # KEYS task, watch; ARGV mailbox, ms to watch. Gives the record; if it is not over, the mailbox is told of its end.
 WATCH = Script(
-    _OVER
+    OVER
     + """
 if status and not over then
   redis.call('SADD', KEYS[2], ARGV[1])

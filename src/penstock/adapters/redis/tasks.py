@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.adapters.redis.connect import Store, guard
+from penstock.adapters.redis.gathered import Gathered
 from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.outcomes import tell
+from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.task_scripts import CANCEL, CREATE, PLACE, WATCH
-from penstock.adapters.redis.wire import Notice
+from penstock.adapters.redis.wire import Notice, decode_execution
 from penstock.errors import Cancelled, Conflict, NotFound
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 
@@ -31,6 +32,7 @@ class TaskRecord:
     status: TaskStatus
     changed_at: float  # seconds since the epoch
     answer: Reply | None
+    asked: str = ""  # with an Idempotency-Key: the id of who asked first
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,16 @@ class RedisTasks:
     def __init__(self, store: Store, box: str, post: Post, ttl: float) -> None:
         """`box`: this gateway's mailbox, which `notice` must be fed from; `ttl`: seconds a result is kept."""
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
+        self._look = Gathered(WATCH, store)
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(self, request: Request, limit: float) -> None:
         """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that."""
         keep = round(self._ttl * 1e3)
-        arguments = (request.tenant, request.key, request.model, keep, keep + round(limit * 1e3))
         task_id = request.request_id
+        arguments = (
+            task_id, request.tenant, request.tier, request.key, request.model, keep, keep + round(limit * 1e3),
+        )  # fmt: skip
         with guard():
             created = await CREATE(self._store.commands, [self._store.keys.task(task_id)], arguments)
         if not created:
@@ -87,7 +92,7 @@ class RedisTasks:
             self._pollers[task_id].discard(over)
             if not self._pollers[task_id]:
                 del self._pollers[task_id]
-        return await self.find(task_id, tenant)
+        return await self._watch(task_id, tenant, 0.0)
 
     def notice(self, message: Notice) -> None:
         """From the mailbox: a task that is waited for here is over."""
@@ -98,27 +103,23 @@ class RedisTasks:
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
         """End it if it is not over. What is given back must be withdrawn; None: it was over, or its request has
         not been sent yet, and its result will be dropped."""
-        keys = self._store.keys
         with guard():
             answer = await CANCEL(
                 self._store.commands,
-                [keys.task(task_id), keys.watch(task_id)],
+                self._store.keys.all_of_task(task_id),
                 [tenant, WITHDRAWN.code, WITHDRAWN.message],
             )
         if not answer:
             raise self._unknown(task_id)
         ended, shard, key, *boxes = answer
-        if boxes:
-            await tell(self._post, task_id, Outcome.CANCELLED, boxes)
+        await tell(self._post, News(task_id, TaskStatus.CANCELLED, boxes))
         return Withdrawal(int(shard), key.decode()) if ended and shard else None
 
     async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
         keys = self._store.keys
         with guard():
-            flat = await WATCH(
-                self._store.commands,
-                [keys.task(task_id), keys.watch(task_id)],
-                [self._box, round(seconds * 1e3) + 60_000],
+            flat = await self._look(
+                [keys.task(task_id), keys.watch(task_id)], [self._box, round(seconds * 1e3) + 60_000]
             )
         return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
@@ -132,8 +133,10 @@ class RedisTasks:
             request = Request(key, model, b"", 0.0, 0.0, 0.0, task_id, tenant=tenant, task=True)
             code, message, details = (fields[name].decode() for name in (b"code", b"message", b"details"))
             failure = Failure(code, message, details) if code else None
-            answer = Reply(request, Outcome(status.value), fields[b"output"], failure)
-        return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer)
+            execution = None if failure else decode_execution(fields.get(b"execution", b""))
+            answer = Reply(request, Outcome(status.value), fields[b"output"], failure, execution)
+        asked = fields.get(b"asked", b"").decode()
+        return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer, asked)
 
     def _unknown(self, task_id: str) -> NotFound:
         return NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import DecodeError, Struct, msgpack
 
-from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.types import Execution, Failure, Outcome, Request, TaskStatus, WorkerId
 
 VERSION = b"\x01"
 
@@ -132,11 +132,25 @@ class Finished(Struct, array_like=True, tag="x"):
         return Failure(self.code, self.message, self.details, self.splittable) if self.code else None
 
 
+# ---- in the record of a task -----------------------------------------------------------------------------
+
+
+class Executed(Struct, array_like=True):
+    """What the members of its batch had in common."""
+
+    worker: str = ""
+    batch_id: int = 0
+    batch_size: int = 1
+    seconds: float = 0.0
+    version: str = ""
+
+
 Message = Dispatch | Answers | Failed | Notice | Finished
 
 _encode = msgpack.Encoder().encode
 _envelope = msgpack.Decoder(Envelope).decode
 _message = msgpack.Decoder(Message).decode
+_executed = msgpack.Decoder(Executed).decode
 
 
 def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequence[str], now: float) -> bytes:
@@ -170,6 +184,19 @@ def decode(body: bytes) -> Message:
     if type(message) is Answers and len(message.keys) != len(message.outputs):
         raise Garbled("answers and keys differ in number")
     return message
+
+
+def encode_execution(worker: str, batch_id: int, batch_size: int, seconds: float, version: str) -> bytes:
+    return VERSION + _encode(Executed(worker, batch_id, batch_size, seconds, version))
+
+
+def decode_execution(body: bytes) -> Execution:
+    """When it started is not known: clocks are each process's own. One that cannot be read is of no consequence."""
+    try:
+        said = _executed(_content(body))
+    except (DecodeError, UnicodeDecodeError, Garbled):
+        said = Executed()
+    return Execution(WorkerId(said.worker), said.batch_id, said.batch_size, 0.0, said.seconds, said.version)
 
 
 def _content(body: bytes) -> memoryview:

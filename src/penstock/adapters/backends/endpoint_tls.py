@@ -1,0 +1,87 @@
+"""TLS towards an endpoint: whom we trust, and who we say we are (SPEC F7)."""
+
+import logging
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import UserMistake
+
+log = logging.getLogger("penstock.worker")
+
+Stamps = list[tuple[int, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointTls:
+    """Of `[models.NAME.http]` in config; files are in PEM."""
+
+    ca_file: str = ""  # who signs for the endpoint; "": whom the system trusts
+    client_certificate: str = ""  # to be shown to an endpoint that asks
+    client_key: str = ""  # "": in the same file
+    server_name: str = ""  # in its certificate; "": the host of its URL
+    verify: bool = True
+
+    @property
+    def files(self) -> dict[str, Path]:
+        names = ("ca_file", "client_certificate", "client_key")
+        return {name: Path(getattr(self, name)) for name in names if getattr(self, name)}
+
+    def make_context(self) -> ssl.SSLContext:
+        """Raises UserMistake, naming the key."""
+        for name, file in self.files.items():
+            try:
+                file.read_bytes()
+            except OSError as error:
+                raise UserMistake(f"http.{name}: {file} cannot be read: {error.strerror}") from None
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file or None)
+        except ssl.SSLError as error:
+            raise UserMistake(f"http.ca_file: {self.ca_file} holds no certificate: {error.reason}") from None
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.client_certificate:
+            try:
+                context.load_cert_chain(self.client_certificate, self.client_key or None, _refuse_to_ask)
+            except ssl.SSLError as error:
+                raise UserMistake(
+                    "http.client_certificate and http.client_key are not a certificate and its key in PEM:"
+                    f" {error.reason}"
+                ) from None
+        return context
+
+
+class RenewedContext:
+    """The context for the next connection, made anew when its files have changed."""
+
+    def __init__(self, settings: EndpointTls) -> None:
+        self.settings = settings
+        self._stamps = self._look()
+        self._context = settings.make_context()
+
+    def current(self) -> ssl.SSLContext:
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._context = self.settings.make_context()
+            except UserMistake as mistake:
+                log.error("certificates stay as they were", extra={"error": mistake.message})
+        return self._context
+
+    def _look(self) -> Stamps:
+        return [_stamp(file) for file in self.settings.files.values()]
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _refuse_to_ask() -> str:
+    """OpenSSL would ask at the terminal."""
+    raise UserMistake("http.client_key is encrypted with a password: give one that is not")

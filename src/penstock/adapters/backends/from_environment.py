@@ -1,0 +1,22 @@
+"""A setting that names an environment variable instead of holding the secret itself."""
+
+import re
+from collections.abc import Mapping
+
+from penstock.errors import UserMistake
+
+_FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def from_environment(value: str, environ: Mapping[str, str], where: str) -> str:
+    """`env:NAME` and `Bearer env:NAME` with what the variable holds; anything else as it is."""
+    match = _FROM_ENVIRONMENT.fullmatch(value)
+    if match is None:
+        return value
+    before, variable = match.groups()
+    if variable not in environ:
+        raise UserMistake(f"{where} wants the environment variable {variable}: set it")
+    value = before + environ[variable].strip()
+    if not value.isprintable():
+        raise UserMistake(f"{where} cannot be sent with what {variable} holds: set it anew")
+    return value

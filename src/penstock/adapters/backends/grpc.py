@@ -1,0 +1,248 @@
+"""A fixed gRPC endpoint that speaks the Open Inference Protocol v2, such as Triton or KServe (SPEC F4, F7).
+
+A batch is one ModelInfer with one BYTES tensor of n inputs. What the endpoint does wrong is one of four things:
+
+    no connection, not ready, UNAVAILABLE, RESOURCE_EXHAUSTED     BackendUnavailable
+    any other status, a tensor that is not n good outputs         BatchRejected
+    the connection lost with the batch in hand                    BackendCrashed
+    no end to its answer                                          the owner cancels `run`
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
+
+# gRPC's core writes lines of its own to stderr, where ours are JSON; all it has to say comes back as a status too.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from penstock.adapters.backends.from_environment import from_environment
+from penstock.adapters.backends.oip.answer import AnswerReader
+from penstock.adapters.backends.oip.asking import Asking, InputTensor, described_input
+from penstock.adapters.backends.oip.messages import (
+    SERVICE,
+    ModelMetadataRequest,
+    ModelReadyRequest,
+    ModelReadyResponse,
+)
+from penstock.adapters.backends.oip.shape import Address, GrpcShape
+from penstock.errors import (
+    BackendCrashed,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    BatchRejected,
+    UserMistake,
+)
+from penstock.types import Batch, Result, Seconds
+
+_SHOWN = 200  # characters of a foreign text that are worth repeating
+_SETTLED = 0.05  # seconds within which a channel has noticed that its connection is gone
+# The words that go with a connection lost in mid-call: gRPC's own, and a proxy's on the one behind it.
+_LOST = re.compile("Stream removed|Socket closed|Connection reset|Broken pipe|GOAWAY|connection termination")
+_TOO_LARGE = "larger than max"  # gRPC's words for a message over a limit, of either side
+
+
+class GrpcBackend:
+    """One connection to the endpoint, one batch on it at a time.
+
+    The time a batch may take is the owner's to watch; the time-outs here are for what surrounds it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        shape: GrpcShape | None = None,
+        *,
+        input_kind: Literal["text", "json"] = "text",
+        output_kind: Literal["text", "json"] = "text",
+        warm_up: Sequence[bytes] = (),
+        start_timeout: Seconds = 120.0,
+        probe_timeout: Seconds = 2.0,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._shape = shape = shape or GrpcShape()
+        self._address = address = Address.parse(url)
+        if not address.tls and (shape.certificates.any or shape.server_name):
+            raise UserMistake(f"{url}: certificates are for TLS: write grpcs:// to use them")
+        self._where = address.place
+        self._headers = _headers(shape, os.environ if environ is None else environ)
+        self._asking = Asking(address.model, shape.version, shape.output_name, text=input_kind == "text")
+        self._reader = AnswerReader(shape.output_name, text=output_kind == "text")
+        self._warm_up = list(warm_up)
+        self._start_timeout = start_timeout
+        self._probe_timeout = probe_timeout
+        self._tensor = InputTensor(shape.input_name, column=shape.shape == "[n,1]")
+        self._channel: grpc.aio.Channel | None = None
+        self._busy = False
+
+    async def start(self) -> None:
+        await self.close()
+        self._channel = self._connect()
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                await self.probe()
+                if not self._shape.input_name or self._shape.shape == "auto":
+                    self._tensor = await self._describe()
+                if self._warm_up:
+                    await self._infer(self._warm_up, b"", "warm-up", {})
+        except TimeoutError:
+            await self.close()
+            raise BackendTimeout(
+                f"{self._where} did not answer its warm-up within {self._start_timeout:g} s"
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def run(self, batch: Batch) -> Result:
+        headers = {"x-penstock-batch-id": str(batch.id)}
+        traces = (request.traceparent for request in batch.requests if request.traceparent)
+        if traceparent := next(traces, None):
+            headers["traceparent"] = traceparent
+        inputs = [request.input for request in batch.requests]
+        return await self._infer(inputs, batch.parameters, str(batch.id), headers)
+
+    async def probe(self) -> float:
+        """The model's own readiness: a server is not ready while any of its models is not, ours or another."""
+        request = ModelReadyRequest(name=self._address.model, version=self._shape.version)
+        try:
+            content = await self._call("ModelReady", request.SerializeToString(), timeout=self._probe_timeout)
+            ready = bool(ModelReadyResponse.FromString(content).ready)
+        except grpc.aio.AioRpcError as error:
+            raise self._no_health(error) from error
+        except DecodeError:
+            raise BackendUnavailable(f"{self._where} answered its health probe with nonsense") from None
+        if not ready:
+            raise BackendUnavailable(f"{self._where} says that {self._address.model!r} is not ready")
+        return 0.0  # how full it is, the protocol cannot say
+
+    async def close(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close(None)
+
+    def _connect(self) -> grpc.aio.Channel:
+        options: list[tuple[str, str | int]] = [
+            ("grpc.max_receive_message_length", self._shape.max_response),
+            ("grpc.max_send_message_length", -1),
+            # Each worker has a connection of its own, and a new start a new one.
+            ("grpc.use_local_subchannel_pool", 1),
+            # What is tried again, and where it goes, is decided by us: no retries, no proxies, no word from DNS.
+            ("grpc.enable_retries", 0),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.service_config_disable_resolution", 1),
+        ]
+        if not self._address.tls:
+            return grpc.aio.insecure_channel(self._where, options)
+        if self._shape.server_name:
+            options.append(("grpc.ssl_target_name_override", self._shape.server_name))
+        return grpc.aio.secure_channel(self._where, self._shape.certificates.load(), options)
+
+    async def _describe(self) -> InputTensor:
+        request = ModelMetadataRequest(name=self._address.model, version=self._shape.version)
+        try:
+            content = await self._call(
+                "ModelMetadata", request.SerializeToString(), timeout=self._probe_timeout
+            )
+        except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise self._no_health(error) from error
+            raise BackendUnavailable(
+                f"{self._where} does not describe {self._address.model!r} ({error.code().name}):"
+                " set grpc.input_name and grpc.shape"
+            ) from error
+        found = described_input(content, self._shape.input_name)
+        return found if self._shape.shape == "auto" else InputTensor(found.name, self._tensor.column)
+
+    async def _infer(
+        self, inputs: list[bytes], parameters: bytes, batch_id: str, headers: Mapping[str, str]
+    ) -> Result:
+        if self._busy:
+            raise BatchRejected(f"{self._where} takes one batch at a time")
+        self._busy = True
+        try:
+            if self._open().get_state() is not grpc.ChannelConnectivity.READY:
+                await self.probe()  # a batch goes only where it is awaited: what fails from here on had it
+            request = self._asking.request(self._tensor, inputs, parameters, batch_id)
+            content = await self._call("ModelInfer", request, headers)
+            answer = self._reader.read(content, batch_id, len(inputs))
+            return Result(answer.outputs, answer.version[:_SHOWN])
+        except grpc.aio.AioRpcError as error:
+            raise await self._no_answer(error) from error
+        finally:
+            self._busy = False
+
+    async def _call(
+        self,
+        method: str,
+        request: bytes,
+        headers: Mapping[str, str] | None = None,
+        timeout: Seconds | None = None,
+    ) -> bytes:
+        channel = self._open()
+        ask = channel.unary_unary(f"/{SERVICE}/{method}", None, None)  # bytes both ways
+        metadata = grpc.aio.Metadata(*self._headers.items(), *(headers or {}).items())
+        try:
+            return cast(bytes, await ask(request, metadata=metadata, timeout=timeout))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._channel is not channel and task is not None and not task.cancelling():
+                # Nobody cancelled us: gRPC ends what runs on a closed channel in this way.
+                raise BackendUnavailable(f"the connection to {self._where} was closed") from None
+            raise
+
+    def _no_health(self, error: grpc.aio.AioRpcError) -> BackendError:
+        match error.code():
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return BackendUnavailable(f"{self._where} did not answer the health probe in time")
+            case grpc.StatusCode.UNAVAILABLE:
+                return BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}")
+            case grpc.StatusCode.UNIMPLEMENTED:
+                return BackendUnavailable(f"{self._where} does not speak the Open Inference Protocol v2")
+            case code:
+                return BackendUnavailable(
+                    f"{self._where} answered its health probe with {code.name}: {_words(error)}"
+                )
+
+    async def _no_answer(self, error: grpc.aio.AioRpcError) -> BackendError:
+        code, words = error.code(), _words(error)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in words:
+            limit = self._shape.max_response
+            return BatchRejected(f"a message was too large; grpc.max_response is {limit}", details=words)
+        if code is grpc.StatusCode.UNAVAILABLE and (_LOST.search(words) or await self._connection_lost()):
+            # It had the batch, and may have died of it.
+            return BackendCrashed(f"{self._where} gave no answer: {words}")
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
+            return BackendUnavailable(f"endpoint answered {code.name}", details=words)
+        return BatchRejected(f"endpoint answered {code.name}", details=words)
+
+    async def _connection_lost(self) -> bool:
+        """Whether the status was gRPC's own and not the endpoint's, which looks the same."""
+        await asyncio.sleep(_SETTLED)
+        return self._channel is None or self._channel.get_state() is not grpc.ChannelConnectivity.READY
+
+    def _open(self) -> grpc.aio.Channel:
+        if self._channel is None:
+            raise BackendUnavailable(f"the connection to {self._where} is closed")
+        return self._channel
+
+
+def _headers(shape: GrpcShape, environ: Mapping[str, str]) -> dict[str, str]:
+    headers = {}
+    for name, value in shape.headers.items():
+        headers[name.lower()] = from_environment(value, environ, f"grpc.headers: {name}")
+        if not headers[name.lower()].isascii():
+            raise UserMistake(f"grpc.headers: {name} cannot be sent: only ASCII can")
+    return headers
+
+
+def _words(error: grpc.aio.AioRpcError) -> str:
+    # What stands before the last error is the same each time.
+    words = (error.details() or "").rpartition("last error: ")[2]
+    return (words or error.code().name)[:_SHOWN]

@@ -1,0 +1,98 @@
+"""From a batch to the protocol's request: one BYTES tensor that holds every input."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from penstock.adapters.backends.oip.messages import ModelInferRequest, ModelMetadataResponse
+from penstock.errors import BackendUnavailable, BatchRejected
+
+INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class InputTensor:
+    """The one tensor that the model takes."""
+
+    name: str
+    column: bool = False  # of shape [n, 1], where others are [n]
+
+    def shape(self, count: int) -> list[int]:
+        return [count, 1] if self.column else [count]
+
+
+def described_input(description: bytes, wanted: str) -> InputTensor:
+    """What the model says of its input; `wanted` is its name, or empty where it has only one."""
+    try:
+        tensors = list(ModelMetadataResponse.FromString(description).inputs)
+    except DecodeError:
+        raise BackendUnavailable(
+            "the model's description cannot be read: set grpc.input_name and shape"
+        ) from None
+    if wanted and not tensors:
+        return InputTensor(wanted)  # some servers describe nothing
+    found = [tensor for tensor in tensors if tensor.name == wanted] if wanted else tensors
+    if len(found) != 1:
+        names = ", ".join(tensor.name for tensor in tensors) or "none"
+        hint = f"it has no {wanted!r}" if wanted else "say which with grpc.input_name"
+        raise BackendUnavailable(f"the model describes these inputs: {names}; {hint}")
+    tensor = found[0]
+    sizes = list(tensor.shape)
+    if (
+        tensor.datatype != "BYTES"
+        or len(sizes) not in (1, 2)
+        or (len(sizes) == 2 and sizes[1] not in (1, -1))
+    ):
+        raise BackendUnavailable(
+            f"the model's input {tensor.name!r} is {tensor.datatype} {sizes}: it must be BYTES, one a request"
+        )
+    return InputTensor(tensor.name, column=len(sizes) == 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What every request to one model has in common."""
+
+    model: str
+    version: str  # empty: the server's choice
+    output: str  # empty: whatever the model gives
+    text: bool  # inputs are texts; otherwise each goes as JSON
+
+    def request(self, tensor: InputTensor, inputs: list[bytes], parameters: bytes, batch_id: str) -> bytes:
+        message = ModelInferRequest(model_name=self.model, model_version=self.version, id=batch_id)
+        sent = message.inputs.add(name=tensor.name, datatype="BYTES", shape=tensor.shape(len(inputs)))
+        sent.contents.bytes_contents.extend(texts(inputs) if self.text else inputs)
+        if self.output:
+            message.outputs.add(name=self.output)
+        set_parameters(message.parameters, parameters)
+        serialized: bytes = message.SerializeToString()
+        return serialized
+
+
+def texts(inputs: Iterable[bytes]) -> list[bytes]:
+    try:
+        return [msgspec.json.decode(text, type=str).encode() for text in inputs]
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BatchRejected("an input is not a text", details=str(error)) from None
+
+
+def set_parameters(into: Any, parameters: bytes) -> None:
+    """Raises BatchRejected for what the protocol has no words for, rather than leave it out."""
+    for name, value in msgspec.json.decode(parameters or b"{}", type=dict[str, Any]).items():
+        match value:
+            case bool():
+                into[name].bool_param = value
+            case int() if value in INT64:
+                into[name].int64_param = value
+            case float():
+                into[name].double_param = value
+            case str():
+                into[name].string_param = value
+            case _:
+                raise BatchRejected(
+                    "a parameter cannot be sent: this model takes texts, numbers, true and false",
+                    details=f"it is {name!r}",
+                )

@@ -1,0 +1,152 @@
+"""A line of JSON in the log for each request, or for some of them, when it has ended (SPEC I7).
+
+On the event loop a line costs a tuple; a thread of its own makes text of what one turn of the loop has brought and
+writes it at once. Whoever reads the log may be slow: beyond a bound lines are dropped and counted, and no request
+waits. Never in it: inputs, outputs, keys, tokens, or words of an error, which may quote one.
+"""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from queue import SimpleQueue
+from threading import Thread
+
+from penstock.types import Batch, Execution, Reply
+
+log = logging.getLogger("penstock.requests")
+
+MOST_WAITING = 50_000
+CLOSE_SECONDS = 1.0
+
+# id, tenant, tier, model, status, when it arrived and ended (None: it was refused), how it was run
+Line = tuple[str, str, str, str, str, float, float | None, Execution | None]
+
+
+class RequestLog:
+    """An Observer; `refused` is told of those that never were accepted."""
+
+    def __init__(
+        self,
+        share: float,
+        tier_names: Sequence[str],
+        write: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        chance: Callable[[], float] = random.random,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._share, self._chance, self._write, self._loop = share, chance, write, loop
+        self._tiers = dict(enumerate(tier_names))
+        self._most_waiting = most_waiting
+        self._lines: list[Line] = []
+        self._handed: SimpleQueue[list[Line] | None] = SimpleQueue()
+        self._given = self._written = 0
+        self.dropped = 0
+        self._told = 0  # of those dropped
+        self._thread: Thread | None = None
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        if self._share < 1:
+            share, chance = self._share, self._chance
+            replies = [reply for reply in replies if chance() < share]
+        if replies:
+            tiers = self._tiers
+            self._add(
+                [
+                    (
+                        request.request_id,
+                        request.tenant,
+                        tiers.get(request.tier, ""),
+                        request.model,
+                        "SUCCESS" if reply.failure is None else reply.failure.code,
+                        request.arrival,
+                        now,
+                        reply.execution,
+                    )
+                    for reply in replies
+                    for request in (reply.request,)
+                ]
+            )
+
+    def dispatched(self, batch: Batch) -> None:
+        pass
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        pass  # `refused` knows more of it
+
+    def refused(self, model: str, code: str, request_id: str, tenant: str) -> None:
+        if self._share >= 1 or self._chance() < self._share:
+            self._add([(request_id, tenant, "", model, code, 0.0, None, None)])
+
+    def _add(self, lines: list[Line]) -> None:
+        if not self._lines:
+            self._loop.call_soon(self._hand_over)
+        self._lines += lines
+
+    def _hand_over(self) -> None:
+        lines, self._lines = self._lines, []
+        if self._given - self._written + len(lines) > self._most_waiting:
+            self.dropped += len(lines)
+            return
+        if self._thread is None:
+            self._thread = Thread(target=self._write_all, name="request log", daemon=True)
+            self._thread.start()
+        self._given += len(lines)
+        self._handed.put(lines)
+
+    async def close(self) -> None:
+        """After the last reply; a reader that has stopped reading is not waited for."""
+        if self._lines:
+            self._hand_over()
+        if self._thread is not None:
+            self._handed.put(None)
+            await self._loop.run_in_executor(None, self._thread.join, CLOSE_SECONDS)
+
+    # ---- the thread ----------------------------------------------------------------------------------------
+
+    def _write_all(self) -> None:
+        while (lines := self._handed.get()) is not None:
+            try:
+                self._write(as_text(lines, time.time()))
+            except OSError:  # nobody reads the log any more, so there is nobody to tell
+                self.dropped += len(lines)
+            self._written += len(lines)
+            if self.dropped > self._told:
+                self._told, dropped = self.dropped, self.dropped - self._told
+                log.warning(
+                    "the log was read too slowly: lines of requests are missing", extra={"lines": dropped}
+                )
+
+
+def as_text(lines: Sequence[Line], now: float) -> str:
+    when = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    head = f'{{"time":"{when}","level":"info","logger":"{log.name}","message":"request","id":'
+    return "".join([f"{head}{_rest(line)}" for line in lines])
+
+
+def _rest(line: Line) -> str:
+    """What is not known of it is left out."""
+    request_id, tenant, tier, model, status, arrival, ended, execution = line
+    spent = ran = ""
+    if ended is not None:
+        spent = f',"latency_ms":{(ended - arrival) * 1e3:.3f}'
+    if execution is not None:
+        queue = f',"queue_ms":{(execution.started - arrival) * 1e3:.3f}'
+        ran = f'{queue},"batch_size":{execution.batch_size},"worker":{_quoted(execution.worker)}'
+    return f'{json.dumps(request_id)}{_whose(tenant, tier, model)},"status":{_quoted(status)}{spent}{ran}}}\n'
+
+
+@lru_cache(4096)  # the same few again and again, and clients can invent no more than that
+def _whose(tenant: str, tier: str, model: str) -> str:
+    known = (("tenant", tenant), ("tier", tier), ("model", model))
+    return "".join([f',"{name}":{json.dumps(value)}' for name, value in known if value])
+
+
+@lru_cache(4096)
+def _quoted(text: str) -> str:
+    return json.dumps(text)

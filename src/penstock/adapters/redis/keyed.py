@@ -1,0 +1,76 @@
+"""Tasks with an Idempotency-Key: of all gateways that are asked with one key, one executes it (SPEC A10).
+
+Redis decides which. It claims the key, publishes the request, and says where it went; if it dies in between, its
+claim runs out and the next who asks has it.
+"""
+
+from dataclasses import dataclass
+
+from penstock.adapters.redis.connect import Store, guard
+from penstock.adapters.redis.gathered import Gathered
+from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
+from penstock.adapters.redis.mailbox import Post
+from penstock.adapters.redis.outcomes import News, tell
+from penstock.adapters.redis.scripts import Argument
+from penstock.idempotency import Keyed
+from penstock.types import Request, TaskStatus
+
+# Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
+# milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
+PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
+SETTLED_WITHIN = (
+    5.0  # seconds after its deadline in which the successor of a dead batcher still ends a request
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What became of the wish to execute it."""
+
+    ours: bool = False
+    other: bool = False  # the key stands for another request
+    over: bool = False
+    placed: bool = False  # its request has been published
+    seconds: float = 0.0  # for which whoever has it is believed to execute it
+
+
+class RedisClaims:
+    def __init__(self, store: Store, post: Post, ttl: float, brief: float) -> None:
+        """`ttl`: seconds an outcome is kept; `brief`: the same of one that does not last."""
+        self._store, self._post = store, post
+        self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
+        self._claim, self._place = Gathered(CLAIM, store), Gathered(PLACE, store)
+
+    async def claim(
+        self, keyed: Keyed, request: Request, asked: str, limit: float, *, row: bool = False
+    ) -> Claim:
+        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
+        `row`: nobody waits for it, so that its end is to be told to the ledger from Redis."""
+        arguments: tuple[Argument, ...] = (
+            keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
+            round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
+        )  # fmt: skip
+        if row:
+            arguments += (request.tier,)
+        with guard():
+            said, *rest = await self._claim([self._store.keys.task(keyed.id)], arguments)
+        if said == b"held":
+            return Claim(placed=bool(rest[1]), seconds=rest[0] / 1e3)
+        return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
+
+    async def placed(self, keyed: Keyed, request: Request) -> None:
+        """Redis has its request. Whoever waits elsewhere for that is told."""
+        assert isinstance(request.origin, int)
+        with guard():
+            answer = await self._place(self._names(keyed), [request.key, request.origin])
+        await tell(self._post, News(keyed.id, TaskStatus.PENDING, answer[1:]))
+
+    async def forget(self, keyed: Keyed, request: Request) -> None:
+        """It was not accepted: whoever waits for it elsewhere may try."""
+        with guard():
+            answer = await FORGET(self._store.commands, self._names(keyed), [request.key])
+        await tell(self._post, News(keyed.id, TaskStatus.PENDING, answer[1:]))
+
+    def _names(self, keyed: Keyed) -> list[str]:
+        keys = self._store.keys
+        return [keys.task(keyed.id), keys.watch(keyed.id)]

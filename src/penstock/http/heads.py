@@ -1,0 +1,64 @@
+"""Heads that were read before: a client says the same in every request, but for the length of its body.
+
+Reading a head is a pure function of its bytes. So one that llhttp has read, and the edge has found in order, need
+not be read again: the same bytes with another Content-Length mean the same headers with another Content-Length.
+Whatever is out of the ordinary (chunks, `Expect`, `Connection`, HTTP/1.0, a body in several pieces, two requests
+in one) is never kept here, and goes the long way each time.
+"""
+
+from dataclasses import dataclass
+
+Headers = dict[bytes, bytes]
+
+LENGTH = b"\r\nContent-Length: "  # as all but a few clients spell it
+LENGTH_SIZE = len(LENGTH)
+END = b"\r\n\r\n"
+LONGEST = 2048  # bytes of a head worth keeping
+MOST = 4096  # heads; one more, and all are forgotten: those in use are soon back
+# What changes how a request is read; and what is new in each, so that its head will not be seen again.
+SPECIAL = frozenset(
+    {b"connection", b"transfer-encoding", b"expect", b"upgrade"}
+    | {b"x-request-id", b"traceparent", b"idempotency-key"}
+)
+
+
+@dataclass(slots=True)
+class Head:
+    method: bytes
+    url: bytes
+    headers: Headers  # never changed; its Content-Length is that of the request it was learned from
+    rest: bytes  # what follows the length, up to the body
+
+
+class Heads:
+    """All that are known, by their bytes up to the length."""
+
+    __slots__ = ("_known", "find")
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Head] = {}
+        self.find = self._known.get
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def learn(self, data: bytes, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        """`data` came between two requests, and llhttp made the rest of it, all in order.
+
+        It must have been this one request and no more, by the lengths: a head that ends elsewhere for llhttp than
+        for us would be a way to smuggle a request past it.
+        """
+        if method != b"POST" or not SPECIAL.isdisjoint(headers):
+            return
+        start = data.find(LENGTH) + LENGTH_SIZE
+        end = data.find(b"\r\n", start)
+        stop = data.find(END) + len(END)
+        length = b"%d" % len(body)
+        if (
+            LENGTH_SIZE <= start < end < stop <= LONGEST
+            and stop + len(body) == len(data)
+            and data[start:end] == length == headers.get(b"content-length")
+        ):
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[data[:start]] = Head(method, url, headers, data[end:stop])

@@ -1,0 +1,156 @@
+"""One request on an HTTP/2 connection, from its head to the last byte of its answer.
+
+    BODY ──► BUSY ──► SENDING (the client's window is full) ──► CLOSED
+
+It is the one who asks, as a whole connection is in HTTP/1.1, and counts as one: the edge bounds the number of both
+together, and gives a stream the same time for its body and for taking its answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import BodyTooSlow, HeadTooLarge, Malformed, PenstockError, TooLarge
+from penstock.http import answers
+from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, NO_HEADERS, State
+from penstock.http.heads import Headers
+from penstock.ports import Leaving
+from penstock.types import Reply
+
+if TYPE_CHECKING:
+    from penstock.http.http2 import Http2Connection
+
+Fields = Iterable[tuple[bytes, bytes]]
+
+
+class Stream:
+    __slots__ = (
+        "_chunks", "_connection", "_edge", "_headers", "_method", "_size", "_url", "complete", "id", "leaving",
+        "render", "since", "state", "unsent",
+    )  # fmt: skip
+
+    def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
+        self.id = number
+        self.complete = complete  # the client has sent all of it
+        self._connection = connection
+        self._edge = connection.edge
+        self._method = self._url = b""
+        self._headers: Headers = NO_HEADERS
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self.unsent = memoryview(b"")  # of the answer
+        self.state = State.BODY
+        self.since = self._edge.tick
+        self.leaving: Leaving | None = None
+        self.render: answers.Render = answers.full_answer
+
+    # ---- the request -------------------------------------------------------------------------------------
+
+    def take_head(self, fields: Fields) -> None:
+        try:
+            self._read_head(fields)
+        except PenstockError as exc:
+            self.refuse(exc)
+
+    def _read_head(self, fields: Fields) -> None:
+        """The library has seen to it that the parts of the request line are there, each once, and come first."""
+        headers: Headers = {}
+        for name, value in fields:
+            if name == b":method":
+                self._method = value
+            elif name == b":path":
+                self._url = value
+            elif name == b":authority":
+                headers[b"host"] = value
+            elif name[:1] != b":" and name != b"host":
+                if name in headers:
+                    value = b"%b, %b" % (headers[name], value)
+                    if len(value) > MOST_REPEATED:
+                        raise HeadTooLarge(
+                            f"a header that is repeated is longer than {MOST_REPEATED} bytes in all"
+                        )
+                headers[name] = value
+        if len(headers) > MOST_HEADERS:
+            raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
+        limit, declared = self._edge.limits.max_body, headers.get(b"content-length")
+        if declared is not None and not declared.isdigit():
+            raise Malformed("Content-Length is not one number")
+        if declared is not None and (len(declared) > 18 or int(declared) > limit):
+            raise TooLarge(f"the body is {declared[:20].decode()} bytes, and at most {limit} are accepted")
+        if headers.get(b"expect", b"").lower() == b"100-continue" and not self.complete:
+            self._connection.send_head(self, [(b":status", b"100")], last=False)
+        self._headers = headers
+
+    def take_body(self, chunk: bytes) -> None:
+        if self.state != State.BODY:
+            return
+        self._size += len(chunk)
+        if self._size > self._edge.limits.max_body:
+            self.refuse(TooLarge(f"the body is longer than {self._edge.limits.max_body} bytes"))
+        else:
+            self._chunks.append(chunk)
+
+    def take_end(self) -> None:
+        self.complete = True
+        if self.state == State.BODY:
+            self.state = State.BUSY
+            headers, body = self._headers, b"".join(self._chunks)
+            self._headers, self._chunks = NO_HEADERS, []
+            self._edge.app.handle(self, self._method, self._url, headers, body)
+
+    def refuse(self, exc: Exception) -> None:
+        self.state = State.BUSY
+        self._chunks = []
+        self._edge.app.refuse(self, exc)
+
+    # ---- the answer --------------------------------------------------------------------------------------
+
+    def reply(self, reply: Reply) -> None:
+        """The one answer to what was submitted."""
+        if self.state == State.CLOSED:
+            return
+        execution = reply.execution
+        if execution is None:
+            assert reply.failure is not None
+            self.respond(*answers.error(reply.failure, reply.request.request_id))
+        else:
+            edge = self._edge
+            self._send(*self.render(reply, execution, edge.clock(), edge.ending).split(b"\r\n\r\n", 1))
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+        if self.state != State.CLOSED:
+            self._send(answers.head(status, headers, len(body), self._edge.ending).rstrip(), body)
+
+    def _send(self, head: bytes, body: bytes) -> None:
+        """Answers are rendered for HTTP/1.1: their heads are taken apart here, which is little beside the rest."""
+        self.leaving = None
+        first, *lines = head.split(b"\r\n")
+        fields = [(b":status", first.split(b" ", 2)[1])]
+        for line in lines:
+            name, _, value = line.partition(b": ")
+            fields.append((name, value))
+        if self._method != b"HEAD":
+            self.unsent = memoryview(body)
+        self._connection.send_head(self, fields, last=not self.unsent)
+        self._connection.send_body(self)
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def gone(self) -> None:
+        """The client has left, or has changed its mind."""
+        self.state = State.CLOSED
+        leaving, self.leaving = self.leaving, None
+        if leaving is not None:
+            leaving.left()
+
+    def out_of_time(self) -> None:
+        if self.state == State.BODY:
+            limit = self._edge.limits.body_seconds
+            self.refuse(BodyTooSlow(f"the body did not arrive within {limit:g} s"))
+        else:
+            self.abort()
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        self._connection.reset(self)

@@ -1,0 +1,154 @@
+"""TLS towards clients: made from files, and made anew when they change, without a restart.
+
+A new certificate is a new context for the connections that come; those that are there keep theirs. Files that
+cannot be used change nothing: the log says so once, the count goes up, and what was good stays in force.
+"""
+
+import asyncio
+import logging
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import UserMistake
+
+EVERY = 0.5  # seconds between two looks at the files
+CIPHERS = (
+    "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2)
+)
+VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+ASKED = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+log = logging.getLogger("penstock.tls")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    certificate: Path  # PEM: the server's own first, then the chain
+    key: Path  # PEM, not encrypted; may be the same file
+    client_ca: Path | None = None  # who signs for clients; None: they are not asked for a certificate
+    client_certificates: str = "required"  # or optional, none
+    minimum: str = "1.2"
+    http2: bool = True
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.certificate, self.key, *([self.client_ca] if self.client_ca else [])]
+
+
+class ServerTls:
+    """The context for the next connection, and a second one for the admin plane. Raises UserMistake."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self._settings = settings
+        self._seen = self._loaded = _stamps(settings.files)
+        self.context = _context(settings)
+        self.admin_context = _plain_context(settings)  # listened with, and so kept and reloaded in place
+        self.loads = 1
+        self.failures = 0
+        self.failed_handshakes = 0
+        self._task: asyncio.Task[None] | None = None
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch(), name="the watch over certificates")
+
+    @property
+    def dead(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            self.look()
+
+    def look(self) -> None:
+        """A certificate and its key are written one after the other: they are read when both have come to rest."""
+        seen, self._seen = self._seen, _stamps(self._settings.files)
+        if self._seen == seen and seen != self._loaded:
+            self.reload()
+
+    def reload(self) -> None:
+        self._loaded = self._seen = _stamps(self._settings.files)
+        try:
+            context = _context(self._settings)
+            self.admin_context.load_cert_chain(self._settings.certificate, self._settings.key, _refuse_to_ask)
+        except (UserMistake, OSError) as error:
+            self.failures += 1
+            log.error("certificates stay as they were", extra={"error": str(error)})
+        else:
+            self.context = context
+            self.loads += 1
+            log.info("certificates loaded anew", extra={"file": str(self._settings.certificate)})
+
+    def health(self) -> dict[str, int]:
+        return {
+            "certificate_loads": self.loads,
+            "failed_certificate_loads": self.failures,
+            "failed_handshakes": self.failed_handshakes,
+        }
+
+
+def _stamps(files: list[Path]) -> list[tuple[int, int, int] | None]:
+    """Changes when a file, or what a link leads to, does."""
+    return [_stamp(file) for file in files]
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _context(settings: TlsSettings) -> ssl.SSLContext:
+    context = _plain_context(settings)
+    context.set_alpn_protocols(["h2", "http/1.1"] if settings.http2 else ["http/1.1"])
+    if settings.client_ca is not None:
+        try:
+            context.load_verify_locations(settings.client_ca)
+        except OSError as error:
+            raise UserMistake(f"tls.client_ca: {settings.client_ca} {_words(error)}") from None
+        context.verify_mode = ASKED[settings.client_certificates]
+    return context
+
+
+def _plain_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Asks nobody for a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = VERSIONS[settings.minimum]
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_ciphers(CIPHERS)
+    for name, file in (("certificate", settings.certificate), ("key", settings.key)):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise UserMistake(f"tls.{name}: {file} {_words(error)}") from None
+    try:
+        context.load_cert_chain(settings.certificate, settings.key, _refuse_to_ask)
+    except ssl.SSLError as error:
+        files = f"tls.certificate and tls.key ({settings.certificate}, {settings.key})"
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise UserMistake(f"{files} do not belong together") from None
+        raise UserMistake(f"{files} are not a certificate and its key in PEM: {_words(error)}") from None
+    return context
+
+
+def _refuse_to_ask() -> str:
+    """OpenSSL would ask at the terminal."""
+    raise UserMistake(
+        "tls.key is encrypted with a password: give one that is not, readable by its owner alone"
+    )
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"cannot be used: {error.reason or error}"
+    return f"cannot be read: {error.strerror}"

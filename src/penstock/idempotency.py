@@ -1,0 +1,118 @@
+"""The words of `Idempotency-Key` (SPEC A10): what a key names, what counts as the same request, what is kept of it.
+
+A key is its tenant's own. The first request with it is executed as a task, whose id is made of tenant and key; who
+asks again with the same key and the same meaning is given the outcome of that task.
+"""
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from penstock.errors import BackendCrashed, BackendFailed, BackendTimeout, Cancelled, KeyReused
+from penstock.ports import Asker, Leaving, Task, Waiting
+from penstock.types import Outcome, Reply, Request
+
+MARK = "~"  # begins the id of such a task: no client can choose an id like that (`http.schema.REQUEST_ID`)
+
+# Failures that tell of the input, or that the asker wished for. All others tell how the server was doing,
+# or that time ran out: they are not kept, and the next attempt is tried anew.
+KEPT_FAILURES = frozenset({BackendFailed.code, BackendCrashed.code, BackendTimeout.code, Cancelled.code})
+
+
+class Keyed(NamedTuple):
+    """What a request with a key is known by."""
+
+    id: str  # of its task
+    tenant: str
+    fingerprint: str  # of what is asked; never the payload itself
+
+
+def keyed(key: str, request: Request) -> Keyed:
+    """How long a client is willing to wait, and by which route it came, make no difference to what it asks."""
+    asked = _digest(request.model.encode(), request.parameters, _plain(request.input))
+    return Keyed(MARK + _digest(request.tenant.encode(), key.encode())[:40], request.tenant, asked)
+
+
+def _digest(*parts: bytes) -> str:
+    """Each part with its length, so that no two lists of parts look alike."""
+    digest = sha256()
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _plain(payload: bytes) -> bytes:
+    """The same JSON in the same bytes, however it was spaced, escaped or ordered."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # as it came, then
+        return payload
+
+
+def key_reused() -> KeyReused:
+    return KeyReused("this Idempotency-Key was used for another request: send a new key with a new request")
+
+
+def is_kept(answer: Reply) -> bool:
+    if answer.outcome is Outcome.SUCCESS:
+        return True
+    return answer.failure is not None and answer.failure.code in KEPT_FAILURES
+
+
+class Replay(Reply, eq=False):
+    """An outcome that is given again, to one who asked with the same key."""
+
+    first_id: str = ""  # the request id of who was first
+
+
+def given_again(answer: Reply, request: Request, first_id: str) -> Reply:
+    """The outcome as `request` is told it. It has not waited for what was done before it came."""
+    execution = answer.execution
+    if execution is not None and execution.started < request.arrival:
+        execution = replace(execution, started=request.arrival)
+    if not is_kept(answer):
+        return Reply(request, answer.outcome, answer.output, answer.failure, execution)
+    return Replay(request, answer.outcome, answer.output, answer.failure, execution, first_id)
+
+
+class Entry(Protocol):
+    """One who asks with a key: understood and within quota, and nothing is started yet."""
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def waiting(self) -> bool:
+        """Its asker still waits for its answer."""
+        ...
+
+    def admit(self) -> None:
+        """Raises Refused if there is no room for it now."""
+        ...
+
+    def enter(self, asker: Asker) -> Waiting:
+        """Admit it and send it on its way. Raises Refused."""
+        ...
+
+    def wait(self, asker: Asker) -> Waiting:
+        """Send nothing: whoever knows the outcome tells it by `answer`, or its deadline passes."""
+        ...
+
+    def answer(self, reply: Reply) -> None: ...
+
+    def backlog_seconds(self) -> float: ...
+
+
+class KeyedRequests(Protocol):
+    """Sees to it that one execution answers all who ask with one key. Raises `errors.Refused`."""
+
+    def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving: ...
+
+    async def ask_task(self, keyed: Keyed, entry: Entry) -> tuple[Task, bool]:
+        """The task, and whether somebody else had asked for it before."""
+        ...
+
+    async def find(self, task_id: str, tenant: str) -> Task: ...

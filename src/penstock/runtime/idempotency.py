@@ -1,0 +1,188 @@
+"""Requests with an Idempotency-Key, in one process (SPEC A10).
+
+    nobody knows the key ──► the request is entered, its record is its asker ──► over, kept for a day
+                                   ▲ who asks again is attached                     ▲ who asks again is told
+                                   └ who leaves is detached, and it goes on
+
+Bounded by count and by bytes, as results are: the oldest outcomes go first, and whoever asks for one of those again
+has it executed again; when all are pending, the door is closed. Nothing is timed: what is old is forgotten when the
+next one comes.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from penstock.errors import NotFound, Overloaded
+from penstock.idempotency import Entry, Keyed, given_again, is_kept, key_reused
+from penstock.ports import Asker, Leaving
+from penstock.runtime.tasks import StoredTask
+from penstock.types import Reply
+
+
+class KeyedTask(StoredTask):
+    """The one execution of all requests with one key, and their common outcome."""
+
+    __slots__ = ("_attached", "_first", "keyed")
+
+    def __init__(self, store: "KeyedStore", keyed: Keyed, entry: Entry, now: float) -> None:
+        super().__init__(store, entry.request, now)
+        self.keyed = keyed
+        self._first: Asker | None = None  # who asked first, while it waits
+        self._attached: dict[str, Entry] = {}  # who asked again meanwhile, by the key of each
+
+    @property
+    def id(self) -> str:
+        return self.keyed.id
+
+    def told_to(self, first: Asker) -> Leaving:
+        self._first = first
+        return _First(self)
+
+    def attach(self, entry: Entry, asker: Asker) -> Leaving:
+        waiter = entry.wait(asker)
+        entry.request.input = b""  # it is not sent anywhere
+        if self.answer is None:
+            self._attached[entry.request.key] = entry
+        else:  # soon, and not now: whoever asks has not finished asking
+            asyncio.get_running_loop().call_soon(self._answer, entry, self.answer)
+        return _Attached(self, waiter, entry.request.key)
+
+    def detach(self, key: str | None = None) -> None:
+        """One who asked has left; the execution goes on, since whoever it was may come back."""
+        if key is None:
+            self._first = None
+        else:
+            self._attached.pop(key, None)
+
+    def reply(self, reply: Reply) -> None:
+        super().reply(reply)
+        attached, self._attached = self._attached, {}
+        for entry in attached.values():
+            self._answer(entry, reply)
+        first, self._first = self._first, None
+        if first is not None:
+            first.reply(reply)
+
+    def _answer(self, entry: Entry, reply: Reply) -> None:
+        entry.answer(given_again(reply, entry.request, self.request.request_id))
+
+
+class _First:
+    __slots__ = ("_task",)
+
+    def __init__(self, task: KeyedTask) -> None:
+        self._task = task
+
+    def left(self) -> None:
+        self._task.detach()
+
+
+class _Attached:
+    __slots__ = ("_key", "_task", "_waiter")
+
+    def __init__(self, task: KeyedTask, waiter: Leaving, key: str) -> None:
+        self._task, self._waiter, self._key = task, waiter, key
+
+    def left(self) -> None:
+        self._task.detach(self._key)
+        self._waiter.left()
+
+
+class KeyedStore:
+    """`penstock.idempotency.KeyedRequests` of one process."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        *,
+        max_keys: int,
+        max_bytes: int,
+        ttl: float,
+    ) -> None:
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._max_keys = max_keys
+        self._max_bytes = max_bytes
+        self._ttl = ttl
+        self._tasks: dict[str, KeyedTask] = {}
+        self._finished: OrderedDict[str, KeyedTask] = OrderedDict()  # the oldest first
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving:
+        task = self._known(keyed)
+        if task is not None:
+            return task.attach(entry, asker)
+        task = self._enter(keyed, entry)
+        return task.told_to(asker)
+
+    async def ask_task(self, keyed: Keyed, entry: Entry) -> tuple[KeyedTask, bool]:
+        task = self._known(keyed)
+        return (self._enter(keyed, entry), False) if task is None else (task, True)
+
+    async def find(self, task_id: str, tenant: str) -> KeyedTask:
+        """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
+        self._forget_the_old()
+        task = self._tasks.get(task_id)
+        if task is None or task.keyed.tenant != tenant:
+            raise NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+        return task
+
+    def _known(self, keyed: Keyed) -> KeyedTask | None:
+        """What answers this request. None: it is to be executed."""
+        self._forget_the_old()
+        task = self._tasks.get(keyed.id)
+        if task is None or (task.answer is not None and not is_kept(task.answer)):
+            return None
+        if task.keyed != keyed:
+            raise key_reused()
+        return task
+
+    def _enter(self, keyed: Keyed, entry: Entry) -> KeyedTask:
+        before = self._tasks.get(keyed.id)
+        if before is not None:  # how it ended is not kept
+            self.forget(before)
+        if len(self._tasks) >= self._max_keys:
+            if not self._finished:
+                raise Overloaded(
+                    "too many requests with an Idempotency-Key are pending",
+                    retry_after=entry.backlog_seconds(),
+                )
+            self._evict()
+        task = KeyedTask(self, keyed, entry, self._wall_clock())
+        task.entered(entry.enter(task))
+        self._tasks[keyed.id] = task
+        return task
+
+    # ---- for the tasks -------------------------------------------------------------------------------------
+
+    def holds(self, task: StoredTask) -> bool:
+        return self._tasks.get(task.id) is task
+
+    def finish(self, task: StoredTask, reply: Reply) -> None:
+        assert isinstance(task, KeyedTask)
+        task.changed_at = self._wall_clock()
+        reply.request.input = b""  # nobody needs it any more
+        self._finished[task.id] = task
+        self.bytes += len(reply.output)
+        task.when = self._clock() + self._ttl
+        while self.bytes > self._max_bytes and self._finished:
+            self._evict()
+
+    def forget(self, task: StoredTask) -> None:
+        if self._finished.pop(task.id, None) is not None:
+            del self._tasks[task.id]
+            assert task.answer is not None
+            self.bytes -= len(task.answer.output)
+
+    def _evict(self) -> None:
+        self.forget(next(iter(self._finished.values())))
+
+    def _forget_the_old(self) -> None:
+        now = self._clock()
+        while self._finished and next(iter(self._finished.values())).when <= now:
+            self._evict()

@@ -1,0 +1,106 @@
+"""Certificates for tests: authorities that sign for servers and clients, and files to put them in.
+
+authority = Authority()
+server = authority.issue(tmp_path, "server")   # server.certificate, server.key
+"""
+
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate and its key, in files."""
+
+    certificate: Path
+    key: Path
+
+    def replace(self, other: "Pair") -> None:
+        """Into the same files, as a tool that renews them would."""
+        for old, new in ((self.certificate, other.certificate), (self.key, other.key)):
+            old.write_bytes(new.read_bytes())
+
+
+class Authority:
+    def __init__(self, name: str = "Test CA") -> None:
+        self._name = _name(name)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        self._certificate = (
+            _builder(self._name, self._name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(key_id, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+    @cached_property
+    def pem(self) -> bytes:
+        return self._certificate.public_bytes(Encoding.PEM)
+
+    def save(self, folder: Path, name: str = "ca") -> Path:
+        file = folder / f"{name}.pem"
+        file.write_bytes(self.pem)
+        return file
+
+    def issue(self, folder: Path, name: str, *hosts: str) -> Pair:
+        """A certificate for these hosts, signed by this authority, good for a server and for a client."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [_host(host) for host in hosts or ("localhost", "127.0.0.1")]
+        certificate = (
+            _builder(_name(name), self._name, key)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        pair = Pair(folder / f"{name}.pem", folder / f"{name}.key")
+        pair.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+        pair.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        pair.key.chmod(0o600)
+        return pair
+
+    def trusting(self, client: Pair | None = None, *protocols: str) -> ssl.SSLContext:
+        """What a client that trusts this authority, and may have a certificate of its own, connects with."""
+        context = ssl.create_default_context(cadata=self.pem.decode())
+        if client is not None:
+            context.load_cert_chain(client.certificate, client.key)
+        if protocols:
+            context.set_alpn_protocols(list(protocols))
+        return context
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - DAY)
+        .not_valid_after(now + DAY)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
