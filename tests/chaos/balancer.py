@@ -1,7 +1,7 @@
 """What stands before several gateways: each new request goes to the next one that says it is ready."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -86,9 +86,10 @@ async def drive_all(
     *,
     retry: bool = False,
     keyed: bool = False,
+    keys: Mapping[str, str] | None = None,
 ) -> History:
     """Send the schedule to all of them in turn, while the fault takes its course."""
     async with balancing(gateways) as balancer, asyncio.TaskGroup() as group:
         if fault is not None:
             group.create_task(fault())
-        return await drive(balancer, schedule, seed, retry=retry, keyed=keyed)
+        return await drive(balancer, schedule, seed, retry=retry, keyed=keyed, keys=keys)

@@ -47,12 +47,14 @@ class Client(asyncio.Protocol):
         self._id = ""
         ask = record.ask
         said: dict[str, object] = {"input": ask.input, "timeout_ms": round(ask.timeout * 1e3)}
-        if ask.client is not None:
+        api_key = self._clients.keys.get(ask.client or "")
+        if ask.client is not None and api_key is None:
             said["client_id"] = ask.client
         body = json.dumps(said).encode()
         key = f"idempotency-key: {ask.input}\r\n" if self._clients.keyed else ""
+        proof = f"authorization: Bearer {api_key}\r\n" if api_key else ""
         head = (
-            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n{key}"
+            f"POST /v1/inference HTTP/1.1\r\nhost: test\r\nx-request-id: {record.id}\r\n{key}{proof}"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         record.sent = time.monotonic()
@@ -109,9 +111,16 @@ class Client(asyncio.Protocol):
 
 class Clients:
     def __init__(
-        self, where: Where, schedule: Sequence[Ask], seed: int, retry: bool = False, keyed: bool = False
+        self,
+        where: Where,
+        schedule: Sequence[Ask],
+        seed: int,
+        retry: bool = False,
+        keyed: bool = False,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         self._where = where
+        self.keys = keys or {}  # API keys of clients who have one
         self._retry = retry
         self.keyed = keyed
         self._loop = asyncio.get_running_loop()
@@ -223,9 +232,10 @@ async def drive(
     *,
     retry: bool = False,
     keyed: bool = False,
+    keys: Mapping[str, str] | None = None,
 ) -> History:
     """Send the schedule to the server, inject the faults when they are due, tell what became of it all.
     `where`: a URL, or what gives the one for the next request (None: there is none now). `keyed`: each with its own
-    Idempotency-Key, the same for all attempts."""
+    Idempotency-Key, the same for all attempts. `keys`: API keys, by client."""
     find = (lambda: where) if isinstance(where, str) else where
-    return await Clients(find, schedule, seed, retry, keyed).run(faults or {})
+    return await Clients(find, schedule, seed, retry, keyed, keys).run(faults or {})

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,9 +93,11 @@ def scene(
     delay: float = 0.0,
     spare: int = 0,
     warm_up: Sequence[Ask] = (),
+    keys: Mapping[str, str] | None = None,
 ) -> Iterator[Scene]:
     """`spare`: descriptors that a server at rest may hold besides those it has at the beginning.
-    `warm_up`: a load like the one to come, for its memory is at rest only after one."""
+    `warm_up`: a load like the one to come, for its memory is at rest only after one.
+    `keys`: of its clients, where it asks for them."""
     journal, wait = Journal(folder / "journal"), folder / "delay"
     write_delay(wait, delay)
     environment = {"CHAOS_JOURNAL": str(journal.path), "CHAOS_DELAY": str(wait)}
@@ -104,9 +106,10 @@ def scene(
     ) as server:
         stage = Scene(server, journal, wait, long, Holdings(0, 0))
         eventually(lambda: stage.ready_workers() == workers, 60.0)
-        assert server.post("/v1/inference", {"input": "good:first"}).status == 200
+        head = {"authorization": f"Bearer {next(iter(keys.values()))}"} if keys else {}
+        assert server.post("/v1/inference", {"input": "good:first"}, head).status == 200
         if long:
-            asyncio.run(drive(server.url, warm_up, 0))
+            asyncio.run(drive(server.url, warm_up, 0, keys=keys))
         found = Holdings.of(server)
         stage.at_rest = Holdings(found.descriptors + spare, found.memory)
         yield stage

@@ -1,4 +1,4 @@
-"""CHAOS D2: twice what the GPUs can do, in three tiers, each request in a hurry."""
+"""CHAOS D2: twice what the GPUs can do, in three tiers by API key, each request in a hurry."""
 
 import asyncio
 from collections import Counter
@@ -10,23 +10,15 @@ import pytest
 from history import Ask, History, like, poisson
 from open_loop import drive
 from scene import report, scene
+from tier_keys import NO_QUOTA, keys_in_file
 
 WORKERS, SERVICE = 6, 0.1
 GPU = "sim:a=100ms,jitter=10%"
-DEADLINE = 0.2
+DEADLINE = 0.3
 TIERS = {"enterprise": 0.15, "paid": 0.25, "free": 0.6}  # shares of the load
 NOISE = 0.1  # by which two tiers that are both served well may differ on a busy machine
 WARM_UP = 1.0  # seconds in which the service time is still being learned
-CONFIG = """
-[tiers]
-order = "strict"
-[tenants.enterprise]
-tier = "enterprise"
-[tenants.paid]
-tier = "paid"
-[tenants.free]
-tier = "free"
-"""
+CONFIG = f"{NO_QUOTA}\n[auth]\nmode = 'keys'\nkeys_file = '{{file}}'\n"
 
 
 def share_served(history: History, tier: str) -> float:
@@ -45,11 +37,13 @@ def test_under_twice_the_load_the_better_tiers_are_served_first_and_nobody_is_le
         Ask(due, f"good:{number}", DEADLINE, random.choices(list(TIERS), list(TIERS.values()))[0])
         for number, due in enumerate(list(poisson(rate, seconds, random)))
     ]
+    file = tmp_path / "keys.json"
+    keys, config = keys_in_file(file), CONFIG.format(file=file)
     with scene(
         tmp_path, "--max-batch", str(batch),
-        long=chaos_long, config=CONFIG, target=GPU, workers=WORKERS, warm_up=like(schedule),
+        long=chaos_long, config=config, target=GPU, workers=WORKERS, warm_up=like(schedule), keys=keys,
     ) as stage:  # fmt: skip
-        history = asyncio.run(drive(stage.server.url, schedule, chaos_seed))
+        history = asyncio.run(drive(stage.server.url, schedule, chaos_seed, keys=keys))
         history.expected = str  # the simulated GPU says what it is told
         stage.check(history)
 

@@ -99,6 +99,10 @@ def mistake(
             "penstock.toml:3: tiers.levels.a.rank is 1, and so is another tier's",
         ),
         (
+            "tiers.critical = 50",
+            "tiers.warning must not be above tiers.critical, 50",
+        ),
+        (
             "retries.budget_per_second = -1",
             "penstock.toml:1: retries.budget_per_second must be a number of at",
         ),

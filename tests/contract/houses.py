@@ -93,7 +93,7 @@ class KeyedDoor:
         self._desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: False,
-            queue_limit=2.0, request_limit=4.0, longest_limit=60.0,
+            time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
         )  # fmt: skip
 
     def ask(self, keyed: Keyed, request: Request, asker: Asker) -> Leaving:

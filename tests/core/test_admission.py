@@ -12,6 +12,7 @@ from penstock.errors import Overloaded, Unacceptable
 from penstock.types import Request, Seconds
 
 RULES = AdmissionRules()
+TOO_LONG = "the queue is too long for its deadline"
 
 
 def busy(workers: int = 2, *, tiers: TierRules | None = None, seconds: Seconds = 0.1) -> Batcher:
@@ -51,9 +52,12 @@ def test_an_idle_worker_takes_it_now() -> None:
 def test_what_would_end_past_its_deadline_is_refused_and_the_rest_is_let_in() -> None:
     batcher = busy()
     offer(batcher, *(ask() for _ in range(20)))  # two batches ahead: starts at 0.2, ends at 0.3
-    assert why(batcher, ask(expires=9.0, deadline=0.31)) == ""
-    assert why(batcher, ask(expires=9.0, deadline=0.29)) == "the queue is too long for its deadline"
-    assert why(batcher, ask(expires=0.19, deadline=9.0)) == "the queue is too long for its deadline"
+    assert why(batcher, ask(expires=9.0, deadline=0.32)) == ""
+    assert why(batcher, ask(expires=9.0, deadline=0.31)) == TOO_LONG, (
+        "a tenth of its time is for what nobody foresees"
+    )
+    assert why(batcher, ask(expires=9.0, deadline=0.29)) == TOO_LONG
+    assert why(batcher, ask(expires=0.19, deadline=9.0)) == TOO_LONG
 
 
 def test_a_knee_makes_batches_that_are_expected_smaller() -> None:
@@ -173,5 +177,5 @@ def test_a_forecast_that_nothing_has_tested_for_a_while_refuses_nobody() -> None
     assert batch is not None
     finish(batcher, worker(0), outputs(batch), 2.0)
     batcher.step(2.0)
-    assert why(batcher, ask(2.1, deadline=0.5), 2.1) == "the queue is too long for its deadline"
+    assert why(batcher, ask(2.1, deadline=0.5), 2.1) == TOO_LONG
     assert why(batcher, ask(3.1, deadline=0.5), 3.1) == ""

@@ -29,6 +29,33 @@ def test_a_worker_that_is_known_is_healthy_and_takes_nothing_before_its_credit_i
     assert [name for name, _ in batcher.step(0.0).dispatches] == [worker(1)]
 
 
+def test_a_worker_of_which_nothing_is_heard_is_not_counted_on_and_may_yet_finish_what_it_has() -> None:
+    batcher = batcher_that_knows(2)
+    batcher.worker_ready(worker(0))
+    offer(batcher, ask())
+    ((name, batch),) = batcher.step(0.0).dispatches
+    batcher.worker_doubted(name)
+    batcher.worker_doubted(worker(1))
+    assert (batcher.fleet.healthy, batcher.fleet.busy) == (0, 1)
+    assert forecast(batcher, 0, 0.0) is not None, "it may be done at any moment"
+    finish(batcher, name, outputs(batch), 0.1)
+    assert [reply.outcome for reply in batcher.step(0.1).replies] == [Outcome.SUCCESS]
+    assert forecast(batcher, 0, 0.1) is None
+    batcher.worker_known(name)
+    assert batcher.fleet.healthy == 1
+
+
+def test_what_a_worker_of_which_nothing_was_heard_had_in_hand_is_another_s_once_it_is_gone() -> None:
+    batcher = batcher_that_knows(2)
+    batcher.worker_ready(worker(0))
+    offer(batcher, ask())
+    batcher.step(0.0)
+    batcher.worker_doubted(worker(0))
+    batcher.worker_removed(worker(0), 1.0)
+    batcher.worker_ready(worker(1))
+    assert [name for name, _ in batcher.step(2.0).dispatches] == [worker(1)]
+
+
 def test_a_worker_that_has_finished_is_away_until_its_credit_is_taken_anew() -> None:
     batcher = batcher_that_knows(1)
     for now in (0.0, 1.0):

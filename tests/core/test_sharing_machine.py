@@ -154,6 +154,15 @@ class SharedPool(RuleBasedStateMachine):
                 batcher.worker_gone(worker, self.now)
             self.step(to)
 
+    @rule(worker=st.sampled_from(WORKERS))
+    def fall_silent(self, worker: WorkerId) -> None:
+        """It goes on with what it has. Who held its credit no longer does; if it is free it says so again."""
+        for to, batcher in enumerate(self.batchers):
+            batcher.worker_doubted(worker)
+            self.step(to)
+        if worker in self.alive and worker not in (*self.running, *self.credits, *self.aside):
+            self.credits.append(worker)
+
     @rule(share=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
     def shards_move(self, share: float) -> None:
         self.batchers[0].share, self.batchers[1].share = share, 1.0 - share

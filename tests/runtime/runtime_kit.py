@@ -127,11 +127,12 @@ class Door:
         desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: False,
-            queue_limit=2.0, request_limit=4.0, longest_limit=60.0,
+            time_limits=[(1.0, 1.5), (2.0, 4.0), (0.2, 0.3)], longest_limit=60.0,
         )  # fmt: skip
         self.gateway = Gateway(
-            {"model": desk}, lambda client, identity: (client or "", 1), self.tasks, self.wheel, self.observed,
-            loop.time, "id-", keyed_requests=self.keyed,
+            {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
+            self.tasks, self.wheel, self.observed, loop.time, "id-",
+            keyed_requests=self.keyed,
         )  # fmt: skip
 
     def submit(self, ask: Ask) -> Recorder:

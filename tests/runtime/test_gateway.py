@@ -23,6 +23,17 @@ def test_an_accepted_request_carries_its_limits_and_its_asker() -> None:
     run_virtual(body())
 
 
+def test_a_tier_may_have_time_limits_of_its_own_and_a_client_s_own_go_before_them() -> None:
+    async def body() -> None:
+        door = Door()
+        door.submit(Ask(b'"x"', client_id="hurried"))
+        door.submit(Ask(b'"x"', client_id="hurried", timeout=0.5))
+        limits = [(request.expires, request.deadline) for request in door.published]
+        assert limits == [(0.2, 0.3), (0.5, 0.5)]
+
+    run_virtual(body())
+
+
 def test_a_client_may_ask_for_less_or_more_time_up_to_the_longest() -> None:
     async def body() -> None:
         door = Door()

@@ -14,7 +14,7 @@ says that a worker is back after a second.
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -187,12 +187,16 @@ def setting(
     tenants: int = 1,
     breaker_failures: int = 5,
     seed: int = 0,
+    hurry: bool = False,
     **model: Any,
 ) -> tuple[Config, Scenario]:
     """One configuration, as the server and as the kernel take it."""
+    levels = Tiers().levels
+    if hurry:
+        levels = {**levels, "free": replace(levels["free"], queue_timeout=0.3, request_timeout=0.35)}
     config = Config(
         models={MODEL: Model(f"sim:{service}", workers=workers, max_batch=max_batch, policy=policy, **model)},
-        tiers=Tiers(order=order),
+        tiers=Tiers(order=order, levels=levels),
         retries=Retries(breaker_failures=breaker_failures),
     )
     by_tier = dict(zip(tier_names(config), shares, strict=False)) if len(shares) > 1 else None
@@ -218,6 +222,18 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
     "weighted tiers and tenants under overload": (
         2500,
         {"timeout": 0.4, "service": "a=100ms,jitter=10%", "shares": (0.2, 0.3, 0.5), "tenants": 5},
+    ),
+    "tiers that are refused at their depths": (
+        200,
+        {"workers": 1, "max_batch": 8, "service": "a=100ms,jitter=10%", "shares": (0.1, 0.4, 0.5)},
+    ),
+    "a best tier that needs nearly all": (
+        200,
+        {"workers": 1, "max_batch": 8, "shares": (0.36, 0.3, 0.34), "timeout": 0.6},
+    ),
+    "tiers with limits of their own": (
+        150,
+        {"workers": 1, "max_batch": 8, "shares": (0.4, 0.4, 0.2), "hurry": True},
     ),
     "batches that fail": (600, {"service": "a=100ms,jitter=5%,fail=5%,garbage=2%,short=2%", "timeout": 1.0}),
     "batches that fail under overload": (

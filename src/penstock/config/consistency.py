@@ -44,6 +44,8 @@ def _tier_contradictions(config: Config) -> Iterator[tuple[str, str]]:
     for name, level in levels.items():
         if ranks[level.rank] > 1:
             yield dotted(("tiers", "levels", name, "rank")), f"is {level.rank}, and so is another tier's"
+    if config.tiers.warning > config.tiers.critical:
+        yield "tiers.warning", f"must not be above tiers.critical, {config.tiers.critical:g}"
     named = [("tiers.default", config.tiers.default)]
     named += [
         (dotted(("tenants", name, "tier")), tenant.tier)

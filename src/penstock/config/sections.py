@@ -188,6 +188,9 @@ class Level:
     requests_per_minute: Annotated[int | None, Whole(1)] = None  # of each tenant; none: as many as it likes
     burst: Annotated[int | None, Whole(1)] = None  # of these at once; none: all of them
     in_flight: Annotated[int | None, Whole(1)] = None  # accepted and not yet answered, of each tenant
+    queue_share: Annotated[float, Number(0, 1, above=True)] = 1.0  # of limits.max_queue, for all of the tier
+    queue_timeout: Annotated[float | None, Duration()] = None  # none: as the model or [timeouts] says
+    request_timeout: Annotated[float | None, Duration()] = None
 
 
 def _usual_levels() -> dict[str, Level]:
@@ -205,6 +208,13 @@ class Tiers:
     order: Annotated[str, Choice(("weighted", "strict"))] = "weighted"
     default: Name = "paid"  # of a tenant without a section of its own
     ageing: Span = 1.0
+    # Where several are in use: what the lowest may count on of the capacity while others wait, and how many may
+    # wait before the lowest, and then all but the best, are refused; these for a capacity of reference_rps, and in
+    # proportion.
+    lowest_share: Annotated[float, Number(0, 1, above=True)] = 0.7
+    warning: Annotated[float, Number(above=True)] = 100.0
+    critical: Annotated[float, Number(above=True)] = 500.0
+    reference_rps: Annotated[float, Number(above=True)] = 320.0
     levels: Mapping[str, Level] = field(default_factory=_usual_levels)
 
 

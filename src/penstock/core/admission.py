@@ -12,6 +12,9 @@ from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
 from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request, Seconds
 
+# Of the time it has beyond one batch: a long wait may be longer than expected, and a late answer is wasted.
+SURE = 0.9
+
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
@@ -71,7 +74,7 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     if fleet.healthy and depth.total < rules.max_queue and len(batcher.lanes) < batcher.rules.max_lanes:
         batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * fleet.counted)
         guard = GUARD * (curve.spread + LEAST_SPREAD)
-        worst = now + curve.full + curve.best_seconds * (1.0 + batches + guard)
+        worst = now + curve.full + curve.best_seconds * (1.0 + batches / SURE + guard)
         if (
             worst < request.expires
             and worst < request.deadline
@@ -81,12 +84,18 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     return _closer_look(batcher, request, rules, now)
 
 
+def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
+    """For how long it may be expected to wait, if it has so long: the further ahead, the less sure the forecast."""
+    batch = batcher.curve.best_seconds
+    return batch + SURE * (seconds - batch) if seconds > batch else seconds
+
+
 def _closer_look(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> Refused | None:
     expected = forecast(batcher, request.tier, now)
     if expected is None:
         return Overloaded("no worker is ready yet", retry_after=1.0)
     seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
-    late = expected.start - min(request.expires, request.deadline - seconds)
+    late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
     if late > 0:
         return Overloaded("the queue is too long for its deadline", retry_after=late)
     depth = batcher.depth

@@ -1,7 +1,7 @@
 """The batcher of one model: requests and workers in, batches and outcomes out.
 
 Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker_gone  worker_removed
-where workers are shared: worker_known  worker_lent
+where workers are shared: worker_known  worker_lent  worker_doubted
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
 Rules
@@ -155,6 +155,11 @@ class Batcher:
         worker = self.fleet.workers[worker_id]
         if worker.batch is not None:
             self._end(worker, worker.batch, WORKER_LOST, now)
+
+    def worker_doubted(self, worker_id: WorkerId) -> None:
+        """Nothing has been heard of it for a while, in a shared fleet: nobody counts on it until that changes, and
+        what it has in hand it may yet finish."""
+        self.fleet.gone(worker_id, None)
 
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
         """It is never coming back."""

@@ -221,6 +221,8 @@ class Fleet:
             if worker.ready:
                 assert worker.batch is not None
                 return max(now, worker.started + expected(worker.batch.size))
+        if self._busy:  # of those that have batches nobody has been heard of lately: they may yet be done
+            return now
         times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]
         return max(now, min(times)) if times else None

@@ -21,16 +21,17 @@ from penstock.adapters.redis.leases import Leases
 from penstock.adapters.redis.wire import Finished, Message
 from penstock.admin.app import admin_app
 from penstock.config import Config
-from penstock.core.admission import AdmissionRules, forecast, refusal
+from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher
+from penstock.core.tier_gate import Door
 from penstock.errors import PenstockError
 from penstock.ports import Clock
 from penstock.roles.dead_letters import is_dead
 from penstock.roles.doorkeeping import check_admin
-from penstock.roles.front import tier_names
+from penstock.roles.front import capacity_rules, tier_names
 from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.shared import Member, with_models
-from penstock.roles.stack import batching_rules, capacity_of, model_gauges
+from penstock.roles.stack import batching_rules, capacity_health, model_gauges
 from penstock.runtime.borrowing import Borrower
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, WorkerId
@@ -38,7 +39,6 @@ from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Work
 log = logging.getLogger("penstock.batcher")
 
 NO_MODEL = Failure("NOT_FOUND", "no worker has ever announced this model")
-SILENT = 0.75  # of a lease
 MOST_UNWRITTEN = 10_000  # dead letters that wait for Redis
 
 
@@ -54,10 +54,12 @@ class BatcherRole(Member):
         self._exposition = Exposition(self._metrics, self._gauges)
         self._tiers = tier_names(config)
         self._pumps: dict[str, Pump] = {}
+        self._doors: dict[str, Door] = {}
         self._announced: dict[str, Any] = {}
         self._slots: dict[str, dict[str, str]] = {}  # by worker process: the model of each of its slots
         self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
         self._admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
+        self._capacity = capacity_rules(config)
         self.leases = Leases(self.store, self.name, self.alive("batchers"))
         self.intake = Intake(self.store, self.name, clock, self.leases, self.alive("batchers"))
         self.dispatcher = Dispatcher(self.store, self.post, self.name)
@@ -71,6 +73,7 @@ class BatcherRole(Member):
         self.intake.on_lost = self._lost
         self.leases.on_gained = self.leases.on_lost = self._shards_changed
         self.registry.on_changed = self._look_around
+        self.registry.on_heard = self._see_workers
 
     async def begin(self) -> None:
         self._look_around()
@@ -91,7 +94,8 @@ class BatcherRole(Member):
         return {
             "queue_depth": batcher.waiting,
             "requests_per_second": round(batcher.rate(now), 3),
-            "capacity_rps": round(capacity_of(batcher), 3),
+            **capacity_health(batcher, self._capacity),
+            "workers_healthy": batcher.fleet.healthy,
             "backlog_seconds": round(backlog, 3),
         }
 
@@ -107,10 +111,8 @@ class BatcherRole(Member):
                     "a model was announced anew; restart the batchers to follow", extra={"model": name}
                 )
             self._announced[name] = said
-        workers = self.registry.members["workers"]
-        for process, said in workers.items():
-            self._worker_seen(process, said.get("slots", {}))
-        for process in self._slots.keys() - workers.keys():
+        self._see_workers()
+        for process in self._slots.keys() - self.registry.members["workers"].keys():
             self._worker_left(process)
         self.intake.shards_changed()
 
@@ -120,21 +122,31 @@ class BatcherRole(Member):
         pump = self._pumps[name] = Pump(Batcher(rules), self._deliver, self._metrics, self._loop, self._clock)
         borrower = Borrower(name, pump, Credits(self.store), self._send, self._is_gone, self._clock)
         pump.batcher.share = self._share
+        self._doors[name] = Door(pump.batcher, self._admission, self._capacity)
         self.keep(f"the borrower of {name}", borrower.run())
+
+    def _see_workers(self) -> None:
+        for process, said in self.registry.members["workers"].items():
+            self._worker_seen(process, said.get("slots", {}))
 
     def _worker_seen(self, process: str, slots: Mapping[str, Mapping[str, Any]]) -> None:
         """What the registry says is a heartbeat old. So of a slot with a batch of ours it says nothing: the end of
-        that batch is told by the slot itself, unless its whole process is gone."""
+        that batch is told by the slot itself, unless its whole process is gone. While nothing is heard of the
+        process nobody counts on its slots; what they have in hand is another's only after its lease."""
         self._departed.pop(process, None)  # it was only cut off for a while
-        known = self._slots.setdefault(process, {})
+        known, silent = self._slots.setdefault(process, {}), self.registry.is_silent(process)
         for slot, said in slots.items():
             pump = self._pumps.get(said.get("model", ""))
             if pump is None:
                 continue
             known[slot] = said["model"]
             worker = pump.batcher.fleet.workers.get(WorkerId(slot))
-            if said.get("status") == "healthy":
-                pump.known(WorkerId(slot))
+            if silent:
+                if worker is not None and worker.ready:
+                    pump.doubted(WorkerId(slot))
+            elif said.get("status") == "healthy":
+                if worker is None or not worker.ready:
+                    pump.known(WorkerId(slot))
             elif worker is not None and worker.ready and worker.batch is None:
                 pump.gone(WorkerId(slot), None)
 
@@ -168,7 +180,7 @@ class BatcherRole(Member):
             self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
             return
         now = self._clock()
-        refused = refusal(pump.batcher, self._admission, request, now)
+        refused = self._doors[request.model].refusal(request, now)
         if refused is not None:
             self._metrics.refused_at_door(request.model, refused.code)
             failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)
@@ -219,7 +231,6 @@ class BatcherRole(Member):
         """A living worker ends every batch within its limit; a word that never comes is lost."""
         while True:
             await asyncio.sleep(self.config.redis.heartbeat)
-            self._doubt_the_silent()
             for name, pump in self._pumps.items():
                 limit = self._processing_limit(name) + self.config.redis.lease
                 now = self._clock()
@@ -230,17 +241,6 @@ class BatcherRole(Member):
                         )
                         pump.gone(worker.id, None)
                         pump.known(worker.id)
-
-    def _doubt_the_silent(self) -> None:
-        """One that has missed several heartbeats is not counted on, so that the capacity follows within 2 s
-        (SPEC D3); what it has in hand is another's only after its lease."""
-        silence = SILENT * self.config.redis.lease
-        for process, slots in self._slots.items():
-            if self.registry.ages.get(process, 0.0) > silence:
-                for slot, model in slots.items():
-                    worker = self._pumps[model].batcher.fleet.workers.get(WorkerId(slot))
-                    if worker is not None and worker.ready and worker.batch is None:
-                        self._pumps[model].gone(worker.id, None)
 
     def _processing_limit(self, model: str) -> float:
         said: float | None = self._announced[model].get("processing_timeout")

@@ -5,7 +5,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.config import Config
+from penstock.config import Config, Model
+from penstock.core.capacity import CapacityRules
 from penstock.http.app import DataPlane, HttpLimits
 from penstock.http.edge import Edge, EdgeLimits
 from penstock.http.tls import ServerTls, TlsSettings
@@ -73,6 +74,32 @@ def limits_by_rank(config: Config) -> list[Limits | None]:
         limits = Limits(level.requests_per_minute, level.burst, level.in_flight)
         found.append(limits if limits != Limits() else None)
     return found
+
+
+def capacity_rules(config: Config) -> CapacityRules:
+    tiers = config.tiers
+    shares = tuple(tiers.levels[name].queue_share for name in tier_names(config))
+    return CapacityRules(
+        tiers.lowest_share,
+        tiers.warning,
+        tiers.critical,
+        tiers.reference_rps,
+        config.limits.max_queue,
+        shares if any(share < 1.0 for share in shares) else (),
+    )
+
+
+def time_limits(config: Config, model: Model) -> list[tuple[float, float]]:
+    """Of a request that brings none, by rank: to be sent, and to be answered. The tier's own, or else the model's,
+    or else those of all."""
+    timeouts, levels = config.timeouts, config.tiers.levels
+    return [
+        (
+            levels[name].queue_timeout or model.queue_timeout or timeouts.queue,
+            levels[name].request_timeout or model.request_timeout or timeouts.request,
+        )
+        for name in tier_names(config)
+    ]
 
 
 def tenants(config: Config) -> Callable[[str | None, Identity | None], tuple[str, int]]:

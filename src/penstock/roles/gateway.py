@@ -24,7 +24,7 @@ from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, tls_health
+from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits, tls_health
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.registered import health_of, worker_rows
@@ -122,7 +122,7 @@ class GatewayRole(Member):
             self._ended.look_again()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        model, timeouts = announced(said), self.config.timeouts
+        model = announced(said)
         admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
@@ -132,9 +132,8 @@ class GatewayRole(Member):
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
-            queue_limit=model.queue_timeout or timeouts.queue,
-            request_limit=model.request_timeout or timeouts.request,
-            longest_limit=timeouts.max_client,
+            time_limits=time_limits(self.config, model),
+            longest_limit=self.config.timeouts.max_client,
             announced=said,
         )
 

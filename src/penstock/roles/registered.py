@@ -1,9 +1,12 @@
 """How the whole installation stands, by the word of those in the registry (SPEC G3, I1)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.adapters.redis.registry import Registry
+
+DEPTHS = ("warning_depth", "critical_depth")  # at which the lowest tier, and all but the best, are refused
 
 
 def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
@@ -13,6 +16,7 @@ def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
             "host": process.get("host", ""),
             "pid": process.get("pid"),
             **said,
+            **({"status": "offline"} if registry.is_silent(name) else {}),
             "last_seen": round(registry.ages.get(name, 0.0), 3),
         }
         for name, process in sorted(registry.members["workers"].items())
@@ -20,23 +24,38 @@ def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
     ]
 
 
+def _add_capacity(model: dict[str, Any], said: Mapping[str, Any], healthy: int) -> None:
+    """Of one batcher: what it has learned of a worker, times the workers that are healthy by what is known here.
+    Its own count came with its last heartbeat, and that would be one heartbeat too late (SPEC D3)."""
+    of_batcher = said.get("workers_healthy")
+    if (
+        not of_batcher or said.get("warning_depth") is None
+    ):  # nothing is known yet, or it is of another version
+        return
+    change = healthy / of_batcher
+    model["capacity_rps"] = max(model["capacity_rps"], round(said["capacity_rps"] * change, 3))
+    for depth in DEPTHS:  # of its part of the queue
+        model[depth] = round((model[depth] or 0.0) + said[depth] * change, 1)
+
+
 def health_of(registry: Registry) -> dict[str, Any]:
+    rows = worker_rows(registry)
+    healthy = Counter(row.get("model") for row in rows if row.get("status") == "healthy")
     models: dict[str, dict[str, Any]] = {}
     for batcher in registry.members["batchers"].values():
         for name, said in batcher.get("models", {}).items():
             model = models.setdefault(
-                name, {"queue_depth": 0, "requests_per_second": 0.0, "capacity_rps": 0.0}
+                name,
+                {"queue_depth": 0, "requests_per_second": 0.0, "capacity_rps": 0.0, **dict.fromkeys(DEPTHS)},
             )
             model["queue_depth"] += said["queue_depth"]
             model["requests_per_second"] = round(
                 model["requests_per_second"] + said["requests_per_second"], 3
             )
-            model["capacity_rps"] = max(model["capacity_rps"], said["capacity_rps"])
-    rows = worker_rows(registry)
+            _add_capacity(model, said, healthy[name])
     for name, model in models.items():
-        own = [row for row in rows if row.get("model") == name]
-        model["workers"] = len(own)
-        model["workers_healthy"] = sum(row.get("status") == "healthy" for row in own)
+        model["workers"] = sum(row.get("model") == name for row in rows)
+        model["workers_healthy"] = healthy[name]
         capacity = model["capacity_rps"]
         model["gpu_utilization"] = round(model["requests_per_second"] / capacity, 4) if capacity else 0.0
     return {

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules
 from penstock.errors import UserMistake
+from penstock.roles.front import capacity_rules, time_limits
 from penstock.roles.stack import batching_rules
 from penstock.service_model import parse_service
 from penstock.sim.kernel import Scenario
@@ -25,17 +26,21 @@ def scenario_of(
         raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
     service = parse_service(model.target)
     queue_limit, request_limit = timeouts.queue, timeouts.request
+    tier_limits = time_limits(config, model)
     if timeout is not None:
         queue_limit = request_limit = min(timeout, timeouts.max_client)
+        tier_limits = []
     return Scenario(
         service=service,
         workers=model.workers,
         rules=batching_rules(name, config),
         admission=AdmissionRules(limits.max_queue, limits.max_queue_bytes) if admission else None,
+        capacity=capacity_rules(config),
         queue_limit=queue_limit,
         request_limit=request_limit,
         processing_limit=timeouts.processing,
         tier_shares=_by_rank(config, shares) if shares else (1.0,),
+        tier_limits=tier_limits if len(set(tier_limits)) > 1 else (),
         tenants=tenants,
         seed=seed + service.seed,
     )

@@ -4,21 +4,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.observe.exposition import ModelGauges
 from penstock.config import Config, Model
-from penstock.core.admission import AdmissionRules, forecast, refusal
+from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
 from penstock.core.delivery import RetryRules
 from penstock.core.fleet import Worker
+from penstock.core.tier_gate import Door
 from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
+from penstock.roles.front import capacity_rules, time_limits
 from penstock.roles.scalars import with_scalars_only
 from penstock.runtime.gateway import Admit, Desk
 from penstock.runtime.pump import Pump
@@ -53,6 +55,7 @@ class ModelStack:
         self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
         self.pumps = [self.pump]
         admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
+        self._capacity = capacity_rules(config)
         self.is_function = model.is_function
         make = make_backend or backend_maker(name, model)
         self.slots = [
@@ -64,7 +67,7 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, loop)
-        admit: Admit = partial(refusal, self.batcher, admission)
+        admit: Admit = Door(self.batcher, admission, self._capacity).refusal
         self.desk = Desk(
             model=name,
             kind=model.input,
@@ -73,8 +76,7 @@ class ModelStack:
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,
-            queue_limit=self._timeouts.queue,
-            request_limit=self._timeouts.request,
+            time_limits=time_limits(config, model),
             longest_limit=self._timeouts.max_client,
         )
 
@@ -129,7 +131,7 @@ class ModelStack:
             "gpu_utilization": round(utilization_of(self.batcher, now), 4),
             "queue_depth": self.batcher.waiting,
             "requests_per_second": round(self.batcher.rate(now), 3),
-            "capacity_rps": round(capacity_of(self.batcher), 3),
+            **capacity_health(self.batcher, self._capacity),
             "workers_healthy": fleet.healthy,
             "workers": len(fleet.workers),
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
@@ -163,20 +165,21 @@ class ModelStack:
         return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))
 
 
-def capacity_of(batcher: Batcher) -> float:
-    """Requests a second at full batches, by what all healthy workers have shown (SPEC B4)."""
-    curve, fleet = batcher.curve, batcher.fleet
-    seconds = curve(curve.best_size)
-    if not seconds:
-        return 0.0
-    speed = sum(1.0 / worker.speed for worker in fleet.workers.values() if worker.ready and worker.speed > 0)
-    return curve.best_size / seconds * speed
+def capacity_health(batcher: Batcher, rules: CapacityRules) -> dict[str, float | None]:
+    """What the workers can do, and the depths at which tiers are refused; none of these while that is unknown."""
+    known = capacity(batcher) > 0.0
+    warning, critical = depths(batcher, rules)
+    return {
+        "capacity_rps": round(fleet_capacity(batcher), 3),
+        "warning_depth": round(warning, 1) if known else None,
+        "critical_depth": round(critical, 1) if known else None,
+    }
 
 
 def utilization_of(batcher: Batcher, now: float) -> float:
     """Offered load over the capacity that this batcher may count on."""
-    capacity = capacity_of(batcher) * batcher.share
-    return batcher.rate(now) / capacity if capacity else 0.0
+    offered = capacity(batcher)
+    return batcher.rate(now) / offered if offered else 0.0
 
 
 def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: int) -> ModelGauges:
@@ -187,7 +190,7 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
         workers={state: states[state] for state in STATES},
         busy_seconds=sum(worker.busy_for(now) for worker in workers),
         utilization=utilization_of(batcher, now),
-        capacity=capacity_of(batcher),
+        capacity=fleet_capacity(batcher),
         restarts=restarts,
     )
 

@@ -33,8 +33,7 @@ class Desk:
     backlog_seconds: Callable[[], float]  # how long what waits now will take
     cost: Callable[[bytes], float] | None  # of an input; None: each counts one
     takes_parameters: Callable[[], bool]
-    queue_limit: float
-    request_limit: float
+    time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
     longest_limit: float
     announced: object = None  # by whoever told of the model, so that a change can be seen
 
@@ -114,14 +113,15 @@ class Gateway:
         if ask.parameters and not desk.takes_parameters():
             raise Unacceptable(f"the model {desk.model!r} takes no parameters")
         now = self.clock()
-        queue_limit, request_limit = desk.queue_limit, desk.request_limit
-        if ask.timeout is not None:
-            queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         key = f"{self._prefix}{next(self._numbers):x}"
         if ask.identity is None and ask.client_id is None:
             tenant, tier = self._anonymous
         else:
             tenant, tier = self._tenant(ask.client_id, ask.identity)
+        if ask.timeout is None:
+            queue_limit, request_limit = desk.time_limits[tier]
+        else:
+            queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         limits = self._limits[tier] if self._limits else None
         quota = None if limits is None else self._within_quota(desk, tenant, limits, now)
         request = Request(

@@ -75,6 +75,10 @@ class Pump:
         self.batcher.worker_gone(worker, now, None if back_in is None else now + back_in)
         self._kick()
 
+    def doubted(self, worker: WorkerId) -> None:
+        self.batcher.worker_doubted(worker)
+        self._kick()
+
     def removed(self, worker: WorkerId) -> None:
         self.batcher.worker_removed(worker, self._clock())
         self._workers.pop(worker, None)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
-from penstock.core.admission import AdmissionRules, refusal
+from penstock.core.admission import AdmissionRules
 from penstock.core.backoff import backoff
 from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.capacity import CapacityRules
+from penstock.core.tier_gate import Door
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, ServiceModel
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Seconds, WorkerId
@@ -30,10 +32,12 @@ class Scenario:
     workers: int = 1
     rules: BatchingRules = field(default_factory=BatchingRules)
     admission: AdmissionRules | None = field(default_factory=AdmissionRules)  # None: everything is let in
+    capacity: CapacityRules = field(default_factory=CapacityRules)  # and how much of it each tier is
     queue_limit: Seconds = 2.0
     request_limit: Seconds = 4.0
     processing_limit: Seconds = 3.0
     tier_shares: Sequence[float] = (1.0,)  # how the arrivals fall to the tiers
+    tier_limits: Sequence[tuple[Seconds, Seconds]] = ()  # of queue and request, where each tier has its own
     tenants: int = 1
     seed: int = 0
 
@@ -80,6 +84,8 @@ class Kernel:
     ) -> None:
         self.scenario = scenario
         self.batcher = Batcher(scenario.rules)
+        admission = scenario.admission
+        self._door = None if admission is None else Door(self.batcher, admission, scenario.capacity)
         self.run_so_far = Run()
         self._on_dispatch = on_dispatch
         self._on_reply = on_reply
@@ -136,11 +142,15 @@ class Kernel:
         scenario = self.scenario
         draw = askers(scenario) if len(scenario.tier_shares) > 1 or scenario.tenants > 1 else None
         queue_limit, request_limit, model = scenario.queue_limit, scenario.request_limit, scenario.rules.model
+        limits = scenario.tier_limits
 
         def make(index: int, now: Seconds) -> Request:
             request = Request(str(index), model, b'""', now, now + queue_limit, now + request_limit)
             if draw is not None:
                 request.tenant, request.tier = next(draw)
+            if limits:
+                queue, whole = limits[request.tier]
+                request.expires, request.deadline = now + queue, now + whole
             if costs is not None:
                 request.cost = costs[index]
                 request.length = int(costs[index])
@@ -150,10 +160,10 @@ class Kernel:
 
     def _arrive(self, request: Request, now: Seconds) -> bool:
         """Whether a step is called for; one that is refused changes nothing."""
-        run, admission = self.run_so_far, self.scenario.admission
+        run, door = self.run_so_far, self._door
         run.sent_by_tier[request.tier] += 1
-        if admission is not None:
-            refused = refusal(self.batcher, admission, request, now)
+        if door is not None:
+            refused = door.refusal(request, now)
             if refused is not None:
                 run.errors[refused.code] += 1
                 return False

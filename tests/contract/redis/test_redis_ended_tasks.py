@@ -141,7 +141,7 @@ def test_a_keyed_request_that_somebody_waits_for_is_not_told_and_a_keyed_task_is
             for row in (False, True):
                 request = ask(task=True)
                 request.request_id = f"kept-{row}"
-                keyed = Keyed(request.request_id, "acme", "fingerprint")
+                keyed = Keyed(request.request_id, request.tenant, "fingerprint")
                 assert (await claims.claim(keyed, request, "its own", 10.0, row=row)).ours
                 await tasks.end(request)
             await until(lambda: [(row.key, row.task_id) for row in ledger.rows] == [(request.key, "its own")])

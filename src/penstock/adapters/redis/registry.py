@@ -21,6 +21,7 @@ from penstock.adapters.redis.scripts import BEAT
 KINDS = ("gateways", "batchers", "workers")
 _FORGET_MS = 60_000
 _MEMORY_EVERY = 1.0
+MISSED, SILENT = 2.5, 0.75  # heartbeats, and parts of a lease, without a word of a member
 
 
 class Registry:
@@ -35,6 +36,7 @@ class Registry:
         self.on_joined: Callable[[str, str, dict[str, Any]], None] = lambda kind, name, description: None
         self.on_left: Callable[[str, str], None] = lambda kind, name: None
         self.on_changed: Callable[[], None] = lambda: None
+        self.on_heard: Callable[[], None] = lambda: None  # with every beat that Redis answered
         self._store = store
         self._kind, self._me, self._describe = kind, me, describe
         self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
@@ -78,7 +80,14 @@ class Registry:
             changed |= self._update_members(kind, entries, settled=unbroken >= lease, lease=lease)
         if changed:
             self.on_changed()
+        self.on_heard()
         await self._read_memory()
+
+    def is_silent(self, name: str) -> bool:
+        """Whether it has missed so many heartbeats that it should not be counted on. It counts as gone only after
+        its lease; but what it can no longer do must be known within 2 s (SPEC D3)."""
+        settings = self._store.settings
+        return self.ages.get(name, 0.0) > min(MISSED * settings.heartbeat, SILENT * settings.lease)
 
     async def announce_model(self, name: str, description: Mapping[str, object]) -> None:
         """Kept in Redis for good; said again if Redis loses it while we live."""

@@ -1,0 +1,174 @@
+"""How much of the capacity the lower tiers may have (SPEC D3).
+
+Where several tiers are in use (requests of more than one have come within a minute):
+- The lowest tier is let in at up to `lowest_share` of the capacity while others wait; the rest is headroom, lent to
+  it while nobody does. Those of better tiers who fit into the next batch do not count as waiting: they are the
+  batch, and nothing that is let in behind them keeps them. Else one paid request now and then would idle GPUs.
+- With `warning` requests waiting the lowest tier is refused, with `critical` all but the best. Both numbers are for
+  a capacity of `reference` requests a second and grow and shrink with it, so what they say is a time: a queue that
+  takes 0.31 s, or 1.56 s, to drain. But two, or four, full batches for each worker may always wait: while all
+  workers are busy the queue is the batch, and a slow model's 0.31 s would not hold a single one.
+- Who is in a hurry is late long before that. So, unless tiers are strict, all but the best are refused as well
+  while one of the best that came now would spend more than half of its time in the queue. Weights alone would give
+  the best tier its part of the service and no more, and refuse some of it although all of it fits.
+- A lower tier is also refused what would be late if better ones go on coming as they do. The forecast knows only
+  who waits now, and would let it in to expire.
+- A tier may fill its `queue_share` of the longest queue and no more.
+Elsewhere nothing is refused here, so that a single tenant can use all of its GPUs. The best tier never is.
+"""
+
+from math import inf, log
+
+from penstock.core.admission import AdmissionRules, can_wait, forecast, refusal
+from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
+from penstock.core.capacity import CapacityRules, capacity, depths
+from penstock.core.estimator import RateMeter
+from penstock.errors import Overloaded, Refused
+from penstock.types import Request, Seconds
+
+IN_USE = 60.0  # seconds since two tiers were last seen, until they count as one again
+WINDOW = 1.0  # over which the rate of the lowest tier is taken: what it may have follows within 2 s
+PRESSED = 0.5  # of the time that the best tier has: in the queue for longer, and it comes first altogether
+NEWEST = 0.05  # weight of the newest in that time, which each client may choose for itself
+LEAST_LEFT = 0.05  # of the service, for a tier that better ones leave nothing
+SOONEST = 0.001
+
+
+def tier_refusal(
+    batcher: Batcher, rules: CapacityRules, request: Request, lowest_rate: float
+) -> Overloaded | None:
+    """Why this request's tier is not let in now, or None. `lowest_rate`: at which the lowest tier was, of late."""
+    tier = request.tier
+    rate = capacity(batcher)
+    if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast has the say
+        return None
+    by_tier, waiting = batcher.depth.by_tier, batcher.waiting
+    lowest = tier == len(by_tier) - 1
+    warning, critical = depths(batcher, rules)
+    limit = warning if lowest else critical
+    if waiting >= limit:
+        return Overloaded(
+            "the queue is too long to let this tier in", retry_after=_drain(waiting - limit, rate)
+        )
+    if rules.queue_shares:
+        over = by_tier[tier] - rules.queue_shares[tier] * rules.max_queue
+        if over >= 0:
+            message = "this tier has filled its share of the queue"
+            return Overloaded(message, retry_after=_drain(over, rate * _service(batcher, tier)))
+    better = batcher.depth.total - by_tier[tier]
+    size = batcher.curve.best_size
+    if lowest and better >= size and lowest_rate >= rules.lowest_share * rate:
+        lent = _drain(better - size, rate)  # until those that wait are one batch
+        share = rules.lowest_share * rate
+        slowed = WINDOW * log(lowest_rate / share) if share else inf
+        return Overloaded(
+            "this tier has used its share of the capacity", retry_after=max(SOONEST, min(lent, slowed))
+        )
+    return None
+
+
+def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
+    """For how long the best tier needs all there is: until one of it that comes would wait only half its time."""
+    if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # then nobody else keeps it waiting
+        return 0.0
+    expected = forecast(batcher, 0, now)
+    return 0.0 if expected is None else expected.start - now - PRESSED * patience
+
+
+def own_wait(batcher: Batcher, tier: int, better_rate: float) -> Seconds:
+    """How long one that comes now will wait behind its own tier, if better ones go on coming at this rate: those
+    that wait now are not the only ones that go before it."""
+    by_tier, rate, size = batcher.depth.by_tier, capacity(batcher), batcher.curve.best_size
+    if by_tier[tier] < size or not rate:
+        return 0.0
+    left = max(LEAST_LEFT, 1.0 - better_rate / rate)
+    if not batcher.rules.tiers.strict:
+        weights = batcher.rules.tiers.weights
+        rest = sum(weight for weight, waiting in zip(weights[tier:], by_tier[tier:], strict=True) if waiting)
+        entitled = weights[tier] / (sum(weights[:tier]) + rest)  # that nobody takes away
+        left = max(left * weights[tier] / rest, entitled)
+    return by_tier[tier] // size * size / (rate * left)
+
+
+def _drain(excess: float, rate: float) -> Seconds:
+    """Until one more than the excess has gone."""
+    return (excess + 1.0) / rate
+
+
+def _service(batcher: Batcher, tier: int) -> float:
+    """The part of the service a tier gets while it waits, and those wait that do now."""
+    tiers, by_tier = batcher.rules.tiers, batcher.depth.by_tier
+    if tiers.strict:
+        own = by_tier[tier] or 1
+        return own / (own + sum(by_tier[:tier]))  # behind all better ones
+    active = sum(weight for rank, weight in enumerate(tiers.weights) if by_tier[rank] or rank == tier)
+    return tiers.weights[tier] / active
+
+
+class TierGate:
+    """Asked about every request that the forecast would let in: the last word."""
+
+    __slots__ = ("_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "rules")
+
+    def __init__(self, batcher: Batcher, rules: CapacityRules) -> None:
+        self.rules = rules
+        self._batcher = batcher
+        self._lowest = len(batcher.depth.by_tier) - 1
+        self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]  # of what was let in of each tier
+        self._latest = -1  # the tier seen last
+        self._mixed_until = -inf
+        self._patience = inf  # how long those of the best tier can wait for a worker, as a rule
+
+    def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
+        tier = request.tier
+        if tier != self._latest:
+            if self._latest >= 0:
+                self._mixed_until = now + IN_USE
+            self._latest = tier
+        if now >= self._mixed_until:
+            return None
+        if tier == 0:
+            self._note_patience(request, now)
+        elif (refused := self._refusal(request, now)) is not None:
+            return refused
+        self._meters[tier].add(now)
+        return None
+
+    def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
+        batcher, tier = self._batcher, request.tier
+        if batcher.waiting < batcher.curve.best_size and not self.rules.queue_shares:
+            return None  # all that wait go with the next batch, the usual case: nobody is kept by one more
+        pressed = best_pressed(batcher, self._patience, now)
+        if pressed > 0.0:
+            return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
+        better = sum(meter.rate(now) for meter in self._meters[:tier])
+        late = own_wait(batcher, tier, better) - can_wait(batcher, self._has(request, now))
+        if late > 0.0:
+            return Overloaded("the queue of this tier is too long for its deadline", retry_after=late)
+        lowest_rate = self._meters[tier].rate(now) if tier == self._lowest else 0.0
+        return tier_refusal(batcher, self.rules, request, lowest_rate)
+
+    def _has(self, request: Request, now: Seconds) -> Seconds:
+        """How long it can wait for a worker."""
+        curve = self._batcher.curve
+        guarded = curve.full * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
+        return min(request.expires, request.deadline - guarded) - now
+
+    def _note_patience(self, request: Request, now: Seconds) -> None:
+        seconds, known = self._has(request, now), self._patience
+        self._patience = seconds if known == inf else known + NEWEST * (seconds - known)
+
+
+class Door:
+    """Who is let in: the queue has the first word, the tiers the last."""
+
+    __slots__ = ("_admission", "_batcher", "_gate")
+
+    def __init__(self, batcher: Batcher, admission: AdmissionRules, rules: CapacityRules) -> None:
+        self._batcher = batcher
+        self._admission = admission
+        self._gate = TierGate(batcher, rules)
+
+    def refusal(self, request: Request, now: Seconds) -> Refused | None:
+        refused = refusal(self._batcher, self._admission, request, now)
+        return refused if refused is not None else self._gate.refusal(request, now)

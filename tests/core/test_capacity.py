@@ -1,0 +1,263 @@
+"""What the workers can do, and how much of it lower tiers may have (SPEC D3)."""
+
+import pytest
+from core_kit import ask, batcher_with, offer, teach, worker
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.admission import AdmissionRules
+from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.buffer import TierRules
+from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
+from penstock.core.tier_gate import IN_USE, Door, TierGate, own_wait, tier_refusal
+from penstock.errors import Overloaded, Unacceptable
+
+BEST, MIDDLE, LOWEST = range(3)
+RULES = CapacityRules()
+
+
+def fleet_of(workers: int = 1, seconds: float = 0.1, size: int = 32, *, strict: bool = False) -> Batcher:
+    """By default one worker of 100 ms × 32: 320 requests a second, at which the numbers are what they are."""
+    batcher = batcher_with(workers, BatchingRules(max_batch=size, tiers=TierRules(strict=strict)))
+    teach(batcher, seconds, size=size)
+    return batcher
+
+
+def waiting(batcher: Batcher, best: int = 0, middle: int = 0, lowest: int = 0) -> Batcher:
+    for tier, count in enumerate((best, middle, lowest)):
+        offer(batcher, *(ask(tier=tier) for _ in range(count)))
+    return batcher
+
+
+def refused(
+    batcher: Batcher, tier: int, rules: CapacityRules = RULES, *, rate: float = 0.0
+) -> Overloaded | None:
+    return tier_refusal(batcher, rules, ask(tier=tier), rate)
+
+
+def retry_after(error: Overloaded | None) -> float:
+    assert error is not None
+    assert error.retry_after is not None
+    return error.retry_after
+
+
+def test_capacity_is_healthy_workers_times_what_they_have_shown() -> None:
+    batcher = fleet_of(workers=4)
+    assert capacity(batcher) == pytest.approx(1280.0)
+    batcher.worker_removed(worker(0), 1.0)
+    batcher.worker_gone(worker(1), 1.0)
+    assert capacity(batcher) == pytest.approx(640.0)
+    batcher.share = 0.5
+    assert capacity(batcher) == pytest.approx(320.0)
+    assert fleet_capacity(batcher) == pytest.approx(640.0)
+    assert capacity(batcher_with(4)) == 0.0  # nothing has been seen yet
+
+
+def test_the_depths_grow_and_shrink_with_capacity_and_always_hold_some_batches() -> None:
+    assert depths(fleet_of(), RULES) == pytest.approx((100.0, 500.0))
+    batcher = fleet_of(workers=4)
+    assert depths(batcher, RULES) == pytest.approx((400.0, 2000.0))
+    batcher.worker_removed(worker(0), 0.0)
+    batcher.worker_removed(worker(1), 0.0)
+    assert depths(batcher, RULES) == pytest.approx((200.0, 1000.0))
+    slow = fleet_of(seconds=2.0, size=8)  # 4 requests a second: 100 would be worth 1.25 of them
+    assert depths(slow, RULES) == pytest.approx((16.0, 32.0))
+
+
+def test_at_the_warning_the_lowest_tier_is_refused_and_no_other() -> None:
+    batcher = waiting(fleet_of(), lowest=99)
+    assert refused(batcher, LOWEST) is None
+    waiting(batcher, lowest=1)
+    assert retry_after(refused(batcher, LOWEST)) == pytest.approx(1 / 320)
+    assert refused(batcher, MIDDLE) is None
+    waiting(batcher, lowest=63)
+    assert retry_after(refused(batcher, LOWEST)) == pytest.approx(0.2)  # as long as 64 take
+
+
+def test_at_the_critical_depth_only_the_best_is_let_in() -> None:
+    batcher = waiting(fleet_of(), middle=499)
+    assert refused(batcher, MIDDLE) is None
+    waiting(batcher, lowest=1)
+    assert retry_after(refused(batcher, MIDDLE)) == pytest.approx(1 / 320)
+    assert retry_after(refused(batcher, LOWEST)) == pytest.approx(401 / 320)
+    assert refused(batcher, BEST) is None
+
+
+def test_without_tiers_in_use_nobody_is_refused_here() -> None:
+    gate = TierGate(waiting(fleet_of(), lowest=5000), RULES)
+    assert [gate.refusal(ask(tier=LOWEST), 0.1 * number) for number in range(100)] == [None] * 100
+
+
+def test_while_nobody_is_healthy_or_nothing_is_known_the_forecast_has_the_say() -> None:
+    assert refused(waiting(batcher_with(1), lowest=5000), LOWEST) is None
+    batcher = waiting(fleet_of(), lowest=5000)
+    batcher.worker_removed(worker(0), 0.0)
+    assert refused(batcher, LOWEST) is None
+
+
+def test_the_lowest_tier_has_its_share_of_the_capacity_while_better_ones_wait_and_all_of_it_otherwise() -> (
+    None
+):
+    batcher = waiting(fleet_of(), best=32, lowest=20)  # more than one batch, with any other
+    assert refused(batcher, LOWEST, rate=223.0) is None
+    assert retry_after(refused(batcher, LOWEST, rate=225.0)) == pytest.approx(1 / 320)
+    assert refused(batcher, MIDDLE, rate=225.0) is None
+    assert refused(waiting(fleet_of(), best=31), LOWEST, rate=320.0) is None  # they are the next batch
+    crowded = waiting(fleet_of(), middle=90)
+    assert retry_after(refused(crowded, LOWEST, rate=224.1)) == pytest.approx(0.001)  # it is slowing down
+    none = CapacityRules(lowest_share=0.0)
+    assert retry_after(refused(crowded, LOWEST, none, rate=0.0)) == pytest.approx(59 / 320)
+
+
+@pytest.mark.parametrize(("strict", "seconds"), [(False, 5.0 / 320), (True, 60.0 / 10 / 320)])
+def test_a_tier_may_fill_its_part_of_the_queue_and_is_told_how_long_its_own_takes(
+    strict: bool, seconds: float
+) -> None:
+    rules = CapacityRules(max_queue=100, queue_shares=(1.0, 0.6, 0.1))
+    batcher = waiting(fleet_of(strict=strict), middle=50, lowest=9)
+    assert refused(batcher, LOWEST, rules) is None
+    assert refused(batcher, MIDDLE, rules) is None
+    waiting(batcher, lowest=1)
+    assert retry_after(refused(batcher, LOWEST, rules)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_tier_without_any_part_of_the_queue_is_never_let_in(strict: bool) -> None:
+    rules = CapacityRules(queue_shares=(1.0, 1.0, 0.0))
+    assert retry_after(refused(fleet_of(strict=strict), LOWEST, rules)) == pytest.approx(1 / 320)
+
+
+def test_tiers_are_in_use_once_two_have_been_seen_and_until_a_minute_later() -> None:
+    batcher = waiting(fleet_of(), lowest=200)
+    gate = TierGate(batcher, RULES)
+    assert gate.refusal(ask(tier=LOWEST), 0.0) is None
+    assert gate.refusal(ask(tier=BEST), 1.0) is None
+    assert gate.refusal(ask(tier=LOWEST), 2.0) is not None
+    assert gate.refusal(ask(tier=LOWEST), 2.0 + IN_USE) is None
+    assert gate.refusal(ask(tier=MIDDLE), 100.0) is None
+    assert gate.refusal(ask(tier=LOWEST), 100.0) is not None
+
+
+def test_what_is_let_in_of_the_lowest_tier_is_held_to_its_share_as_long_as_others_wait() -> None:
+    batcher = waiting(fleet_of(), best=40)
+    gate = TierGate(batcher, RULES)
+    gate.refusal(ask(tier=BEST), 0.0)
+    asked = [number / 640 for number in range(640 * 5)]  # twice the capacity, five seconds
+    let_in = [now for now in asked if gate.refusal(ask(tier=LOWEST), now) is None]
+    assert len([now for now in let_in if now >= 2.0]) / 3.0 == pytest.approx(224.0, rel=0.02)
+
+
+def test_half_of_the_workers_lost_is_half_of_the_share_within_two_seconds() -> None:
+    batcher = waiting(fleet_of(workers=2), best=40)
+    gate = TierGate(batcher, RULES)
+    gate.refusal(ask(tier=BEST), 0.0)
+    let_in = []
+    for number in range(1280 * 6):
+        now = number / 1280
+        if number == 1280 * 3:
+            batcher.worker_removed(worker(0), now)
+        if gate.refusal(ask(tier=LOWEST), now) is None:
+            let_in.append(now)
+    assert len([now for now in let_in if 2.0 <= now < 3.0]) == pytest.approx(448, rel=0.03)
+    assert len([now for now in let_in if 5.0 <= now < 6.0]) == pytest.approx(224, rel=0.03)
+
+
+@given(
+    tier=st.sampled_from([BEST, MIDDLE, LOWEST]),
+    counts=st.tuples(*[st.integers(0, 200)] * 3),
+    rate=st.floats(0.0, 1000.0),
+    strict=st.booleans(),
+    shares=st.sampled_from([(), (1.0, 0.5, 0.01)]),
+)
+def test_a_refusal_always_says_when_and_never_meets_the_best(
+    tier: int, counts: tuple[int, int, int], rate: float, strict: bool, shares: tuple[float, ...]
+) -> None:
+    batcher = waiting(fleet_of(strict=strict), *counts)
+    error = refused(batcher, tier, CapacityRules(max_queue=300, queue_shares=shares), rate=rate)
+    if error is not None:
+        assert tier != BEST
+        assert 0.0 < retry_after(error) < 60.0
+
+
+def test_while_one_of_the_best_would_wait_for_half_its_time_all_others_are_refused_until_it_would_not() -> (
+    None
+):
+    batcher = waiting(fleet_of(), best=95)
+    batcher.step(0.0)  # 32 of them are on the only worker until 0.1, and 63 wait
+    gate = TierGate(batcher, RULES)
+    gate.refusal(ask(tier=MIDDLE), 0.0)
+    gate.refusal(ask(tier=BEST, expires=0.4), 0.0)  # it would be sent at 0.2, and has until 0.4
+    assert gate.refusal(ask(tier=MIDDLE), 0.0) is None
+    gate = TierGate(batcher, RULES)
+    gate.refusal(ask(tier=MIDDLE), 0.0)
+    gate.refusal(ask(tier=BEST, expires=0.3), 0.0)
+    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) == pytest.approx(0.05)
+    assert retry_after(gate.refusal(ask(tier=LOWEST), 0.02)) == pytest.approx(0.03)
+    assert gate.refusal(ask(tier=BEST), 0.0) is None
+
+
+def test_how_much_time_the_best_have_counts_without_their_batch_and_no_single_one_of_them_decides() -> None:
+    batcher = waiting(fleet_of(), best=95)
+    batcher.step(0.0)
+    gate = TierGate(batcher, RULES)
+    gate.refusal(ask(tier=MIDDLE), 0.0)
+    for _ in range(100):
+        gate.refusal(
+            ask(tier=BEST, deadline=0.5), 0.0
+        )  # of which the batch takes 0.1, and a little more to be sure
+    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) == pytest.approx(0.00125)
+    gate.refusal(ask(tier=BEST, deadline=0.6), 0.0)
+    gate.refusal(ask(tier=BEST, deadline=0.6), 0.0)
+    assert gate.refusal(ask(tier=MIDDLE), 0.0) is None
+    gate.refusal(ask(tier=BEST, deadline=0.11), 0.0)
+    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) < 0.01
+
+
+def test_where_nobody_keeps_the_best_waiting_or_nobody_can_say_how_long_they_wait_no_one_is_refused_for_it() -> (
+    None
+):
+    strict = waiting(fleet_of(strict=True), best=95)
+    none_left = waiting(fleet_of(), best=95)
+    none_left.worker_removed(worker(0), 0.0)
+    for batcher in (strict, none_left, fleet_of(), waiting(fleet_of(), middle=40)):
+        gate = TierGate(batcher, RULES)
+        gate.refusal(ask(tier=MIDDLE), 0.0)
+        gate.refusal(ask(tier=BEST, expires=0.1), 0.0)
+        assert gate.refusal(ask(tier=MIDDLE), 0.0) is None
+
+
+def test_the_door_asks_the_forecast_first_and_then_the_tiers() -> None:
+    rules = BatchingRules(max_batch=32, max_cost=10.0)
+    batcher = batcher_with(1, rules)
+    teach(batcher, 0.1, size=32)
+    door = Door(waiting(batcher, lowest=150), AdmissionRules(), RULES)
+    assert isinstance(door.refusal(ask(tier=LOWEST, cost=11.0), 0.0), Unacceptable)
+    assert door.refusal(ask(tier=BEST), 0.0) is None
+    assert isinstance(door.refusal(ask(tier=LOWEST), 0.0), Overloaded)
+
+
+def test_the_wait_of_a_lower_tier_counts_those_of_better_ones_that_are_yet_to_come() -> None:
+    batcher = waiting(fleet_of(), middle=65)  # two batches, and one more that goes with the next
+    assert own_wait(batcher, MIDDLE, 0.0) == pytest.approx(64 / 320)
+    assert own_wait(batcher, MIDDLE, 160.0) == pytest.approx(64 / 160)
+    assert own_wait(batcher, MIDDLE, 320.0) == pytest.approx(64 / (320 * 4 / 12))  # its weight's part
+    waiting(batcher, best=1, lowest=1)
+    assert own_wait(batcher, MIDDLE, 160.0) == pytest.approx(64 / (160 * 4 / 5))  # the lowest has its weight
+    assert own_wait(batcher, MIDDLE, 320.0) == pytest.approx(64 / (320 * 4 / 13))
+    assert own_wait(batcher, LOWEST, 0.0) == 0.0
+    assert own_wait(waiting(batcher_with(1), middle=65), MIDDLE, 0.0) == 0.0  # nobody knows
+    strict = waiting(fleet_of(strict=True), middle=65, lowest=1)
+    assert own_wait(strict, MIDDLE, 160.0) == pytest.approx(64 / 160)
+    assert own_wait(strict, MIDDLE, 400.0) == pytest.approx(64 / (0.05 * 320))
+
+
+def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when_it_would_not() -> None:
+    batcher = waiting(fleet_of(strict=True), middle=65)
+    gate = TierGate(batcher, RULES)
+    for number in range(1600):  # 160 a second of the best, who do not wait
+        gate.refusal(ask(0.00625 * number, tier=BEST), 0.00625 * number)
+        gate.refusal(ask(0.00625 * number, tier=LOWEST, expires=0.0), 0.00625 * number)
+    now = 10.0
+    assert gate.refusal(ask(now, tier=MIDDLE, expires=0.6), now) is None
+    late = retry_after(gate.refusal(ask(now, tier=MIDDLE, expires=0.3), now))
+    assert late == pytest.approx(64 / 160 - (0.1 + 0.9 * 0.2), rel=0.05)
