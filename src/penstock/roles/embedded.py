@@ -22,6 +22,7 @@ from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
 from penstock.roles.ledger import Both, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
+from penstock.roles.sharing import counts_of, memory_of
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
@@ -65,6 +66,7 @@ class Embedded:
             ttl=limits.result_ttl,
         )
         prefix = secrets.token_hex(6)
+        self._memory = memory_of(config)
         self._ledger = ledger_of(config, loop, clock)
         self.gateway = Gateway(
             {name: stack.desk for name, stack in self.stacks.items()},
@@ -76,6 +78,7 @@ class Embedded:
             prefix,
             RateLimiter(),
             limits_by_rank(config),
+            self._memory,
         )
         bus.subscribe(self._replied)
         self.morgue = MemoryMorgue(self.gateway, self._tasks, config)
@@ -92,7 +95,7 @@ class Embedded:
         failed = [reply for reply in replies if reply.failure is not None]
         if failed:
             self.morgue.add(failed)
-        self.gateway.waiters.settle(replies)
+        self.gateway.settle(replies)
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -221,4 +224,6 @@ class Embedded:
             len(self.gateway.waiters),
             len(self._tasks),
             self.morgue.added,
+            counts_of(stack.desk for stack in self.stacks.values()),
+            self._memory.evicted,
         )

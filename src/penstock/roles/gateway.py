@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.dlq import DeadLetters
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.adapters.redis.publisher import Publisher
@@ -28,10 +29,13 @@ from penstock.roles.registered import health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_tasks import TaskDesk
 from penstock.roles.shared import Member, announced
+from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
+CACHE_MEMORY = 0.75  # of the memory limit: beyond it no more answers are kept in Redis
 LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
@@ -56,6 +60,11 @@ class GatewayRole(Member):
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
+        self._memory = memory_of(config)
+        self._answers = SharedAnswers(
+            RedisAnswers(self.store), clock, max_entries=config.limits.max_cache_entries,
+            max_bytes=config.limits.max_cache_bytes, has_room=self._has_room_for_answers,
+        )  # fmt: skip
         self.gateway = Gateway(
             self._desks,
             tenants(config),
@@ -66,6 +75,8 @@ class GatewayRole(Member):
             secrets.token_hex(6),
             self._limiter,
             limits_by_rank(config),
+            self._memory,
+            self._answers,
         )
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
@@ -82,6 +93,7 @@ class GatewayRole(Member):
         if self._ledger is not None:
             self._ledger.start()
         self.keep("the quotas", self._limiter.run())
+        self.keep("the shared cache", self._answers.run())
         self.keep("the publisher", self.publisher.run())
 
     def describe(self) -> dict[str, object]:
@@ -96,9 +108,10 @@ class GatewayRole(Member):
                 self._metrics.add_model(name)
                 self._desks[name] = self._desk(name, said)
                 self.gateway.desks_changed()
+        follow_versions(self._desks.values(), worker_rows(self.registry))
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        model, timeouts = announced(said), self.config.timeouts
+        model, timeouts, former = announced(said), self.config.timeouts, self._desks.get(name)
         return Desk(
             model=name,
             kind=model.input,
@@ -111,7 +124,12 @@ class GatewayRole(Member):
             request_limit=model.request_timeout or timeouts.request,
             longest_limit=timeouts.max_client,
             announced=said,
+            sharing=as_announced(name, model, None if former is None else former.sharing),
         )
+
+    def _has_room_for_answers(self) -> bool:
+        """Long before Redis is so full that nothing more is accepted."""
+        return self.registry.memory_ratio < CACHE_MEMORY * self.config.redis.memory_limit
 
     def _refusal(self, model: str, max_cost: float | None, request: Request, now: float) -> Refused | None:
         """Only what can be told from here; the batcher, which knows its queue, refuses what cannot make it (D4)."""
@@ -151,12 +169,12 @@ class GatewayRole(Member):
             self._tasks.notice(message)
 
     def _answer(self, answers: Answers) -> None:
-        find, now = self.gateway.waiters.get, self._clock()
+        find, now = self.gateway.find, self._clock()
         execution = Execution(
             WorkerId(answers.worker), answers.batch_id, answers.batch_size, now - answers.seconds,
             answers.seconds, answers.version,
         )  # fmt: skip
-        self.gateway.waiters.settle(
+        self.gateway.settle(
             [
                 Reply(request, Outcome.SUCCESS, output, None, execution)
                 for key, output in zip(answers.keys, answers.outputs, strict=True)
@@ -165,12 +183,12 @@ class GatewayRole(Member):
         )
 
     def _end(self, keys: Sequence[str], outcome: Outcome, failure: Failure) -> None:
-        find = self.gateway.waiters.get
+        find = self.gateway.find
         requests = [request for key in keys if (request := find(key)) is not None]
-        self.gateway.waiters.settle([Reply(request, outcome, failure=failure) for request in requests])
+        self.gateway.settle([Reply(request, outcome, failure=failure) for request in requests])
 
     def _not_published(self, requests: Sequence[Request], failure: Failure) -> None:
-        self.gateway.waiters.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
+        self.gateway.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -223,4 +241,8 @@ class GatewayRole(Member):
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        return ServerGauges({}, len(self.gateway.waiters), 0)
+        return ServerGauges(
+            waiting_clients=len(self.gateway.waiters),
+            caches=counts_of(self._desks.values()),
+            evicted=self._memory.evicted,
+        )

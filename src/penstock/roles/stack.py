@@ -19,6 +19,7 @@ from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
+from penstock.roles.sharing import runs_once_each, sharing_of
 from penstock.runtime.gateway import Desk
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
@@ -55,7 +56,8 @@ class ModelStack:
         self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
         make = make_backend or backend_maker(name, model)
         self.slots = [
-            self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
+            self._slot(self.pump, f"{name}/{number}", make, number, once_each=runs_once_each(model))
+            for number in range(model.workers)
         ]
         memory = MemoryBroker()
         memory.subscribe(self.pump.offer, self.pump.withdraw)
@@ -74,9 +76,12 @@ class ModelStack:
             queue_limit=self._timeouts.queue,
             request_limit=self._timeouts.request,
             longest_limit=self._timeouts.max_client,
+            sharing=sharing_of(name, model),
         )
 
-    def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:
+    def _slot(
+        self, pump: Pump, worker: str, make: MakeBackend, number: int, *, once_each: bool = False
+    ) -> Slot:
         return Slot(
             WorkerId(worker),
             make(number),
@@ -87,6 +92,7 @@ class ModelStack:
             health_interval=self.model.health_interval,
             on_started=self._on_started,
             version=self.model.version,
+            once_each=once_each,
         )
 
     def _sizing(

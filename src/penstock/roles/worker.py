@@ -20,6 +20,7 @@ from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
+from penstock.roles.sharing import runs_once_each
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import Slot
 from penstock.types import Batch, Reason, Request, WorkerId
@@ -66,6 +67,7 @@ class WorkerRole(Member):
                         health_interval=model.health_interval,
                         on_started=self._slot_started,
                         version=model.version,
+                        once_each=runs_once_each(model),
                     ),
                 )
         self._looked_at = clock()
@@ -116,6 +118,7 @@ class WorkerRole(Member):
             "in_flight": dock.in_flight(worker),
             "batches": dock.batches[worker],
             "restarts": slot.restarts,
+            "version": slot.version,
             "last_error": slot.last_error[:200],
         }
 

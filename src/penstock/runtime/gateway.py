@@ -5,36 +5,20 @@ Nothing here awaits: accepting is one call, and the answer is a future.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 
+from penstock.core.memory import Memory
 from penstock.errors import Draining, NotFound, Overloaded, Refused, StoreDown, Unacceptable
-from penstock.ports import Asker, Broker, Clock, Observer, Task, Tasks
+from penstock.ports import Asker, Clock, Observer, Task, Tasks
 from penstock.quota import Allowed, Denied, Limiter, Limits, over_quota
+from penstock.runtime.desk import Desk as Desk
+from penstock.runtime.flights import Flights, is_queued
+from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
 
 NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
-
-Admit = Callable[[Request, float], Refused | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Where requests for one model are taken in."""
-
-    model: str
-    kind: str  # of input: text or json
-    broker: Broker
-    admit: Admit
-    backlog_seconds: Callable[[], float]  # how long what waits now will take
-    cost: Callable[[bytes], float] | None  # of an input; None: each counts one
-    takes_parameters: Callable[[], bool]
-    queue_limit: float
-    request_limit: float
-    longest_limit: float
-    announced: object = None  # by whoever told of the model, so that a change can be seen
 
 
 class Gateway:
@@ -49,8 +33,12 @@ class Gateway:
         id_prefix: str,
         limiter: Limiter | None = None,
         limits: Sequence[Limits | None] = (),
+        memory: Memory | None = None,
+        elsewhere: SharedAnswers | None = None,
     ) -> None:
-        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it."""
+        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it.
+
+        `memory`, and what other gateways know: answers of deterministic models, to be given again."""
         self._desks = desks
         self._tenant = tenants
         self._anonymous = tenants(None, None)
@@ -64,9 +52,11 @@ class Gateway:
         self.draining = False
         self.kinds: dict[str | None, str] = {}
         self._only: Desk | None = None
-        self.desks_changed()
         self.waiters = Waiters(wheel, self._withdraw)
         self.waiters.on_settled = self._settled
+        self.flights = Flights(self.waiters, clock, memory, elsewhere)
+        self._shares = False
+        self.desks_changed()
 
     def desks_changed(self) -> None:
         """To be told by whoever adds a model or takes one away."""
@@ -75,6 +65,9 @@ class Gateway:
         self._only = next(iter(self._desks.values())) if len(self._desks) == 1 else None
         if self._only is not None:
             self.kinds[None] = self._only.kind
+        # Once a model has shared executions, some may still be on their way when it no longer does.
+        self._shares |= any(desk.sharing is not None for desk in self._desks.values())
+        self.find = self.flights.find if self._shares else self.waiters.get
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -97,11 +90,32 @@ class Gateway:
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
         desk, request = self._admit(ask)
+        return self._enter(desk, request, asker)
+
+    def _enter(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
+        if desk.sharing is not None:
+            return self._share(desk, request, asker)
         waiter = self.waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
 
-    def _admit(self, ask: Ask) -> tuple[Desk, Request]:
+    def _share(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
+        """An answer that is known, or on its way, needs no GPU: only what is to be executed must be let in."""
+        try:
+            return self.flights.enter(desk, request, asker)
+        except Refused as refused:
+            refused.model = desk.model
+            if request.quota is not None:
+                self._release(request, request.arrival, refused=True)
+            raise
+
+    def settle(self, replies: Sequence[Reply]) -> None:
+        """What came back from the batchers, to those who wait for it."""
+        self.waiters.settle(self.flights.land(replies) if self._shares else replies)
+
+    def _admit(self, ask: Ask, *, task: bool = False) -> tuple[Desk, Request]:
+        """What may be shared is let in later, when it is known that it must be executed. Where the records of tasks
+        are elsewhere nobody waits for them here, and they are not shared."""
         desk = self._only if ask.model is None and self._only is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
@@ -133,8 +147,11 @@ class Gateway:
             len(ask.input),
             ask.traceparent,
             quota=quota,
+            task=task,
         )
-        refused = desk.admit(request, now)
+        sharing = desk.sharing
+        alone = sharing is None or (task and not sharing.sees_dispatch)
+        refused = desk.admit(request, now) if alone else None
         if refused is not None:
             refused.model = desk.model
             if quota is not None:
@@ -160,16 +177,13 @@ class Gateway:
         self._limiter.release(request.tenant, now, refused=refused)
 
     async def submit_task(self, ask: Ask) -> Task:
-        desk, request = self._admit(ask)
-        request.task = True
+        desk, request = self._admit(ask, task=True)
         waits = False
 
         def enter(asker: Asker) -> Waiter:
             nonlocal waits
             waits = True
-            waiter = self.waiters.add(request, asker)
-            desk.broker.publish(request)
-            return waiter
+            return self._enter(desk, request, asker)
 
         accepted = False
         try:
@@ -198,13 +212,16 @@ class Gateway:
             "model": request.model,
             "tenant": request.tenant,
             "tier": request.tier,
-            "status": "PENDING" if request.waiting else "PROCESSING",
+            "status": "PENDING" if is_queued(request) else "PROCESSING",
             "age_ms": round((now - request.arrival) * 1e3, 3),
             "deadline_in_ms": round((request.deadline - now) * 1e3, 3),
             "failed_executions": request.executions,
         }
 
     def _withdraw(self, request: Request) -> None:
+        if request.flight is not None:
+            self.flights.leave(request)
+            return
         self._desks[request.model].broker.withdraw(request)
 
     def _settled(self, replies: Sequence[Reply]) -> None:

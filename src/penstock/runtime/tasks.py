@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
+from penstock.runtime.flights import is_queued
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
 
@@ -43,7 +44,7 @@ class StoredTask:
     def status(self) -> TaskStatus:
         if self.answer is not None:
             return TaskStatus(self.answer.outcome.value)
-        return TaskStatus.PENDING if self.request.waiting else TaskStatus.PROCESSING
+        return TaskStatus.PENDING if is_queued(self.request) else TaskStatus.PROCESSING
 
     async def wait(self, seconds: float) -> None:
         if self.answer is None:
@@ -104,7 +105,11 @@ class TaskStore:
                 raise Overloaded("too many tasks are pending", retry_after=backlog_seconds())
             self._evict()
         task = self._tasks[task_id] = StoredTask(self, request, self._wall_clock())
-        task.entered(enter(task))
+        try:
+            task.entered(enter(task))
+        except BaseException:
+            del self._tasks[task_id]  # it was refused
+            raise
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:

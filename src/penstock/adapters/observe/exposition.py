@@ -28,11 +28,24 @@ class ModelGauges:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheCounts:
+    """Of one deterministic model, since the start."""
+
+    hits: int
+    misses: int
+    bypassed: int
+    stored: int
+    collapsed: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerGauges:
     models: Mapping[str, ModelGauges] = field(default_factory=dict)
     waiting_clients: int = 0
     tasks: int = 0
     dead_letters: int = 0  # since the start
+    caches: Mapping[str, CacheCounts] = field(default_factory=dict)
+    evicted: int = 0  # answers, since the start
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -62,7 +75,9 @@ class Exposition:
     def collect(self) -> Iterator[Metric]:
         yield from self._histograms()
         yield from self._counters()
-        yield from self._levels(self._gauges())
+        gauges = self._gauges()
+        yield from self._levels(gauges)
+        yield from self._caches(gauges)
 
     def _histograms(self) -> Iterator[Metric]:
         for name, about, pick in HISTOGRAMS:
@@ -138,3 +153,27 @@ class Exposition:
         letters = CounterMetricFamily("penstock_dead_letters", "Requests that spent all their attempts")
         letters.add_metric([], server.dead_letters)
         yield from (depth, workers, load, capacity, busy, restarts, pressure, clients, tasks, letters)
+
+    def _caches(self, server: ServerGauges) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "penstock_cache_requests",
+            "Requests to deterministic models, by what the cache said",
+            labels=["model", "result"],
+        )
+        stored = CounterMetricFamily("penstock_cache_stored", "Answers kept in the cache", labels=["model"])
+        collapsed = CounterMetricFamily(
+            "penstock_collapsed_requests",
+            "Requests answered with an identical one's execution",
+            labels=["model"],
+        )
+        for name, counts in server.caches.items():
+            requests.add_metric([name, "hit"], counts.hits)
+            requests.add_metric([name, "miss"], counts.misses)
+            requests.add_metric([name, "bypass"], counts.bypassed)
+            stored.add_metric([name], counts.stored)
+            collapsed.add_metric([name], counts.collapsed)
+        evicted = CounterMetricFamily(
+            "penstock_cache_evicted", "Answers dropped before their time, to make room for others"
+        )
+        evicted.add_metric([], server.evicted)
+        yield from (requests, stored, collapsed, evicted)

@@ -178,7 +178,10 @@ class WorkerPost:
                 outcome.code, outcome.message, outcome.details, outcome.splittable,
             )  # fmt: skip
         else:
-            message = Finished(batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version)
+            message = Finished(
+                batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
+                executed=outcome.executed,
+            )  # fmt: skip
         await self._send([(batch.batcher, encode(message))])
 
     async def _send(self, messages: Sequence[tuple[str, bytes]]) -> None:

@@ -44,3 +44,7 @@ class Keys:
     def watch(self, task_id: str) -> str:
         """Set: mailboxes of the gateways that wait for the task."""
         return f"{{{self.namespace}:t:{task_id}}}:watch"
+
+    def answer(self, place: int) -> bytes:
+        """Strings: what a deterministic model said, by fingerprint, which is the rest of the key."""
+        return f"{{{self.namespace}:a{place}}}:".encode()

@@ -126,6 +126,7 @@ class Finished(Struct, array_like=True, tag="x"):
     message: str = ""
     details: str = ""
     splittable: bool = False
+    executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones
 
     @property
     def failure(self) -> Failure | None:

@@ -1,0 +1,52 @@
+"""Where requests for one model are taken in, and what of them may be answered together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.core.fingerprint import Fingerprints
+from penstock.errors import Refused
+from penstock.ports import Broker
+from penstock.types import Request
+
+Admit = Callable[[Request, float], Refused | None]
+
+
+class Sharing:
+    """One deterministic model's: what identical requests have in common, and how often they had (SPEC B7, D7)."""
+
+    def __init__(
+        self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True
+    ) -> None:
+        """`shared`: among all tenants; else each has its own. `ttl`: how long an answer is given again; 0: never.
+
+        `sees_dispatch`: whether `Request.waiting` tells here that a request has not gone to a worker yet.
+        """
+        self.model = model
+        self.shared = shared
+        self.ttl = ttl
+        self.sees_dispatch = sees_dispatch
+        self.fingerprints = Fingerprints(model, version, shared=shared)
+        self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
+        self.stored = 0  # answers
+        self.collapsed = 0  # requests that went along with another's execution
+
+    def learn(self, version: str) -> None:
+        """The version that runs now: nothing that another one said is given again."""
+        if version != self.fingerprints.version:
+            self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    model: str
+    kind: str  # of input: text or json
+    broker: Broker
+    admit: Admit
+    backlog_seconds: Callable[[], float]  # how long what waits now will take
+    cost: Callable[[bytes], float] | None  # of an input; None: each counts one
+    takes_parameters: Callable[[], bool]
+    queue_limit: float
+    request_limit: float
+    longest_limit: float
+    announced: object = None  # by whoever told of the model, so that a change can be seen
+    sharing: Sharing | None = None  # None: every request is executed
