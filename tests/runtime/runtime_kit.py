@@ -61,6 +61,7 @@ class Station:
         start_limit: float = 120.0,
         health_interval: float = 5.0,
         max_cost: float = float("inf"),
+        once_each: bool = False,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.backend = backend
@@ -75,7 +76,7 @@ class Station:
         self.slot = Slot(
             WORKER, backend, self.pump, self.loop.time, processing_limit=processing_limit,
             start_limit=start_limit, health_interval=health_interval,
-            on_started=lambda worker, error: self.starts.append(error),
+            on_started=lambda worker, error: self.starts.append(error), once_each=once_each,
         )  # fmt: skip
 
     def _deliver(self, replies: Sequence[Reply]) -> None:

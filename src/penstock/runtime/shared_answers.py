@@ -72,7 +72,6 @@ class SharedAnswers:
         self._asked, self._told = asyncio.Event(), asyncio.Event()
         self._resting_until = 0.0
         self.on_looked_up: OnLookedUp | None = None
-        self.failures = 0  # of the store
 
     @property
     def resting(self) -> bool:
@@ -146,6 +145,5 @@ class SharedAnswers:
 
     def _rest(self, error: Exception) -> None:
         """It is seen in the metrics; a line for each second of an outage would say no more."""
-        self.failures += 1
         self._resting_until = self._clock() + REST
         log.debug("the cache's store is left alone", extra={"error": f"{type(error).__name__}: {error}"})

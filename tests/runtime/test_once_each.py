@@ -1,0 +1,72 @@
+"""Equal inputs in one batch of a deterministic model reach its backend once (B7)."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from runtime_kit import Station, ask
+
+from penstock.errors import BatchRejected
+from penstock.runtime.once_each import run_once_each
+from penstock.testing import Answer, MockBackend, run_virtual
+from penstock.types import Batch, Outcome, Reason, Request
+
+
+def batch(*texts: bytes) -> Batch:
+    return Batch(1, "model", b"", [ask(text=text) for text in texts], Reason.FULL, 0.0)
+
+
+def test_each_input_is_run_once_and_every_place_has_its_output() -> None:
+    async def body() -> None:
+        backend = MockBackend()
+        result = await run_once_each(backend, batch(b"1", b"2", b"1", b"3", b"2"))
+        assert result.outputs == [b"1", b"2", b"1", b"3", b"2"]
+        assert (result.executed, backend.batches[0].size) == (3, 3)
+
+    run_virtual(body())
+
+
+def test_a_batch_without_repetitions_goes_as_it_is() -> None:
+    async def body() -> None:
+        backend, whole = MockBackend(), batch(b"1", b"2")
+        result = await run_once_each(backend, whole)
+        assert (result.executed, backend.batches) == (0, [whole])
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("outputs", [(b"1",), (b"1", b"2", b"3")])
+def test_a_wrong_count_is_a_failed_batch_also_where_it_would_fit_the_whole(
+    outputs: tuple[bytes, ...],
+) -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(outputs=outputs)])
+        with pytest.raises(BatchRejected, match="for 2 inputs"):
+            await run_once_each(backend, batch(b"1", b"2", b"1"))
+
+    run_virtual(body())
+
+
+def test_the_service_curve_learns_the_size_that_was_executed() -> None:
+    async def body() -> None:
+        station = Station(MockBackend(lambda batch: Answer(seconds=0.1 * batch.size)), once_each=True)
+        async with station.running():
+            for _ in range(5):
+                station.send(*(ask(station.loop.time(), text=b"%d" % (n % 2)) for n in range(8)))
+                await asyncio.sleep(2.0)
+        assert len(station.replies) == 40
+        assert all(reply.outcome is Outcome.SUCCESS for _, reply in station.replies)
+        assert all(reply.output == reply.request.input for _, reply in station.replies)
+        assert station.pump.batcher.curve(2) == pytest.approx(0.2, rel=0.01)
+
+    run_virtual(body())
+
+
+def test_requests_are_not_changed() -> None:
+    async def body() -> None:
+        whole = batch(b"1", b"1")
+        before: list[Request] = [replace(request) for request in whole.requests]
+        await run_once_each(MockBackend(), whole)
+        assert [(r.key, r.input) for r in whole.requests] == [(r.key, r.input) for r in before]
+
+    run_virtual(body())

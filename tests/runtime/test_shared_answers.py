@@ -1,0 +1,97 @@
+"""What gateways write for each other is bounded, and never in anybody's way (D7, C5)."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.runtime.shared_answers import Allowance, SharedAnswers
+from penstock.testing import MockAnswerStore, run_virtual
+
+TTL = 100.0
+
+
+def answers(store: MockAnswerStore, *, max_entries: int = 100, room: bool = True) -> SharedAnswers:
+    clock = asyncio.get_running_loop().time
+    return SharedAnswers(store, clock, max_entries=max_entries, max_bytes=1 << 20, has_room=lambda: room)
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def test_no_more_is_written_in_any_lifetime_than_may_lie_there() -> None:
+    allowance, written = Allowance(100, 0.0), []
+    for tick in range(5000):
+        now = tick * 0.1
+        while allowance.has(1, TTL, now):
+            allowance.take(1)
+            written.append(now)
+    for begin in range(400):
+        assert sum(begin <= when < begin + TTL for when in written) <= 101
+    assert len(written) == pytest.approx(50 + 500 / TTL * 50, abs=1)  # and all of it is used
+
+
+def test_beyond_its_allowance_or_without_room_nothing_is_written() -> None:
+    async def body() -> None:
+        store = MockAnswerStore(asyncio.get_running_loop().time)
+        full = answers(store, room=False)
+        full.keep(key(0), b"v", TTL)
+        bounded = answers(store, max_entries=10)
+        for number in range(10):
+            bounded.keep(key(number), b"v", TTL)
+        loops = [asyncio.create_task(each.run()) for each in (full, bounded)]
+        await asyncio.sleep(1.0)
+        assert sum(store.writes) == 5
+        for loop in loops:
+            loop.cancel()
+        await asyncio.wait(loops)
+
+    run_virtual(body())
+
+
+def test_questions_grow_with_the_stores_slowness_and_are_never_too_large() -> None:
+    async def body() -> None:
+        store = MockAnswerStore(asyncio.get_running_loop().time)
+        store.seconds = 0.01
+        shared = answers(store)
+        found: list[object] = []
+
+        def looked_up(lookups: Sequence[tuple[object, bytes | None]], *, bypassed: bool) -> None:
+            assert not bypassed
+            found.extend(who for who, _ in lookups)
+
+        shared.on_looked_up = looked_up
+        loop = asyncio.create_task(shared.run())
+        await asyncio.sleep(0.001)
+        assert shared.look_up(key(0), 0)
+        await asyncio.sleep(0.001)
+        for number in range(1, 1001):
+            shared.look_up(key(number), number)
+        await asyncio.sleep(1.0)
+        assert store.fetches == [1, 512, 488]
+        assert sorted(found) == list(range(1001))  # type: ignore[type-var]
+        loop.cancel()
+        await asyncio.wait([loop])
+
+    run_virtual(body())
+
+
+def test_a_write_that_fails_is_dropped_and_the_store_left_alone() -> None:
+    async def body() -> None:
+        store = MockAnswerStore(asyncio.get_running_loop().time)
+        store.down = True
+        shared = answers(store)
+        loop = asyncio.create_task(shared.run())
+        shared.keep(key(0), b"v", TTL)
+        await asyncio.sleep(0.1)
+        assert shared.resting
+        assert not shared.look_up(key(0), "who")
+        shared.keep(key(1), b"v", TTL)
+        await asyncio.sleep(1.0)
+        assert not shared.resting
+        assert store.writes == [1]
+        loop.cancel()
+        await asyncio.wait([loop])
+
+    run_virtual(body())
