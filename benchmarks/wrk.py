@@ -5,6 +5,7 @@ is reported here.
 """
 
 import json
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -24,7 +25,7 @@ wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = file:read("*a")
 file:close()
-
+{request}
 function done(summary)
   local errors = summary.errors
   io.write(string.format(
@@ -32,6 +33,22 @@ function done(summary)
     '"connect": %d, "read": %d, "write": %d, "timeout": %d}}\\n',
     summary.requests, summary.duration, summary.bytes, errors.status,
     errors.connect, errors.read, errors.write, errors.timeout))
+end
+"""
+
+# Where every request must be another: the placeholder in the body is replaced by a number that never comes again.
+PLACEHOLDER = "0" * 40
+DISTINCT = """
+local threads = 0
+function setup(thread)
+  threads = threads + 1
+  thread:set("name", threads)
+end
+
+local sent, before, after = 0, string.match(wrk.body, "^(.*){placeholder}(.*)$")
+function request()
+  sent = sent + 1
+  return wrk.format(nil, nil, nil, before .. string.format("{salt}%08d%016d", name, sent) .. after)
 end
 """
 
@@ -70,11 +87,16 @@ def find() -> str:
 
 
 def measure(url: str, body: bytes, load: Load) -> Measurement:
-    """Post `body` to `url` from all connections at once, and count the answers."""
+    """Post `body` to `url` from all connections at once, and count the answers.
+
+    A body with a `PLACEHOLDER` in it is another one each time."""
+    request = ""
+    if PLACEHOLDER.encode() in body:
+        request = DISTINCT.format(placeholder=PLACEHOLDER, salt=secrets.token_hex(8))
     with tempfile.TemporaryDirectory(prefix="wrk-") as folder:
         body_file, script = Path(folder, "body"), Path(folder, "post.lua")
         body_file.write_bytes(body)
-        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), mark=MARK))
+        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), mark=MARK, request=request))
         command = [
             find(),
             f"--threads={load.threads}",

@@ -3,80 +3,92 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.memory import OVERHEAD, Memory, Remembered
+from penstock.core.memory import OVERHEAD, Memory, Place
+
+IN_FLIGHT = object()
 
 
-def answer(output: bytes = b"1", expires: float = 10.0) -> Remembered:
-    return Remembered(output, "v1", b"", expires)
+def place(number: int) -> Place:
+    return b"%d" % number, "model\0v1", "", b""
 
 
-def key(number: int) -> bytes:
-    return number.to_bytes(32, "big")
+def put(memory: Memory, number: int, *, size: int = 1, expires: float = 10.0, now: float = 0.0) -> bool:
+    return memory.put(place(number), b"x" * size, "v1", "", expires, now)
 
 
-def test_an_answer_is_found_until_its_time_is_over() -> None:
+def kept(memory: Memory) -> set[int]:
+    return {int(each[0]) for each, found in memory.places.items() if isinstance(found, tuple)}
+
+
+def test_an_answer_takes_the_place_of_what_was_under_way_for_it() -> None:
     memory = Memory(10, 100_000)
-    assert memory.put(key(1), answer(), 0.0)
-    assert memory.get(key(1), 9.9) == answer()
-    assert memory.get(key(2), 9.9) is None
-    assert memory.get(key(1), 10.0) is None
-    assert (len(memory), memory.bytes, memory.evicted) == (0, 0, 0)
+    memory.places[place(1)] = IN_FLIGHT
+    assert put(memory, 1)
+    assert memory.places[place(1)] == (b"x", "v1", "", 10.0, place(1))
 
 
-def test_the_one_not_used_for_longest_makes_room() -> None:
+def test_the_oldest_makes_room_unless_it_was_asked_for() -> None:
     memory = Memory(2, 100_000)
-    memory.put(key(1), answer(), 0.0)
-    memory.put(key(2), answer(), 0.0)
-    assert memory.get(key(1), 1.0) is not None
-    memory.put(key(3), answer(), 1.0)
-    assert [memory.get(key(n), 1.0) is not None for n in (1, 2, 3)] == [True, False, True]
-    assert memory.evicted == 1
+    put(memory, 1)
+    put(memory, 2)
+    memory.used.add(place(1))
+    put(memory, 3)
+    assert (kept(memory), memory.evicted, memory.used) == ({1, 3}, 1, set())
+    put(memory, 4)  # it had its turn
+    put(memory, 5)
+    assert kept(memory) == {4, 5}
 
 
-def test_what_was_over_anyway_does_not_count_as_evicted() -> None:
-    memory = Memory(1, 100_000)
-    memory.put(key(1), answer(expires=1.0), 0.0)
-    memory.put(key(2), answer(), 2.0)
-    assert (len(memory), memory.evicted) == (1, 0)
-
-
-def test_bytes_are_bounded_and_one_large_output_does_not_push_out_all_others() -> None:
-    memory = Memory(1000, 16 * 1000)
-    assert not memory.put(key(0), answer(b"x" * 1000), 0.0)
-    for number in range(100):
-        memory.put(key(number), answer(b"x" * 500), 0.0)
-    assert memory.bytes <= 16_000
-    assert len(memory) == 16_000 // (500 + OVERHEAD)
-
-
-def test_a_newer_answer_replaces_the_older() -> None:
+def test_what_is_over_goes_first_and_does_not_count_as_evicted() -> None:
     memory = Memory(10, 100_000)
-    memory.put(key(1), answer(b"old"), 0.0)
-    memory.put(key(1), answer(b"newer"), 0.0)
-    found = memory.get(key(1), 0.0)
-    assert found is not None
-    assert (found.output, len(memory), memory.bytes) == (b"newer", 1, OVERHEAD + 5)
+    put(memory, 1, expires=1.0)
+    memory.used.add(place(1))
+    put(memory, 2, now=2.0)
+    assert (kept(memory), memory.evicted, memory.used) == ({2}, 0, set())
+    assert memory.bytes == OVERHEAD + 2
 
 
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.integers(0, 12), st.integers(0, 700), st.integers(1, 20)), max_size=80
-    )
-)
-def test_whatever_is_put_and_got_the_books_are_true(steps: list[tuple[bool, int, int, int]]) -> None:
-    memory = Memory(8, 16 * 1000)
-    model: dict[bytes, Remembered] = {}
-    for now, (puts, number, size, ttl) in enumerate(steps):
-        if puts:
-            entry = answer(b"x" * size, now + float(ttl))
-            if memory.put(key(number), entry, now):
-                model[key(number)] = entry
-        else:
-            found = memory.get(key(number), now)
-            if found is not None:
-                assert found == model[key(number)]
-                assert found.expires > now
-        assert len(memory) <= 8
-        assert memory.bytes <= 16_000
-    left = [entry for fingerprint in model if (entry := memory.get(fingerprint, 0.0)) is not None]
-    assert memory.bytes == sum(OVERHEAD + len(entry.output) for entry in left)
+def test_bytes_are_bounded_and_one_large_answer_does_not_push_out_all_others() -> None:
+    memory = Memory(1000, 16 * 1000)
+    memory.places[place(0)] = IN_FLIGHT
+    assert not put(memory, 0, size=1000)
+    assert place(0) not in memory.places
+    for number in range(10, 99):
+        put(memory, number, size=498)
+    assert (memory.bytes, len(kept(memory))) == (16_000, 16)
+
+
+def test_a_newer_answer_outlives_the_older_in_the_same_place_and_so_does_what_is_under_way() -> None:
+    memory = Memory(2, 100_000)
+    put(memory, 1)
+    put(memory, 1, size=5)
+    put(memory, 2)
+    assert kept(memory) == {1, 2}  # the first to go was the older one
+    memory.places[place(1)] = IN_FLIGHT
+    put(memory, 3)
+    assert memory.places[place(1)] is IN_FLIGHT
+    del memory.places[place(1)]
+    put(memory, 4)
+    assert (kept(memory), memory.bytes) == ({3, 4}, 2 * (OVERHEAD + 2))
+
+
+STEPS = st.tuples(st.sampled_from("pgf"), st.integers(0, 12), st.integers(0, 700), st.integers(1, 20))
+
+
+@given(st.lists(STEPS, max_size=80))
+def test_whatever_happens_the_books_are_true(steps: list[tuple[str, int, int, int]]) -> None:
+    memory = Memory(8, 16 * 1500)
+    for now, (what, number, size, ttl) in enumerate(steps):
+        found = memory.places.get(place(number))
+        if what == "p":
+            put(memory, number, size=size, expires=now + float(ttl), now=now)
+        elif what == "f":
+            memory.places[place(number)] = IN_FLIGHT
+        elif isinstance(found, tuple):
+            memory.used.add(place(number))
+        assert len(kept(memory)) <= 8
+        assert memory.bytes <= 24_000
+        assert memory.used <= memory.places.keys()
+    for number in range(100, 108):  # everything of before has gone
+        put(memory, number, expires=1000.0, now=900.0)
+    assert memory.bytes == 8 * (OVERHEAD + 4)

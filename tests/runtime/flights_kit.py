@@ -123,8 +123,9 @@ class Airport:
 
     @property
     def empty(self) -> bool:
-        gateway = self.gateway
-        return not (len(gateway.waiters) or len(gateway.flights) or gateway.flights._adrift)
+        """Nobody waits, and nothing but answers is left in the memory."""
+        under_way = [each for each in self.memory.places.values() if not isinstance(each, tuple)]
+        return not (len(self.gateway.waiters) or under_way or self.gateway.flights._adrift)
 
 
 def _who(client_id: str | None, identity: Identity | None) -> tuple[str, int]:

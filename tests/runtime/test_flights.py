@@ -44,7 +44,8 @@ def test_in_the_shared_scope_tenants_share_an_execution() -> None:
     async def body() -> None:
         port = Airport(shared=True)
         asked = [port.ask(who=tenant) for tenant in ("acme", "beta")]
-        port.succeed(*port.published)
+        (carrier,) = port.published
+        port.succeed(carrier)
         assert [each.answer.result().request.tenant for each in asked] == ["acme", "beta"]
 
     run_virtual(body())
@@ -63,7 +64,8 @@ def test_who_joins_a_running_execution_has_no_queue_and_is_not_measured_as_a_bat
         assert whole is not None
         assert part is not None
         assert (whole.seconds, whole.counted) == (1.5, True)
-        assert (part.started, part.seconds, part.counted) == (1.0, pytest.approx(0.5), False)
+        assert (part.started, part.counted) == (1.0, False)
+        assert part.seconds == pytest.approx(0.5)
 
     run_virtual(body())
 
@@ -237,11 +239,11 @@ def test_tasks_share_executions_and_a_cancelled_one_takes_nothing_from_the_other
         second = await port.gateway.submit_task(Ask(b'"x"', request_id="t2"))
         waits = port.ask()
         (carrier,) = port.published
-        assert first.status is second.status is TaskStatus.PENDING
+        assert [task.status for task in (first, second)] == [TaskStatus.PENDING] * 2
         await first.cancel()
         assert (first.status, carrier.input) == (TaskStatus.CANCELLED, b'"x"')
         port.dispatch(carrier)
-        assert second.status is TaskStatus.PROCESSING
+        assert [second.status] == [TaskStatus.PROCESSING]
         port.succeed(carrier, b"5")
         assert second.answer is not None
         assert (second.answer.output, second.answer.request.request_id) == (b"5", "t2")

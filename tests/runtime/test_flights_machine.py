@@ -80,7 +80,7 @@ class Traffic(RuleBasedStateMachine):
         self._ask(first.text, first.who, tier, timeout, task=False)
 
     def _ask(self, text: bytes, who: str, tier: int, timeout: float | None, *, task: bool) -> None:
-        client = Client(text, who, self.port.sharing.fingerprints.version)
+        client = Client(text, who, self.port.sharing.version)
         asked = Ask(client.text, timeout=timeout, identity=Identity(who, str(tier), "key"))
 
         async def submit() -> None:

@@ -64,7 +64,7 @@ def test_questions_grow_with_the_stores_slowness_and_are_never_too_large() -> No
         shared.on_looked_up = looked_up
         loop = asyncio.create_task(shared.run())
         await asyncio.sleep(0.001)
-        assert shared.look_up(key(0), 0)
+        shared.look_up(key(0), 0)
         await asyncio.sleep(0.001)
         for number in range(1, 1001):
             shared.look_up(key(number), number)
@@ -85,12 +85,36 @@ def test_a_write_that_fails_is_dropped_and_the_store_left_alone() -> None:
         loop = asyncio.create_task(shared.run())
         shared.keep(key(0), b"v", TTL)
         await asyncio.sleep(0.1)
-        assert shared.resting
-        assert not shared.look_up(key(0), "who")
+        assert [shared.resting] == [True]
         shared.keep(key(1), b"v", TTL)
         await asyncio.sleep(1.0)
         assert not shared.resting
         assert store.writes == [1]
+        loop.cancel()
+        await asyncio.wait([loop])
+
+    run_virtual(body())
+
+
+def test_a_store_that_hardly_ever_knows_anything_is_asked_for_a_second_in_eight() -> None:
+    async def body() -> None:
+        store = MockAnswerStore(asyncio.get_running_loop().time)
+        shared = answers(store)
+        shared.on_looked_up = lambda lookups, *, bypassed: None
+        loop = asyncio.create_task(shared.run())
+        asked = 0
+        for number in range(8000):
+            if not shared.resting:
+                shared.look_up(key(number), "who")
+                asked += 1
+            await asyncio.sleep(0.001)
+        assert 900 < asked < 1100
+        await store.keep([(key(0), b"v", TTL)])
+        await asyncio.sleep(1.0)
+        for _ in range(8000):  # and when there is something to be known, all the time
+            assert not shared.resting
+            shared.look_up(key(0), "who")
+            await asyncio.sleep(0.001)
         loop.cancel()
         await asyncio.wait([loop])
 

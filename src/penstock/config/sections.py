@@ -128,8 +128,8 @@ class Limits:
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_lanes: Positive = 256
-    max_cache_entries: Positive = 100_000  # answers of deterministic models that a gateway remembers
-    max_cache_bytes: Bytes = 256 * MIB
+    max_cache_entries: Positive = 50_000  # answers of deterministic models that a gateway remembers
+    max_cache_bytes: Bytes = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What makes two requests to a deterministic model the same one (SPEC B7, D7).
+"""What a request to a deterministic model is called where others can look for it (SPEC D7).
 
-SHA-256 over who may share the answer, the model, its version, the parameters and the input. Every part but the last
+SHA-256 over who may have the answer, the model, its version, the parameters and the input. Every part but the last
 is preceded by its length, so that no two lists of parts give the same bytes.
 """
 
@@ -15,10 +15,9 @@ MAKER_BYTES = 16
 class Fingerprints:
     """Of the requests to one model at one version."""
 
-    __slots__ = ("_prefix", "_shared", "version")
+    __slots__ = ("_prefix", "_shared")
 
     def __init__(self, model: str, version: str, *, shared: bool) -> None:
-        self.version = version
         self._shared = shared
         parts = (FORM, b"shared" if shared else b"tenant", model.encode(), version.encode())
         self._prefix = b"".join(b"%d:%b" % (len(part), part) for part in parts)

@@ -42,7 +42,7 @@ def follow_versions(desks: Iterable[Desk], rows: Sequence[Mapping[str, Any]]) ->
         sharing = desk.sharing
         if sharing is not None:
             run = {row.get("version") for row in rows if row.get("model") == desk.model} - {None, ""}
-            if run and sharing.fingerprints.version not in run:
+            if run and sharing.version not in run:
                 sharing.learn(max(map(str, run)))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.core.fingerprint import Fingerprints
+from penstock.core.memory import Place
 from penstock.errors import Refused
 from penstock.ports import Broker
 from penstock.types import Request
@@ -25,15 +26,25 @@ class Sharing:
         self.shared = shared
         self.ttl = ttl
         self.sees_dispatch = sees_dispatch
-        self.fingerprints = Fingerprints(model, version, shared=shared)
         self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
         self.stored = 0  # answers
         self.collapsed = 0  # requests that went along with another's execution
+        self._set(version)
 
     def learn(self, version: str) -> None:
         """The version that runs now: nothing that another one said is given again."""
-        if version != self.fingerprints.version:
-            self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
+        if version != self.version:
+            self._set(version)
+
+    def _set(self, version: str) -> None:
+        self.version = version
+        self.epoch = f"{self.model}\0{version}"  # no name of a model has that character
+        self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
+
+    def place(self, request: Request) -> Place:
+        """Where its answer is, or will be."""
+        tenant = "" if self.shared else request.tenant
+        return request.input, self.epoch, tenant, request.parameters
 
 
 @dataclass(frozen=True, slots=True)

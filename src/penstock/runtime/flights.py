@@ -10,6 +10,7 @@
 Rules
 - Everyone aboard has a waiter, a deadline and a quota of its own, and leaves when it likes. Nothing is withdrawn
   while somebody is aboard; when the last one leaves, the carrier is.
+- A request that nobody has joined is a flight by itself: it stands in its place in the memory, and knows it.
 - The carrier is the request of one aboard (of a task a copy, since a task's input is let go at its end). It stays
   the carrier when its asker leaves.
 - A failure is everyone's, unless it is the carrier's own: a deadline that passed, or was too short for the queue.
@@ -20,11 +21,11 @@ Rules
 - Of several carriers' answers the first counts; of their failures only the present one's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.core.fingerprint import MAKER_BYTES, Fingerprints, maker
-from penstock.core.memory import Memory, Remembered
+from penstock.core.fingerprint import MAKER_BYTES, maker
+from penstock.core.memory import Memory, Place, Remembered
 from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded
 from penstock.ports import Asker, Clock
 from penstock.runtime.desk import Desk, Sharing
@@ -39,16 +40,17 @@ STORE_PART = 0.9
 
 
 class Flight:
-    """One execution, from the first asker to its landing."""
+    """One execution for several, from their first asker to its landing."""
 
-    __slots__ = ("carrier", "desk", "fingerprint", "fingerprints", "over", "riders")
+    __slots__ = ("carrier", "desk", "fingerprint", "over", "place", "riders", "version")
 
-    def __init__(self, desk: Desk, fingerprints: Fingerprints, fingerprint: bytes) -> None:
+    def __init__(self, desk: Desk, place: Place, version: str) -> None:
         self.desk = desk
-        self.fingerprints = fingerprints  # by which it was made
-        self.fingerprint = fingerprint
+        self.place = place
+        self.version = version  # of the model, as far as it was known then
+        self.fingerprint: bytes | None = None  # where others look for its answer
         self.carrier: Request | None = None  # None: not sent yet
-        self.riders: dict[str, Request] | None = None  # all aboard, by key; None: the carrier's asker alone
+        self.riders: dict[str, Request] = {}  # all aboard, by key
         self.over = False
 
 
@@ -62,20 +64,23 @@ def is_queued(request: Request) -> bool:
 
 class Flights:
     def __init__(
-        self, waiters: Waiters, clock: Clock, memory: Memory | None, elsewhere: SharedAnswers | None
+        self,
+        desks: Mapping[str, Desk],
+        waiters: Waiters,
+        clock: Clock,
+        memory: Memory,
+        elsewhere: SharedAnswers | None,
     ) -> None:
         """`elsewhere`: what other gateways remember."""
+        self._desks = desks
         self._waiters = waiters
         self._clock = clock
         self._memory = memory
+        self._places = memory.places
         self._elsewhere = elsewhere
-        self._by_fingerprint: dict[bytes, Flight] = {}
         self._adrift: dict[str, Request] = {}  # carriers whose own asker has left, by key
         if elsewhere is not None:
             elsewhere.on_looked_up = self._looked_up
-
-    def __len__(self) -> int:
-        return len(self._by_fingerprint)
 
     def find(self, key: str) -> Request | None:
         """The request that somebody waits for under this key, or that flies on for others."""
@@ -87,60 +92,76 @@ class Flights:
         """Raises Refused where it would have to be executed and is not let in."""
         sharing = desk.sharing
         assert sharing is not None
-        fingerprints = sharing.fingerprints
-        fingerprint = fingerprints.of(request)
-        if sharing.ttl and self._memory is not None:
-            found = self._memory.get(fingerprint, request.arrival)
-            if found is not None:
+        place = request.input, sharing.epoch, "" if sharing.shared else request.tenant, request.parameters
+        found = self._places.get(place)
+        if found is not None:
+            if type(found) is not tuple:
+                return self._join(place, found, desk, request, asker)
+            if found[3] > request.arrival:
+                self._memory.used.add(found[4])
                 waiter = self._waiters.add(request, asker)
                 self._waiters.settle([self._again(sharing, request, found)])
                 return waiter
-        flight = self._by_fingerprint.get(fingerprint)
-        if flight is not None:
-            return self._join(flight, sharing, request, asker)
-        flight = Flight(desk, fingerprints, fingerprint)
         if sharing.ttl:
             elsewhere = self._elsewhere
-            if elsewhere is not None:
-                if elsewhere.look_up(fingerprint, flight):
-                    flight.riders = {}
-                    self._by_fingerprint[fingerprint] = flight
-                    return self._board(flight, request, asker)
+            if elsewhere is None:
+                sharing.misses += 1
+            elif elsewhere.resting:
                 sharing.bypassed += 1
             else:
-                sharing.misses += 1
+                return self._look_up(elsewhere, desk, sharing, place, request, asker)
         _let_in(desk, request)
-        self._by_fingerprint[fingerprint] = flight
         if request.task:
-            flight.riders = {}
+            flight = self._places[place] = Flight(desk, place, sharing.version)
             waiter = self._board(flight, request, asker)
-        else:
-            request.flight = flight
-            waiter = self._waiters.add(request, asker)
-        self._send(flight, request)
+            self._send(flight, request)
+            return waiter
+        self._places[place] = request
+        request.flight = place
+        waiter = self._waiters.add(request, asker)
+        desk.broker.publish(request)
         return waiter
 
+    def _look_up(
+        self,
+        elsewhere: SharedAnswers,
+        desk: Desk,
+        sharing: Sharing,
+        place: Place,
+        request: Request,
+        asker: Asker,
+    ) -> Waiter:
+        flight = self._places[place] = Flight(desk, place, sharing.version)
+        flight.fingerprint = sharing.fingerprints.of(request)
+        elsewhere.look_up(flight.fingerprint, flight)
+        return self._board(flight, request, asker)
+
     def _board(self, flight: Flight, request: Request, asker: Asker) -> Waiter:
-        assert flight.riders is not None
         request.flight = flight
         flight.riders[request.key] = request
         return self._waiters.add(request, asker)
 
-    def _join(self, flight: Flight, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
+    def _join(self, place: Place, found: object, desk: Desk, request: Request, asker: Asker) -> Waiter:
+        sharing = desk.sharing
+        assert sharing is not None
+        if isinstance(found, Flight):
+            flight = found
+        else:
+            assert isinstance(found, Request)
+            flight = self._places[place] = found.flight = Flight(desk, place, sharing.version)
+            flight.carrier = flight.riders[found.key] = found
         carrier = flight.carrier
         if carrier is None:
             return self._board(flight, request, asker)  # counted when it has been looked up
         if sharing.ttl:
             sharing.misses += 1
-        if flight.riders is None:
-            flight.riders = {carrier.key: carrier}
         if not _is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
             sharing.collapsed += 1
             return self._board(flight, request, asker)
-        _let_in(flight.desk, request)
+        _let_in(desk, request)
         waiter = self._board(flight, request, asker)
         self._adrift.pop(carrier.key, None)
-        flight.desk.broker.withdraw(carrier)
+        desk.broker.withdraw(carrier)
         self._send(flight, request)
         return waiter
 
@@ -156,12 +177,13 @@ class Flights:
     def leave(self, request: Request) -> None:
         """Its asker has given up, or its time is over."""
         flight = request.flight
-        assert isinstance(flight, Flight)
-        riders = flight.riders
-        if riders is not None:
-            riders.pop(request.key, None)
+        if not isinstance(flight, Flight):
+            self._vacate(request)
+            self._desks[request.model].broker.withdraw(request)
+            return
+        flight.riders.pop(request.key, None)
         carrier = flight.carrier
-        if riders:
+        if flight.riders:
             if request is carrier:
                 self._adrift[request.key] = request
         elif not flight.over:
@@ -169,37 +191,54 @@ class Flights:
             if carrier is not None:
                 flight.desk.broker.withdraw(carrier)
 
+    def _vacate(self, request: Request) -> None:
+        """Of one that nobody has joined: its place is free again, unless it is another's by now."""
+        if self._places.get(request.flight) is request:  # type: ignore[call-overload]
+            del self._places[request.flight]
+
     def _end(self, flight: Flight) -> None:
         """Nothing of it refers to anything else any more: it would wait for the cycle collector."""
         flight.over = True
-        del self._by_fingerprint[flight.fingerprint]
+        if self._places.get(flight.place) is flight:
+            del self._places[flight.place]
         if flight.carrier is not None:
             self._adrift.pop(flight.carrier.key, None)
-        flight.carrier = flight.riders = None
+        flight.carrier = None
+        flight.riders = {}
 
     # ---- landing -----------------------------------------------------------------------------------------
 
-    def land(self, replies: Sequence[Reply]) -> list[Reply]:
+    def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """The replies that askers are to have, for those that carriers got."""
         given: list[Reply] = []
+        now = self._clock()
         for reply in replies:
-            flight = reply.request.flight
-            if not isinstance(flight, Flight):
-                given.append(reply)
-            elif not flight.over:
-                if reply.execution is not None:
-                    self._landed(flight, reply, reply.execution, given)
-                elif reply.request is flight.carrier:
+            request = reply.request
+            flight, execution = request.flight, reply.execution
+            if isinstance(flight, Flight):
+                if flight.over:
+                    continue
+                if execution is not None:
+                    self._landed(flight, reply, execution, now, given)
+                elif request is flight.carrier:
                     self._failed(flight, reply, given)
+                continue
+            given.append(reply)
+            if flight is not None:
+                if execution is None:
+                    self._vacate(request)
+                else:
+                    self._remember(request, flight, reply.output, execution.version, now)  # type: ignore[arg-type]
         return given
 
-    def _landed(self, flight: Flight, reply: Reply, execution: Execution, given: list[Reply]) -> None:
+    def _landed(
+        self, flight: Flight, reply: Reply, execution: Execution, now: float, given: list[Reply]
+    ) -> None:
         carrier, riders = flight.carrier, flight.riders
         self._end(flight)
-        self._remember(flight, reply.request, reply.output, execution.version)
-        if riders is None:
-            given.append(reply)
-            return
+        kept = self._remember(reply.request, flight.place, reply.output, execution.version, now)
+        if kept is not None and flight.fingerprint is not None and self._elsewhere is not None:
+            self._tell(self._elsewhere, kept, flight, reply, execution.version)
         if carrier is not reply.request and carrier is not None:
             flight.desk.broker.withdraw(carrier)
         for rider in riders.values():
@@ -209,10 +248,6 @@ class Flights:
     def _failed(self, flight: Flight, reply: Reply, given: list[Reply]) -> None:
         carrier, riders, failure = reply.request, flight.riders, reply.failure
         assert failure is not None
-        if riders is None:
-            self._end(flight)
-            given.append(reply)
-            return
         told = list(riders.values())
         if failure.code in ITS_OWN:
             told = [each for each in told if _has_no_more_time(each, carrier)]
@@ -226,7 +261,6 @@ class Flights:
     def _launch(self, flight: Flight, given: list[Reply]) -> None:
         """The most urgent aboard that is let in is the carrier; those before it are told why they are not."""
         riders, now = flight.riders, self._clock()
-        assert riders is not None
         while riders:
             request = min(riders.values(), key=lambda each: (each.tier, each.expires))
             refused = flight.desk.admit(request, now)
@@ -240,51 +274,58 @@ class Flights:
 
     # ---- remembering -------------------------------------------------------------------------------------
 
-    def _remember(self, flight: Flight, request: Request, output: bytes, version: str) -> None:
-        sharing = flight.desk.sharing
-        assert sharing is not None
-        fingerprint, fingerprints = flight.fingerprint, flight.fingerprints
-        if version and version != fingerprints.version:
-            sharing.learn(version)
-            fingerprints = sharing.fingerprints
-            fingerprint = fingerprints.of(request)
-        if not sharing.ttl or self._memory is None:
-            return
-        now = self._clock()
-        made_for = maker(request.tenant) if sharing.shared else NOBODY
-        entry = Remembered(output, fingerprints.version, made_for, now + sharing.ttl)
-        if self._memory.put(fingerprint, entry, now):
-            sharing.stored += 1
-            if self._elsewhere is not None:
-                self._elsewhere.keep(fingerprint, made_for + output, sharing.ttl * STORE_PART)
+    def _remember(
+        self, request: Request, place: Place, output: bytes, version: str, now: float
+    ) -> Sharing | None:
+        """How it was kept, if it was. Under the version that made it, which may be news."""
+        sharing = self._desks[request.model].sharing
+        if sharing is not None:
+            if version and version != sharing.version:
+                sharing.learn(version)
+                self._vacate(request)
+                place = sharing.place(request)
+            ttl = sharing.ttl
+            if ttl and self._memory.put(place, output, sharing.version, request.tenant, now + ttl, now):
+                sharing.stored += 1
+                return sharing
+        self._vacate(request)
+        return None
+
+    def _tell(
+        self, elsewhere: SharedAnswers, sharing: Sharing, flight: Flight, reply: Reply, version: str
+    ) -> None:
+        """The other gateways."""
+        fingerprint = flight.fingerprint
+        if fingerprint is None or (version and version != flight.version):
+            fingerprint = sharing.fingerprints.of(reply.request)
+        made_for = maker(reply.request.tenant) if sharing.shared else NOBODY
+        elsewhere.keep(fingerprint, made_for + reply.output, sharing.ttl * STORE_PART)
 
     def _again(self, sharing: Sharing, request: Request, found: Remembered) -> Reply:
         """What another tenant's request has made looks like any other answer: only its own is said to be cached."""
+        output, version, made_for, _, _ = found
         sharing.hits += 1
-        if not sharing.shared or found.maker == maker(request.tenant):
-            execution = Execution(
-                WorkerId(""), 0, 0, request.arrival, 0.0, found.version, cached=True, counted=False
-            )
-        else:
-            seconds = self._clock() - request.arrival
-            execution = Execution(WorkerId(""), 0, 1, request.arrival, seconds, found.version, counted=False)
-        return Reply(request, Outcome.SUCCESS, found.output, None, execution)
+        own = made_for == request.tenant or made_for == maker(request.tenant) if sharing.shared else True
+        execution = Execution(WorkerId(""), 0, 0, request.arrival, 0.0, version, cached=True, counted=False)
+        if not own:
+            execution.batch_size, execution.cached = 1, False
+            execution.seconds = self._clock() - request.arrival
+        return Reply(request, Outcome.SUCCESS, output, None, execution)
 
     def _looked_up(self, lookups: Sequence[Lookup], *, bypassed: bool) -> None:
         given: list[Reply] = []
+        now = self._clock()
         for flight, value in lookups:
             if not isinstance(flight, Flight) or flight.over:
                 continue  # everyone has left meanwhile
             sharing, riders = flight.desk.sharing, flight.riders
             assert sharing is not None
-            assert riders is not None
             if value is not None:
-                now, version = self._clock(), flight.fingerprints.version
+                output, made_for = value[MAKER_BYTES:], value[:MAKER_BYTES]
                 expires = now + sharing.ttl * (1.0 - STORE_PART)
-                found = Remembered(value[MAKER_BYTES:], version, value[:MAKER_BYTES], expires)
-                if self._memory is not None:
-                    self._memory.put(flight.fingerprint, found, now)
                 self._end(flight)
+                self._memory.put(flight.place, output, flight.version, made_for, expires, now)
+                found = output, flight.version, made_for, expires, flight.place
                 given += [self._again(sharing, request, found) for request in riders.values()]
                 continue
             if bypassed:

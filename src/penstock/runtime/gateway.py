@@ -54,7 +54,7 @@ class Gateway:
         self._only: Desk | None = None
         self.waiters = Waiters(wheel, self._withdraw)
         self.waiters.on_settled = self._settled
-        self.flights = Flights(self.waiters, clock, memory, elsewhere)
+        self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
         self._shares = False
         self.desks_changed()
 

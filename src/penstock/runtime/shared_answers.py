@@ -2,7 +2,8 @@
 
 One question is under way at a time, with everything in it that was asked meanwhile: the slower the store, the
 larger the questions. Nobody waits long: a store that fails, or takes longer than a request can spare, is left alone
-for a while, and everything is executed as if there were none.
+for a while, and everything is executed as if there were none. So is one that hardly ever knows anything: it is
+asked for a second in eight, to see whether that has changed.
 
 What is stored is bounded by time: no gateway writes more in any `ttl` than `max_entries` and `max_bytes`, so that
 is the most that can lie there of each.
@@ -22,6 +23,8 @@ PATIENCE = 0.05  # seconds that a lookup may take
 WRITING = 1.0  # and a write, for which nobody waits
 REST = 1.0  # without the store, once it has failed
 GATHER = 0.005  # between two writes
+LOOK, POINTLESS_REST = 1.0, 7.0  # seconds of asking, and of rest where that was in vain
+IN_VAIN, ENOUGH = 0.01, 500  # less than this part of the questions was answered, of at least so many
 MOST_AT_ONCE = (
     512  # answers of one question or one write: each holds up Redis for a fraction of a millisecond
 )
@@ -70,7 +73,8 @@ class SharedAnswers:
         self._wanted: dict[bytes, object] = {}
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
         self._asked, self._told = asyncio.Event(), asyncio.Event()
-        self._resting_until = 0.0
+        self._resting_until = self._looking_since = 0.0
+        self._lookups = self._found = 0  # since then
         self.on_looked_up: OnLookedUp | None = None
 
     @property
@@ -79,13 +83,10 @@ class SharedAnswers:
 
     # ---- calls that never wait ---------------------------------------------------------------------------
 
-    def look_up(self, fingerprint: bytes, asked_by: object) -> bool:
-        """Whether it is being looked up, and `on_looked_up` will be told; else go on without."""
-        if self.resting:
-            return False
+    def look_up(self, fingerprint: bytes, asked_by: object) -> None:
+        """`on_looked_up` will be told. Not to be asked while it is resting."""
         self._wanted[fingerprint] = asked_by
         self._asked.set()
-        return True
 
     def keep(self, fingerprint: bytes, value: bytes, ttl: float) -> None:
         now = self._clock()
@@ -113,6 +114,7 @@ class SharedAnswers:
                 self._asked.clear()
             found = await self._fetch([fingerprint for fingerprint, _ in asked])
             values = found or [None] * len(asked)
+            self._weigh(values)
             assert self.on_looked_up is not None
             lookups = [(who, value) for (_, who), value in zip(asked, values, strict=True)]
             self.on_looked_up(lookups, bypassed=found is None)
@@ -126,6 +128,18 @@ class SharedAnswers:
         except (StoreDown, OSError, TimeoutError) as error:
             self._rest(error)
             return None
+
+    def _weigh(self, values: Sequence[bytes | None]) -> None:
+        """Whether asking is worth its price."""
+        now = self._clock()
+        self._lookups += len(values)
+        self._found += len(values) - values.count(None)
+        if now - self._looking_since >= LOOK:
+            if self._lookups >= ENOUGH and self._found < IN_VAIN * self._lookups:
+                self._resting_until = max(self._resting_until, now + POINTLESS_REST)
+                now = self._resting_until
+            self._looking_since = now
+            self._lookups = self._found = 0
 
     async def _write_all(self) -> None:
         while True:

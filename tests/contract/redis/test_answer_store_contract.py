@@ -123,7 +123,8 @@ def test_while_redis_is_dead_or_stopped_lookups_are_bypassed_and_then_served_aga
 
                 async def look_up() -> tuple[bytes | None, bool]:
                     seen.clear()
-                    await until(lambda: shared.look_up(fingerprint, "who"))
+                    await until(lambda: not shared.resting)
+                    shared.look_up(fingerprint, "who")
                     await until(lambda: bool(seen))
                     return seen[0]
 
