@@ -7,6 +7,8 @@ from penstock.adapters.observe.exposition import CacheCounts
 from penstock.config import Config, Model
 from penstock.core.memory import Memory
 from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.once_each import Sameness
+from penstock.types import Request
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
@@ -17,9 +19,19 @@ def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharin
     return Sharing(name, model.version, shared=model.cache == "shared", ttl=ttl, sees_dispatch=sees_dispatch)
 
 
-def runs_once_each(model: Model) -> bool:
-    """Whether a worker may run one of several equal inputs: not where each has parameters of its own."""
-    return model.deterministic and model.parameters == "shared"
+def sameness_of(model: Model) -> Sameness | None:
+    """Which requests of one batch a worker may run as one: none where each has parameters of its own."""
+    if not model.deterministic or model.parameters != "shared":
+        return None
+    return _input if model.cache == "shared" else _tenant_and_input
+
+
+def _input(request: Request) -> bytes:
+    return request.input
+
+
+def _tenant_and_input(request: Request) -> tuple[str, bytes]:
+    return request.tenant, request.input
 
 
 def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | None:

@@ -19,8 +19,9 @@ from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
-from penstock.roles.sharing import runs_once_each, sharing_of
+from penstock.roles.sharing import sameness_of, sharing_of
 from penstock.runtime.gateway import Desk
+from penstock.runtime.once_each import Sameness
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import Slot
@@ -56,7 +57,7 @@ class ModelStack:
         self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
         make = make_backend or backend_maker(name, model)
         self.slots = [
-            self._slot(self.pump, f"{name}/{number}", make, number, once_each=runs_once_each(model))
+            self._slot(self.pump, f"{name}/{number}", make, number, sameness=sameness_of(model))
             for number in range(model.workers)
         ]
         memory = MemoryBroker()
@@ -80,7 +81,7 @@ class ModelStack:
         )
 
     def _slot(
-        self, pump: Pump, worker: str, make: MakeBackend, number: int, *, once_each: bool = False
+        self, pump: Pump, worker: str, make: MakeBackend, number: int, sameness: Sameness | None = None
     ) -> Slot:
         return Slot(
             WorkerId(worker),
@@ -92,7 +93,7 @@ class ModelStack:
             health_interval=self.model.health_interval,
             on_started=self._on_started,
             version=self.model.version,
-            once_each=once_each,
+            sameness=sameness,
         )
 
     def _sizing(

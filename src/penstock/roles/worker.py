@@ -20,7 +20,7 @@ from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
-from penstock.roles.sharing import runs_once_each
+from penstock.roles.sharing import sameness_of
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import Slot
 from penstock.types import Batch, Reason, Request, WorkerId
@@ -67,7 +67,7 @@ class WorkerRole(Member):
                         health_interval=model.health_interval,
                         on_started=self._slot_started,
                         version=model.version,
-                        once_each=runs_once_each(model),
+                        sameness=sameness_of(model),
                     ),
                 )
         self._looked_at = clock()
@@ -142,7 +142,8 @@ class WorkerRole(Member):
         if isinstance(message, Dispatch) and message.model in self._docks:
             now = self._clock()
             requests = [
-                Request(member.key, message.model, member.input, now, now, now) for member in message.members
+                Request(member.key, message.model, member.input, now, now, now, tenant=member.tenant)
+                for member in message.members
             ]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
             self._metrics.dispatched(batch)

@@ -22,13 +22,13 @@ Rules
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from penstock.core.fingerprint import MAKER_BYTES, maker
 from penstock.core.memory import Memory, Place, Remembered
 from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded
 from penstock.ports import Asker, Clock
 from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.flight import Flight, copy_of, from_arrival, has_no_more_time, is_before
 from penstock.runtime.shared_answers import Lookup, SharedAnswers
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
@@ -37,29 +37,6 @@ ITS_OWN = frozenset({DeadlineExceeded.code, Overloaded.code, Cancelled.code, Cli
 NOBODY = bytes(MAKER_BYTES)
 # An answer lives so long in the common store, and a copy of it in a gateway for the rest of its time.
 STORE_PART = 0.9
-
-
-class Flight:
-    """One execution for several, from their first asker to its landing."""
-
-    __slots__ = ("carrier", "desk", "fingerprint", "over", "place", "riders", "version")
-
-    def __init__(self, desk: Desk, place: Place, version: str) -> None:
-        self.desk = desk
-        self.place = place
-        self.version = version  # of the model, as far as it was known then
-        self.fingerprint: bytes | None = None  # where others look for its answer
-        self.carrier: Request | None = None  # None: not sent yet
-        self.riders: dict[str, Request] = {}  # all aboard, by key
-        self.over = False
-
-
-def is_queued(request: Request) -> bool:
-    """Whether what will answer it has not gone to a worker."""
-    flight = request.flight
-    if not isinstance(flight, Flight):
-        return request.waiting
-    return flight.carrier is None or flight.carrier.waiting
 
 
 class Flights:
@@ -155,7 +132,7 @@ class Flights:
             return self._board(flight, request, asker)  # counted when it has been looked up
         if sharing.ttl:
             sharing.misses += 1
-        if not _is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
+        if not is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
             sharing.collapsed += 1
             return self._board(flight, request, asker)
         _let_in(desk, request)
@@ -167,7 +144,7 @@ class Flights:
 
     def _send(self, flight: Flight, request: Request) -> None:
         if request.task:
-            request = _copy(request)
+            request = copy_of(request)
             self._adrift[request.key] = request
         flight.carrier = request
         flight.desk.broker.publish(request)
@@ -242,7 +219,7 @@ class Flights:
         if carrier is not reply.request and carrier is not None:
             flight.desk.broker.withdraw(carrier)
         for rider in riders.values():
-            own = execution if rider.arrival <= execution.started else _from_arrival(execution, rider)
+            own = execution if rider.arrival <= execution.started else from_arrival(execution, rider)
             given.append(Reply(rider, Outcome.SUCCESS, reply.output, None, own))
 
     def _failed(self, flight: Flight, reply: Reply, given: list[Reply]) -> None:
@@ -250,7 +227,7 @@ class Flights:
         assert failure is not None
         told = list(riders.values())
         if failure.code in ITS_OWN:
-            told = [each for each in told if _has_no_more_time(each, carrier)]
+            told = [each for each in told if has_no_more_time(each, carrier)]
         for rider in told:
             del riders[rider.key]
             given.append(Reply(rider, reply.outcome, failure=failure))
@@ -338,17 +315,6 @@ class Flights:
             self._waiters.settle(given)
 
 
-def _is_before(request: Request, carrier: Request) -> bool:
-    return request.tier < carrier.tier or (
-        request.tier == carrier.tier
-        and (request.expires, request.deadline) < (carrier.expires, carrier.deadline)
-    )
-
-
-def _has_no_more_time(request: Request, carrier: Request) -> bool:
-    return request.expires <= carrier.expires or request.deadline <= carrier.deadline
-
-
 def _let_in(desk: Desk, request: Request) -> None:
     refused = desk.admit(request, request.arrival)
     if refused is not None:
@@ -356,13 +322,3 @@ def _let_in(desk: Desk, request: Request) -> None:
             raise refused
         finally:
             del refused  # else it and this frame, which its traceback holds, wait for the collector
-
-
-def _copy(request: Request) -> Request:
-    return replace(request, key=f"{request.key}~", quota=None)
-
-
-def _from_arrival(execution: Execution, rider: Request) -> Execution:
-    """As one sees it that came while it was under way: no queue, and what was left of it."""
-    left = execution.started + execution.seconds - rider.arrival
-    return replace(execution, started=rider.arrival, seconds=max(0.0, left), rendered=None, counted=False)

@@ -12,7 +12,8 @@ from penstock.errors import Draining, NotFound, Overloaded, Refused, StoreDown, 
 from penstock.ports import Asker, Clock, Observer, Task, Tasks
 from penstock.quota import Allowed, Denied, Limiter, Limits, over_quota
 from penstock.runtime.desk import Desk as Desk
-from penstock.runtime.flights import Flights, is_queued
+from penstock.runtime.flight import is_queued
+from penstock.runtime.flights import Flights
 from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel

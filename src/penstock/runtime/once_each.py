@@ -1,19 +1,22 @@
 """Inputs that stand more than once in a batch of a deterministic model reach its backend once (SPEC B7).
 
-Gateways that know nothing of each other send the same, and so do tenants whose answers are kept apart. They share a
-batch all the same, and to the backend an input is an input.
+Gateways that know nothing of each other send the same, and tasks are not gathered by any. Tenants whose answers are
+kept apart are kept apart here too.
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from penstock.errors import BatchRejected
 from penstock.ports import Backend
-from penstock.types import Batch, Result
+from penstock.types import Batch, Request, Result
+
+Sameness = Callable[[Request], Hashable]  # two requests of which it says the same have the same output
 
 
-async def run_once_each(backend: Backend, batch: Batch) -> Result:
-    places: dict[bytes, int] = {}
-    where = [places.setdefault(request.input, len(places)) for request in batch.requests]
+async def run_once_each(backend: Backend, batch: Batch, sameness: Sameness) -> Result:
+    places: dict[Hashable, int] = {}
+    where = [places.setdefault(sameness(request), len(places)) for request in batch.requests]
     if len(places) == batch.size:
         return await backend.run(batch)
     firsts = [batch.requests[where.index(place)] for place in range(len(places))]

@@ -17,7 +17,7 @@ from zlib import crc32
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
-from penstock.runtime.once_each import run_once_each
+from penstock.runtime.once_each import Sameness, run_once_each
 from penstock.types import Batch, Failure, Result, WorkerId
 
 log = logging.getLogger("penstock.worker")
@@ -62,9 +62,9 @@ class Slot:
         health_interval: float,
         on_started: Callable[[WorkerId, BackendError | None], None],
         version: str = "",
-        once_each: bool = False,
+        sameness: Sameness | None = None,
     ) -> None:
-        """`once_each`: equal inputs have equal outputs, so that of several the backend is given one."""
+        """`sameness`: of several requests of which it says the same, the backend is given one."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -75,7 +75,7 @@ class Slot:
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
         self.version = version  # that ran last
-        self._once_each = once_each
+        self._sameness = sameness
         self._batch: Batch | None = None
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
@@ -208,8 +208,10 @@ class Slot:
         would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         try:
             async with asyncio.timeout(self._processing_limit):
-                run = run_once_each(self.backend, batch) if self._once_each else self.backend.run(batch)
-                result = await run
+                if self._sameness is None:
+                    result = await self.backend.run(batch)
+                else:
+                    result = await run_once_each(self.backend, batch, self._sameness)
         except TimeoutError:
             message = f"the backend did not answer within {self._processing_limit:g} s"
             return self._failure(batch, BackendTimeout(message))

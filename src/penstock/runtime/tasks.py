@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
-from penstock.runtime.flights import is_queued
+from penstock.runtime.flight import is_queued
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
 

@@ -50,7 +50,8 @@ class Dispatcher:
 
     def send(self, worker_box: str, slot: str, batch: Batch) -> None:
         members = [
-            Member(r.key, _gateway(r), r.input, r.request_id if r.task else "") for r in batch.requests
+            Member(r.key, _gateway(r), r.input, r.request_id if r.task else "", r.tenant)
+            for r in batch.requests
         ]
         message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members)
         self._put(worker_box, encode(message))

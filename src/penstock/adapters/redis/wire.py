@@ -57,6 +57,7 @@ class Member(Struct, array_like=True, gc=False):
     gateway: str
     input: bytes
     task_id: str  # "" if somebody holds a connection open for it
+    tenant: str = ""
 
 
 class Dispatch(Struct, array_like=True, tag="d"):
