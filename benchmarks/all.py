@@ -11,6 +11,8 @@ from pathlib import Path
 
 from benchmarks import (
     added_latency,
+    cache_miss,
+    hot_keys,
     overload,
     pacing,
     redis_headline,
@@ -31,13 +33,15 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     pacing.NAME: pacing.main,
     overload.NAME: overload.main,
     waiting.NAME: waiting.main,
+    hot_keys.NAME: hot_keys.main,
+    cache_miss.NAME: cache_miss.main,
     redis_throughput.NAME: redis_throughput.main,
     redis_pacing.NAME: redis_pacing.main,
     redis_headline.NAME: redis_headline.main,
     redis_scaling.NAME: redis_scaling.main,
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
-WHOLE_SECONDS = (redis_throughput.NAME, redis_scaling.NAME)  # wrk knows no others
+WHOLE_SECONDS = (cache_miss.NAME, redis_throughput.NAME, redis_scaling.NAME)  # wrk knows no others
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
