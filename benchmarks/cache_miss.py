@@ -91,7 +91,10 @@ def figure(turns: Mapping[str, tuple[Sequence[Turn], Sequence[Turn]]], load: wrk
             f"wrk, {load.connections} connections, 2 KB of text in and out, every input another one, echo, batches "
             f"up to 64; `deterministic` off and on in turns of {load.seconds} s, each freshly started; medians."
         ),
-        tables=[markdown_table(["", "cache", "requests/s", "µs of CPU a request", "errors"], rows, left=2)],
+        tables=[
+            markdown_table(["", "cache", "requests/s", "µs of CPU a request", "errors"], rows, left=2),
+            markdown_table(["", "process", "without", "all misses"], costs(turns), left=2),
+        ],
         checks=checks,
         data={
             form: [[asdict(turn.load) for turn in side] for side in sides] for form, sides in turns.items()
@@ -99,9 +102,19 @@ def figure(turns: Mapping[str, tuple[Sequence[Turn], Sequence[Turn]]], load: wrk
     )
 
 
-def _cost(turn: Turn) -> float:
-    """Microseconds of processor time a request, of all our processes together."""
-    return sum(turn.processors.values()) / turn.load.answers * 1e6 if turn.load.answers else 0.0
+def costs(turns: Mapping[str, tuple[Sequence[Turn], Sequence[Turn]]]) -> list[list[str]]:
+    """Microseconds of processor time a request, by process; medians."""
+    return [
+        [form, name, *(f"{median(_cost(turn, name) for turn in side):.1f}" for side in sides)]
+        for form, sides in turns.items()
+        for name in sides[0][0].processors
+    ]
+
+
+def _cost(turn: Turn, process: str | None = None) -> float:
+    """Microseconds of processor time a request, of one process or of all of ours together."""
+    seconds = sum(turn.processors.values()) if process is None else turn.processors.get(process, 0.0)
+    return seconds / turn.load.answers * 1e6 if turn.load.answers else 0.0
 
 
 def main(argv: Sequence[str]) -> int:

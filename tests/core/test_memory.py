@@ -70,6 +70,10 @@ def test_a_newer_answer_outlives_the_older_in_the_same_place_and_so_does_what_is
     del memory.places[place(1)]
     put(memory, 4)
     assert (kept(memory), memory.bytes) == ({3, 4}, 2 * (OVERHEAD + 2))
+    del memory.places[place(3)]
+    put(memory, 5)
+    put(memory, 6)
+    assert (kept(memory), memory.evicted) == ({5, 6}, 2)
 
 
 STEPS = st.tuples(st.sampled_from("pgf"), st.integers(0, 12), st.integers(0, 700), st.integers(1, 20))

@@ -8,6 +8,7 @@ import pytest
 from flights_kit import Airport, Asked, code
 
 from penstock.errors import Overloaded
+from penstock.runtime.desk import FEW, WINDOW
 from penstock.testing import MockAnswerStore, run_virtual
 from penstock.types import Ask, Execution
 
@@ -108,6 +109,30 @@ def test_in_the_shared_scope_another_tenants_answer_looks_like_one_that_was_exec
         own, others = executed(port.ask(who="acme")), executed(port.ask(who="beta"))
         assert (own.cached, own.batch_size) == (True, 0)
         assert (others.cached, others.batch_size, others.counted) == (False, 1, False)
+
+    run_virtual(body())
+
+
+def test_while_nothing_is_asked_twice_few_answers_are_kept_and_all_of_them_once_something_is() -> None:
+    async def body() -> None:
+        port = Airport(ttl=TTL)
+
+        def ask_once_each(first: int, many: int) -> int:
+            before = port.sharing.stored
+            for number in range(first, first + many):
+                port.ask(b'"%d"' % number)
+                port.succeed(port.published[-1])
+            return port.sharing.stored - before
+
+        assert ask_once_each(0, WINDOW) == WINDOW
+        assert ask_once_each(WINDOW, WINDOW) == WINDOW // FEW
+        for _ in range(100):  # one question that comes again and again is soon among the few
+            port.ask(b'"again"')
+            if port.queued:
+                port.succeed(port.queued[0])
+        assert port.sharing.hits > 50
+        ask_once_each(2 * WINDOW, WINDOW)
+        assert ask_once_each(3 * WINDOW, 100) == 100
 
     run_virtual(body())
 

@@ -1,6 +1,7 @@
 """What identical requests have in common, by the configuration (SPEC B7, D7)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from penstock.adapters.observe.exposition import CacheCounts
@@ -8,7 +9,6 @@ from penstock.config import Config, Model
 from penstock.core.memory import Memory
 from penstock.runtime.desk import Desk, Sharing
 from penstock.runtime.once_each import Sameness
-from penstock.types import Request
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
@@ -23,15 +23,7 @@ def sameness_of(model: Model) -> Sameness | None:
     """Which requests of one batch a worker may run as one: none where each has parameters of its own."""
     if not model.deterministic or model.parameters != "shared":
         return None
-    return _input if model.cache == "shared" else _tenant_and_input
-
-
-def _input(request: Request) -> bytes:
-    return request.input
-
-
-def _tenant_and_input(request: Request) -> tuple[str, bytes]:
-    return request.tenant, request.input
+    return attrgetter("input") if model.cache == "shared" else attrgetter("tenant", "input")
 
 
 def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | None:

@@ -9,6 +9,10 @@ from penstock.errors import Refused
 from penstock.ports import Broker
 from penstock.types import Request
 
+WINDOW = 1024  # landings between two looks at how many hits there were
+THIN, STILL_THIN = 0.01, 0.002  # hits for each landing below which few answers are kept, and go on being
+FEW = 16  # then one in so many
+
 Admit = Callable[[Request, float], Refused | None]
 
 
@@ -29,7 +33,19 @@ class Sharing:
         self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
         self.stored = 0  # answers
         self.collapsed = 0  # requests that went along with another's execution
+        self.landed = 0  # executions that nobody had joined
+        self.thin = False  # hardly anything is asked twice: few of those are kept
+        self._hits_weighed = 0
         self._set(version)
+
+    def weigh(self) -> None:
+        """Whether keeping answers is worth its price; to be asked with every `WINDOW` landings.
+
+        Filling memory with what nobody asks for again costs more than all else that a cache does. Of the few that are
+        kept meanwhile, what is asked for often is soon one.
+        """
+        hits, self._hits_weighed = self.hits - self._hits_weighed, self.hits
+        self.thin = hits < (STILL_THIN if self.thin else THIN) * WINDOW
 
     def learn(self, version: str) -> None:
         """The version that runs now: nothing that another one said is given again."""

@@ -27,7 +27,7 @@ from penstock.core.fingerprint import MAKER_BYTES, maker
 from penstock.core.memory import Memory, Place, Remembered
 from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded
 from penstock.ports import Asker, Clock
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.desk import FEW, WINDOW, Desk, Sharing
 from penstock.runtime.flight import Flight, copy_of, from_arrival, has_no_more_time, is_before
 from penstock.runtime.shared_answers import Lookup, SharedAnswers
 from penstock.runtime.waiters import Waiter, Waiters
@@ -87,7 +87,12 @@ class Flights:
                 sharing.bypassed += 1
             else:
                 return self._look_up(elsewhere, desk, sharing, place, request, asker)
-        _let_in(desk, request)
+        refused = desk.admit(request, request.arrival)
+        if refused is not None:
+            try:
+                raise refused
+            finally:
+                del refused  # else it and this frame, which its traceback holds, wait for the collector
         if request.task:
             flight = self._places[place] = Flight(desk, place, sharing.version)
             waiter = self._board(flight, request, asker)
@@ -135,7 +140,12 @@ class Flights:
         if not is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
             sharing.collapsed += 1
             return self._board(flight, request, asker)
-        _let_in(desk, request)
+        refused = desk.admit(request, request.arrival)
+        if refused is not None:
+            try:
+                raise refused
+            finally:
+                del refused
         waiter = self._board(flight, request, asker)
         self._adrift.pop(carrier.key, None)
         desk.broker.withdraw(carrier)
@@ -188,25 +198,39 @@ class Flights:
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """The replies that askers are to have, for those that carriers got."""
         given: list[Reply] = []
-        now = self._clock()
+        now, places = self._clock(), self._places
         for reply in replies:
-            request = reply.request
-            flight, execution = request.flight, reply.execution
-            if isinstance(flight, Flight):
-                if flight.over:
-                    continue
-                if execution is not None:
-                    self._landed(flight, reply, execution, now, given)
-                elif request is flight.carrier:
-                    self._failed(flight, reply, given)
-                continue
-            given.append(reply)
-            if flight is not None:
-                if execution is None:
-                    self._vacate(request)
+            request, execution = reply.request, reply.execution
+            flight = request.flight
+            if type(flight) is tuple:  # the hot path: nobody has joined it
+                given.append(reply)
+                if execution is not None and self._is_kept(request, execution.version):
+                    self._remember(request, flight, reply.output, execution.version, now)
                 else:
-                    self._remember(request, flight, reply.output, execution.version, now)  # type: ignore[arg-type]
+                    found = places.pop(flight, None)
+                    if found is not request and found is not None:
+                        places[flight] = found  # another's by now
+            elif not isinstance(flight, Flight):
+                given.append(reply)
+            elif flight.over:
+                continue
+            elif execution is not None:
+                self._landed(flight, reply, execution, now, given)
+            elif request is flight.carrier:
+                self._failed(flight, reply, given)
         return given
+
+    def _is_kept(self, request: Request, version: str) -> bool:
+        """Of what nobody has asked twice yet: all of it, or some where that hardly ever happens."""
+        sharing = self._desks[request.model].sharing
+        if sharing is None:
+            return False
+        sharing.landed = landed = sharing.landed + 1
+        if not landed % WINDOW:
+            sharing.weigh()
+        if version and version != sharing.version:
+            return True
+        return sharing.ttl > 0.0 and (not sharing.thin or not landed % FEW)
 
     def _landed(
         self, flight: Flight, reply: Reply, execution: Execution, now: float, given: list[Reply]
@@ -313,12 +337,3 @@ class Flights:
             self._launch(flight, given)
         if given:
             self._waiters.settle(given)
-
-
-def _let_in(desk: Desk, request: Request) -> None:
-    refused = desk.admit(request, request.arrival)
-    if refused is not None:
-        try:
-            raise refused
-        finally:
-            del refused  # else it and this frame, which its traceback holds, wait for the collector

@@ -94,14 +94,11 @@ class Gateway:
         return self._enter(desk, request, asker)
 
     def _enter(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
-        if desk.sharing is not None:
-            return self._share(desk, request, asker)
-        waiter = self.waiters.add(request, asker)
-        desk.broker.publish(request)
-        return waiter
-
-    def _share(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
         """An answer that is known, or on its way, needs no GPU: only what is to be executed must be let in."""
+        if desk.sharing is None:
+            waiter = self.waiters.add(request, asker)
+            desk.broker.publish(request)
+            return waiter
         try:
             return self.flights.enter(desk, request, asker)
         except Refused as refused:

@@ -2,8 +2,8 @@
 
 One question is under way at a time, with everything in it that was asked meanwhile: the slower the store, the
 larger the questions. Nobody waits long: a store that fails, or takes longer than a request can spare, is left alone
-for a while, and everything is executed as if there were none. So is one that hardly ever knows anything: it is
-asked for a second in eight, to see whether that has changed.
+for a while, and everything is executed as if there were none. So is one that hardly ever knows anything, for longer
+and longer: now and then it is asked for a moment, to see whether that has changed.
 
 What is stored is bounded by time: no gateway writes more in any `ttl` than `max_entries` and `max_bytes`, so that
 is the most that can lie there of each.
@@ -23,8 +23,9 @@ PATIENCE = 0.05  # seconds that a lookup may take
 WRITING = 1.0  # and a write, for which nobody waits
 REST = 1.0  # without the store, once it has failed
 GATHER = 0.005  # between two writes
-LOOK, POINTLESS_REST = 1.0, 7.0  # seconds of asking, and of rest where that was in vain
+LOOK = 0.25  # seconds of asking at least, before that is called in vain
 IN_VAIN, ENOUGH = 0.01, 500  # less than this part of the questions was answered, of at least so many
+FIRST_PAUSE, LONGEST_PAUSE = 4.0, 32.0  # then; doubled as long as it stays so
 MOST_AT_ONCE = (
     512  # answers of one question or one write: each holds up Redis for a fraction of a millisecond
 )
@@ -75,6 +76,7 @@ class SharedAnswers:
         self._asked, self._told = asyncio.Event(), asyncio.Event()
         self._resting_until = self._looking_since = 0.0
         self._lookups = self._found = 0  # since then
+        self._pause = FIRST_PAUSE
         self.on_looked_up: OnLookedUp | None = None
 
     @property
@@ -134,12 +136,15 @@ class SharedAnswers:
         now = self._clock()
         self._lookups += len(values)
         self._found += len(values) - values.count(None)
-        if now - self._looking_since >= LOOK:
-            if self._lookups >= ENOUGH and self._found < IN_VAIN * self._lookups:
-                self._resting_until = max(self._resting_until, now + POINTLESS_REST)
-                now = self._resting_until
-            self._looking_since = now
-            self._lookups = self._found = 0
+        if self._lookups < ENOUGH or now - self._looking_since < LOOK:
+            return
+        if self._found < IN_VAIN * self._lookups:
+            self._resting_until = now = max(self._resting_until, now + self._pause)
+            self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        else:
+            self._pause = FIRST_PAUSE
+        self._looking_since = now
+        self._lookups = self._found = 0
 
     async def _write_all(self) -> None:
         while True:
