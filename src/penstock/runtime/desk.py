@@ -41,8 +41,8 @@ class Sharing:
     def weigh(self) -> None:
         """Whether keeping answers is worth its price; to be asked with every `WINDOW` landings.
 
-        Filling memory with what nobody asks for again costs more than all else that a cache does. Of the few that are
-        kept meanwhile, what is asked for often is soon one.
+        Filling memory with what nobody asks for again costs more than all else that a cache does. What is asked for
+        often is soon among the few that are kept meanwhile.
         """
         hits, self._hits_weighed = self.hits - self._hits_weighed, self.hits
         self.thin = hits < (STILL_THIN if self.thin else THIN) * WINDOW
