@@ -12,7 +12,8 @@ is the most that can lie there of each.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from penstock.errors import StoreDown
 from penstock.ports import AnswerStore, Clock
@@ -31,6 +32,7 @@ MOST_AT_ONCE = (
 )
 MOST_UNSENT = 16  # times that: beyond it what is to be written is dropped
 
+T = TypeVar("T")
 Lookup = tuple[object, bytes | None]  # who asked, and what was found
 
 
@@ -111,7 +113,7 @@ class SharedAnswers:
     async def _look_up_all(self) -> None:
         while True:
             await self._asked.wait()
-            asked = [self._wanted.popitem() for _ in range(min(len(self._wanted), MOST_AT_ONCE))]
+            asked = _first(self._wanted)
             if not self._wanted:
                 self._asked.clear()
             found = await self._fetch([fingerprint for fingerprint, _ in asked])
@@ -149,7 +151,7 @@ class SharedAnswers:
     async def _write_all(self) -> None:
         while True:
             await self._told.wait()
-            told = [self._unsent.popitem() for _ in range(min(len(self._unsent), MOST_AT_ONCE))]
+            told = _first(self._unsent)
             if not self._unsent:
                 self._told.clear()
             if not self.resting:
@@ -166,3 +168,11 @@ class SharedAnswers:
         """It is seen in the metrics; a line for each second of an outage would say no more."""
         self._resting_until = self._clock() + REST
         log.debug("the cache's store is left alone", extra={"error": f"{type(error).__name__}: {error}"})
+
+
+def _first(waiting: dict[bytes, T]) -> list[tuple[bytes, T]]:
+    """Taken out: those that have waited longest, as many as go at once."""
+    taken = list(islice(waiting.items(), MOST_AT_ONCE))
+    for fingerprint, _ in taken:
+        del waiting[fingerprint]
+    return taken
