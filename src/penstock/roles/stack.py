@@ -19,9 +19,8 @@ from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
-from penstock.roles.sharing import sameness_of, sharing_of
+from penstock.roles.sharing import sharing_of
 from penstock.runtime.gateway import Desk
-from penstock.runtime.once_each import Sameness
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import Slot
@@ -57,8 +56,7 @@ class ModelStack:
         self.is_function = not model.target.startswith(("http://", "https://", "sim:"))
         make = make_backend or backend_maker(name, model)
         self.slots = [
-            self._slot(self.pump, f"{name}/{number}", make, number, sameness=sameness_of(model))
-            for number in range(model.workers)
+            self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
         ]
         memory = MemoryBroker()
         memory.subscribe(self.pump.offer, self.pump.withdraw)
@@ -80,9 +78,7 @@ class ModelStack:
             sharing=sharing_of(name, model),
         )
 
-    def _slot(
-        self, pump: Pump, worker: str, make: MakeBackend, number: int, sameness: Sameness | None = None
-    ) -> Slot:
+    def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:
         return Slot(
             WorkerId(worker),
             make(number),
@@ -93,7 +89,6 @@ class ModelStack:
             health_interval=self.model.health_interval,
             on_started=self._on_started,
             version=self.model.version,
-            sameness=sameness,
         )
 
     def _sizing(

@@ -198,18 +198,29 @@ class Flights:
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """The replies that askers are to have, for those that carriers got."""
         given: list[Reply] = []
-        now, places = self._clock(), self._places
+        now, places, model = self._clock(), self._places, None
         for reply in replies:
             request, execution = reply.request, reply.execution
             flight = request.flight
             if type(flight) is tuple:  # the hot path: nobody has joined it
                 given.append(reply)
-                if execution is not None and self._is_kept(request, execution.version):
-                    self._remember(request, flight, reply.output, execution.version, now)
-                else:
-                    found = places.pop(flight, None)
-                    if found is not request and found is not None:
-                        places[flight] = found  # another's by now
+                if model != request.model:
+                    model = request.model
+                    sharing = self._desks[model].sharing
+                if execution is not None and sharing is not None:
+                    sharing.landed = landed = sharing.landed + 1
+                    if not landed % WINDOW:
+                        sharing.weigh()
+                    if (
+                        not sharing.thin
+                        or not landed % FEW
+                        or (execution.version and execution.version != sharing.version)
+                    ):
+                        self._remember(request, flight, reply.output, execution.version, now)
+                        continue
+                found = places.pop(flight, None)
+                if found is not request and found is not None:
+                    places[flight] = found  # another's by now
             elif not isinstance(flight, Flight):
                 given.append(reply)
             elif flight.over:
@@ -219,18 +230,6 @@ class Flights:
             elif request is flight.carrier:
                 self._failed(flight, reply, given)
         return given
-
-    def _is_kept(self, request: Request, version: str) -> bool:
-        """Of what nobody has asked twice yet: all of it, or some where that hardly ever happens."""
-        sharing = self._desks[request.model].sharing
-        if sharing is None:
-            return False
-        sharing.landed = landed = sharing.landed + 1
-        if not landed % WINDOW:
-            sharing.weigh()
-        if version and version != sharing.version:
-            return True
-        return sharing.ttl > 0.0 and (not sharing.thin or not landed % FEW)
 
     def _landed(
         self, flight: Flight, reply: Reply, execution: Execution, now: float, given: list[Reply]
