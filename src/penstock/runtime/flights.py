@@ -70,8 +70,9 @@ class Flights:
         sharing = desk.sharing
         assert sharing is not None
         place = request.input, sharing.epoch, "" if sharing.shared else request.tenant, request.parameters
-        found = self._places.get(place)
-        if found is not None:
+        places = self._places
+        found = places.setdefault(place, request)  # its place, unless somebody was there before
+        if found is not request:
             if type(found) is not tuple:
                 return self._join(place, found, desk, request, asker)
             if found[3] > request.arrival:
@@ -79,6 +80,7 @@ class Flights:
                 waiter = self._waiters.add(request, asker)
                 self._waiters.settle([self._again(sharing, request, found)])
                 return waiter
+            places[place] = request
         if sharing.ttl:
             elsewhere = self._elsewhere
             if elsewhere is None:
@@ -89,16 +91,16 @@ class Flights:
                 return self._look_up(elsewhere, desk, sharing, place, request, asker)
         refused = desk.admit(request, request.arrival)
         if refused is not None:
+            del places[place]
             try:
                 raise refused
             finally:
                 del refused  # else it and this frame, which its traceback holds, wait for the collector
         if request.task:
-            flight = self._places[place] = Flight(desk, place, sharing.version)
+            flight = places[place] = Flight(desk, place, sharing.version)
             waiter = self._board(flight, request, asker)
             self._send(flight, request)
             return waiter
-        self._places[place] = request
         request.flight = place
         waiter = self._waiters.add(request, asker)
         desk.broker.publish(request)
