@@ -11,6 +11,8 @@ from pathlib import Path
 
 from benchmarks import (
     added_latency,
+    cache_miss,
+    hot_keys,
     ledger,
     overload,
     overload_tiers,
@@ -35,13 +37,20 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     overload_tiers.NAME: overload_tiers.main,
     waiting.NAME: waiting.main,
     ledger.NAME: ledger.main,
+    hot_keys.NAME: hot_keys.main,
+    cache_miss.NAME: cache_miss.main,
     redis_throughput.NAME: redis_throughput.main,
     redis_pacing.NAME: redis_pacing.main,
     redis_headline.NAME: redis_headline.main,
     redis_scaling.NAME: redis_scaling.main,
 }
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
-WHOLE_SECONDS = (ledger.NAME, redis_throughput.NAME, redis_scaling.NAME)  # wrk knows no others
+WHOLE_SECONDS = (  # wrk knows no others
+    cache_miss.NAME,
+    ledger.NAME,
+    redis_throughput.NAME,
+    redis_scaling.NAME,
+)
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class Layout:
     workers: int = 1  # processes
     slots: int = 1  # in each
     flags: Sequence[str] = ()  # more for the workers
+    settings: Mapping[str, str] = field(default_factory=dict)  # the same, as variables
 
     def __str__(self) -> str:
         return (
@@ -77,9 +78,10 @@ def installation(layout: Layout) -> Iterator[Installation]:
             (layout.batchers, ["batcher"]),
             (layout.gateways, ["gateway", "--port", "0"]),
         ]
+        own = {"worker": {**SETTINGS, **layout.settings}}
         started = [
             [
-                held.enter_context(launched([*PENSTOCK, *command, *common], SETTINGS))
+                held.enter_context(launched([*PENSTOCK, *command, *common], own.get(command[0], SETTINGS)))
                 for _ in range(count)
             ]
             for count, command in commands

@@ -5,6 +5,7 @@ is reported here.
 """
 
 import json
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -25,8 +26,7 @@ wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = file:read("*a")
 file:close()
-
-{requests}
+{request}
 function done(summary)
   local errors = summary.errors
   io.write(string.format(
@@ -53,6 +53,22 @@ end
 function request()
   place = place + 1
   return requests[place % #requests + 1]
+end
+"""
+
+# Where every request must be another: the placeholder in the body is replaced by a number that never comes again.
+PLACEHOLDER = "0" * 40
+DISTINCT = """
+local threads = 0
+function setup(thread)
+  threads = threads + 1
+  thread:set("name", threads)
+end
+
+local sent, before, after = 0, string.match(wrk.body, "^(.*){placeholder}(.*)$")
+function request()
+  sent = sent + 1
+  return wrk.format(nil, nil, nil, before .. string.format("{salt}%08d%016d", name, sent) .. after)
 end
 """
 
@@ -93,17 +109,20 @@ def find() -> str:
 def measure(url: str, body: bytes, load: Load, credentials: Sequence[str] = ()) -> Measurement:
     """Post `body` to `url` from all connections at once, and count the answers.
 
-    `credentials`: values of the Authorization header, used in turn.
+    A body with a `PLACEHOLDER` in it is another one each time. `credentials`: values of the Authorization header,
+    used in turn, with one body for all.
     """
+    request = ""
+    if PLACEHOLDER.encode() in body:
+        request = DISTINCT.format(placeholder=PLACEHOLDER, salt=secrets.token_hex(8))
     with tempfile.TemporaryDirectory(prefix="wrk-") as folder:
         body_file, script = Path(folder, "body"), Path(folder, "post.lua")
         body_file.write_bytes(body)
-        many = ""
         if credentials:
             list_file = Path(folder, "credentials")
             list_file.write_text("".join(f"{each}\n" for each in credentials))
-            many = MANY.format(credentials=json.dumps(str(list_file)))
-        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), requests=many, mark=MARK))
+            request = MANY.format(credentials=json.dumps(str(list_file)))
+        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), mark=MARK, request=request))
         command = [
             find(),
             f"--threads={load.threads}",

@@ -158,6 +158,18 @@ class Tasks(Protocol):
         ...
 
 
+class AnswerStore(Protocol):
+    """Where the gateways of an installation keep answers for each other (SPEC D7). Raises StoreDown."""
+
+    async def fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None]:
+        """What is kept under each."""
+        ...
+
+    async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
+        """Fingerprint, value, and for how many seconds."""
+        ...
+
+
 class Gateway(Protocol):
     """What the data plane asks for. Every method that can refuse raises `errors.Refused`."""
 

@@ -9,11 +9,11 @@ run_virtual(scene())
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.errors import BackendError
+from penstock.errors import BackendError, StoreDown
 from penstock.types import Batch, Reply, Result, Seconds
 
 T = TypeVar("T")
@@ -150,6 +150,35 @@ class Recorder:
 
     def reply(self, reply: Reply) -> None:
         self.answer.set_result(reply)  # a second answer is an error
+
+
+class MockAnswerStore:
+    """A `penstock.ports.AnswerStore` in memory, that can be slow, or away."""
+
+    def __init__(self, clock: Callable[[], Seconds]) -> None:
+        self._clock = clock
+        self._kept: dict[bytes, tuple[bytes, Seconds]] = {}
+        self.seconds = 0.0  # that each call takes
+        self.down = False
+        self.fetches: list[int] = []  # how many were asked for at once
+        self.writes: list[int] = []
+
+    async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
+        self.fetches.append(len(fingerprints))
+        await self._answer()
+        found = (self._kept.get(fingerprint) for fingerprint in fingerprints)
+        return [each[0] if each is not None and each[1] > self._clock() else None for each in found]
+
+    async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
+        self.writes.append(len(answers))
+        await self._answer()
+        for fingerprint, value, ttl in answers:
+            self._kept[fingerprint] = value, self._clock() + ttl
+
+    async def _answer(self) -> None:
+        await _pass(self.seconds)
+        if self.down:
+            raise StoreDown("the store is away, as it was told to be")
 
 
 def _in_turn(answers: Iterable[Answer]) -> Callable[[Batch], Answer]:

@@ -57,6 +57,7 @@ class Request(Struct, eq=False):
     quota: object = None  # what was said of its tenant's quota, for the head of its answer
     task: bool = False  # its result is stored for whoever fetches it
     origin: object = None  # where it came from, for the adapter that carried it
+    flight: object = None  # the execution it has in common with identical requests, where the model allows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ class Execution:
     seconds: Seconds  # on the worker
     version: str = ""
     rendered: tuple[str, str] | None = None  # room for the edge: the part of an answer that all members share
+    cached: bool = False  # nothing ran for this answer
+    counted: bool = True  # False: it is in the figures already, under another's request or from another day
 
 
 class Reply(Struct, eq=False):
@@ -152,6 +155,7 @@ class Result:
     outputs: list[bytes] = field(default_factory=list)  # JSON, one for each input, in order
     version: str = ""
     delivered: int = 0  # outputs the worker has sent to the askers itself; then none are here
+    executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones; else 0
     held_up: float = 0.0  # seconds it was under way for no fault of the worker's, which tell nothing of it
     pressure: float = 0.0  # 0 to 1: how full the backend says it is; 0 where it says nothing
 

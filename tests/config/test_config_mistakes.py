@@ -235,6 +235,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),
         (Config(models={"x": Model("f", gpus=("0", "1"))}), "models.x.gpus lists 2 GPUs for 1 workers"),
+        (Config(models={"x": Model("f", cache="shared")}), "models.x.cache is set, but"),
         (Config(models={"x": Model("f", http=HttpEndpoint(item="a"))}), "models.x.http is set"),
         (Config(models={"x": Model("f", grpc=GrpcEndpoint(version="1"))}), "models.x.grpc is set"),
     ],

@@ -11,6 +11,7 @@ from penstock.core.batcher import Batcher, BatchingRules
 from penstock.errors import BackendError, Refused
 from penstock.runtime.gateway import Desk, Gateway
 from penstock.runtime.idempotency import KeyedStore
+from penstock.runtime.once_each import Sameness
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
@@ -62,6 +63,7 @@ class Station:
         start_limit: float = 120.0,
         health_interval: float = 5.0,
         max_cost: float = float("inf"),
+        sameness: Sameness | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.backend = backend
@@ -76,7 +78,7 @@ class Station:
         self.slot = Slot(
             WORKER, backend, self.pump, self.loop.time, processing_limit=processing_limit,
             start_limit=start_limit, health_interval=health_interval,
-            on_started=lambda worker, error: self.starts.append(error),
+            on_started=lambda worker, error: self.starts.append(error), sameness=sameness,
         )  # fmt: skip
 
     def _deliver(self, replies: Sequence[Reply]) -> None:

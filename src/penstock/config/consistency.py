@@ -108,6 +108,8 @@ def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
         yield f"{prefix}.max_batch is above limits.max_queue, {config.limits.max_queue}: no batch can be full"
     if len(model.gpus) > model.workers:
         yield f"{prefix}.gpus lists {len(model.gpus)} GPUs for {model.workers} workers: some stay idle"
+    if not model.deterministic and model.cache != "tenant":
+        yield f"{prefix}.cache is set, but the model is not said to be deterministic: it has no effect"
     if model.protocol != "http" and model.http != HttpEndpoint():
         yield f"{prefix}.http is set, but the target is not a URL: it has no effect"
     if model.protocol != "grpc" and model.grpc != GrpcEndpoint():

@@ -143,6 +143,8 @@ class Limits:
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_lanes: Positive = 256
+    max_cache_entries: Positive = 50_000  # answers of deterministic models that a gateway remembers
+    max_cache_bytes: Bytes = 64 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,11 @@ class Model:
     reserve: Annotated[int, Whole(0)] = 0  # workers kept for full batches
     version: FreeText = ""
     parameters: Annotated[str, Choice(("shared", "per_item"))] = "shared"
+    deterministic: Switch = False  # equal inputs have equal outputs: identical requests are executed once
+    cache: Annotated[str, Choice(("tenant", "shared", "off"))] = (
+        "tenant"  # of a deterministic model's answers
+    )
+    cache_ttl: Span = 300.0
     warmup: Annotated[tuple[object, ...], Inputs()] = ()
     memory_limit: Annotated[int | None, Size()] = None
     start_timeout: Span = 120.0

@@ -194,12 +194,13 @@ class Batcher:
         self._failed(worker, batch, outcome, now)
 
     def _succeeded(self, worker: Worker, batch: Batch, result: Result, seconds: Seconds) -> None:
-        expected = self.curve(batch.size)
+        size = result.executed or batch.size  # what the time tells of
+        expected = self.curve(size)
         self.fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
-        self.curve.observe(batch.size, seconds)
+        self.curve.observe(size, seconds)
         lane = self.lanes.get(self.lanes.key_of(batch.requests[0]))
         if lane is not None:
-            lane.learn(batch.size, seconds, alone=len(self.lanes) == 1)
+            lane.learn(size, seconds, alone=len(self.lanes) == 1)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
         outputs = [b""] * batch.size if result.delivered else result.outputs
         self._answered += [

@@ -60,8 +60,8 @@ def _render(execution: Execution, model: str) -> tuple[str, str]:
     version = msgspec.json.encode(execution.version).decode()
     execution.rendered = (
         f", infer;dur={infer}",
-        f',"inference_ms":{infer},"batch_size":{execution.batch_size},"model_version":{version},"cached":false}},'
-        f'"model":"{model}","output":',
+        f',"inference_ms":{infer},"batch_size":{execution.batch_size},"model_version":{version},'
+        f'"cached":{"true" if execution.cached else "false"}}},"model":"{model}","output":',
     )
     return execution.rendered
 

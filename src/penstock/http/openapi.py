@@ -185,9 +185,13 @@ def _schemas(models: Mapping[str, str], clean: bool) -> Part:
                     {
                         "queue_ms": number,
                         "inference_ms": number,
-                        "batch_size": {"type": "integer", "minimum": 1},
+                        "batch_size": {
+                            "type": "integer",
+                            "minimum": 0,
+                            "description": "0 where the answer came from the cache.",
+                        },
                         "model_version": text,
-                        "cached": {"type": "boolean"},
+                        "cached": {"type": "boolean", "description": "Nothing was executed for this answer."},
                     },
                 ),
             },

@@ -215,8 +215,9 @@ class BatcherRole(Member):
             pump = self._pumps.get(model or message.slot.split("/")[1])
             if pump is not None:
                 outcome = message.failure or Result(
-                    delivered=message.count, version=message.version, held_up=self._held_up(pump, message)
-                )
+                    delivered=message.count, version=message.version, executed=message.executed,
+                    held_up=self._held_up(pump, message),
+                )  # fmt: skip
                 pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 
     def _held_up(self, pump: Pump, message: Finished) -> float:

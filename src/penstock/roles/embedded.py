@@ -23,6 +23,7 @@ from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.observers import request_log_of, told_all
+from penstock.roles.sharing import counts_of, memory_of
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
@@ -73,6 +74,7 @@ class Embedded:
             ttl=config.idempotency.ttl,
         )
         prefix = secrets.token_hex(6)
+        self._memory = memory_of(config)
         self._ledger = ledger_of(config, loop, clock)
         self._request_log = request_log_of(config, loop)
         self.gateway = Gateway(
@@ -86,6 +88,7 @@ class Embedded:
             RateLimiter(),
             limits_by_rank(config),
             self._keyed,
+            self._memory,
         )
         if self._request_log is not None:
             self.gateway.on_refused = self._request_log.refused
@@ -105,7 +108,7 @@ class Embedded:
         failed = [reply for reply in replies if reply.failure is not None]
         if failed:
             self.morgue.add(failed)
-        self.gateway.waiters.settle(replies)
+        self.gateway.settle(replies)
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -242,4 +245,6 @@ class Embedded:
             self.morgue.added,
             tls_health(self.edge),
             ledger_gauges(self._ledger),
+            counts_of(stack.desk for stack in self.stacks.values()),
+            self._memory.evicted,
         )

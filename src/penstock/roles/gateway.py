@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.dlq import DeadLetters
 from penstock.adapters.redis.ended_tasks import EndedTasks
 from penstock.adapters.redis.key_store import RedisKeys
@@ -33,10 +34,14 @@ from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
 from penstock.roles.scalars import with_scalars_only
 from penstock.roles.shared import Member, announced
+from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.roles.task_ledger import TaskLedger
 from penstock.runtime.gateway import Admit, Desk, Gateway
+from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+
+CACHE_MEMORY = 0.75  # of the memory limit: beyond it no more answers are kept in Redis
 
 
 class GatewayRole(Member):
@@ -68,6 +73,11 @@ class GatewayRole(Member):
         )
         claims = RedisClaims(self.store, self.post, config.idempotency.ttl, config.limits.result_ttl)
         self._keyed = KeyedDesk(self._task_desk, claims, clock)
+        self._memory = memory_of(config)
+        self._answers = SharedAnswers(
+            RedisAnswers(self.store), clock, max_entries=config.limits.max_cache_entries,
+            max_bytes=config.limits.max_cache_bytes, has_room=self._has_room_for_answers,
+        )  # fmt: skip
         self.gateway = Gateway(
             self._desks,
             tenants(config),
@@ -79,6 +89,8 @@ class GatewayRole(Member):
             self._limiter,
             limits_by_rank(config),
             self._keyed,
+            self._memory,
+            self._answers,
         )
         if self._request_log is not None:
             self.gateway.on_refused = self._request_log.refused
@@ -98,6 +110,7 @@ class GatewayRole(Member):
             self._ledger.start()
             self.keep("the ledger's reader", self._ended.run())
         self.keep("the quotas", self._limiter.run())
+        self.keep("the shared cache", self._answers.run())
         self.keep("the publisher", self.publisher.run())
 
     def describe(self) -> dict[str, object]:
@@ -120,9 +133,10 @@ class GatewayRole(Member):
                 self.gateway.desks_changed()
         if self._ended is not None:
             self._ended.look_again()
+        follow_versions(self._desks.values(), worker_rows(self.registry))
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        model = announced(said)
+        model, former = announced(said), self._desks.get(name)
         admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
@@ -135,7 +149,12 @@ class GatewayRole(Member):
             time_limits=time_limits(self.config, model),
             longest_limit=self.config.timeouts.max_client,
             announced=said,
+            sharing=as_announced(name, model, None if former is None else former.sharing),
         )
+
+    def _has_room_for_answers(self) -> bool:
+        """Long before Redis is so full that nothing more is accepted."""
+        return self.registry.memory_ratio < CACHE_MEMORY * self.config.redis.memory_limit
 
     def _refusal(self, model: str, max_cost: float | None, request: Request, now: float) -> Refused | None:
         """Only what can be told from here; the batcher, which knows its queue, refuses what cannot make it (D4)."""
@@ -176,12 +195,12 @@ class GatewayRole(Member):
             self._task_desk.over(message)
 
     def _answer(self, answers: Answers) -> None:
-        find, now = self.gateway.waiters.get, self._clock()
+        find, now = self.gateway.find, self._clock()
         execution = Execution(
             WorkerId(answers.worker), answers.batch_id, answers.batch_size, now - answers.seconds,
             answers.seconds, answers.version,
         )  # fmt: skip
-        self.gateway.waiters.settle(
+        self.gateway.settle(
             [
                 Reply(request, Outcome.SUCCESS, output, None, execution)
                 for key, output in zip(answers.keys, answers.outputs, strict=True)
@@ -190,12 +209,12 @@ class GatewayRole(Member):
         )
 
     def _end(self, keys: Sequence[str], outcome: Outcome, failure: Failure) -> None:
-        find = self.gateway.waiters.get
+        find = self.gateway.find
         requests = [request for key in keys if (request := find(key)) is not None]
-        self.gateway.waiters.settle([Reply(request, outcome, failure=failure) for request in requests])
+        self.gateway.settle([Reply(request, outcome, failure=failure) for request in requests])
 
     def _not_published(self, requests: Sequence[Request], failure: Failure) -> None:
-        self.gateway.waiters.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
+        self.gateway.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -254,8 +273,9 @@ class GatewayRole(Member):
 
     def _gauges(self) -> ServerGauges:
         return ServerGauges(
-            {},
-            len(self.gateway.waiters),
+            waiting_clients=len(self.gateway.waiters),
             tls=tls_health(self.edge),
             ledger=ledger_gauges(self._ledger),
+            caches=counts_of(self._desks.values()),
+            evicted=self._memory.evicted,
         )

@@ -23,7 +23,7 @@ log = logging.getLogger("penstock")
 # worker's business alone.
 ANNOUNCED = (
     "max_batch", "max_wait", "policy", "input", "output", "cost", "max_cost", "group_lengths", "reserve", "version",
-    "parameters", "queue_timeout", "processing_timeout", "request_timeout",
+    "parameters", "deterministic", "cache", "cache_ttl", "queue_timeout", "processing_timeout", "request_timeout",
 )  # fmt: skip
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
 

@@ -22,6 +22,7 @@ from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.costs import cost_of
 from penstock.roles.front import capacity_rules, time_limits
 from penstock.roles.scalars import with_scalars_only
+from penstock.roles.sharing import sharing_of
 from penstock.runtime.gateway import Admit, Desk
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
@@ -78,6 +79,7 @@ class ModelStack:
             takes_parameters=self._takes_parameters,
             time_limits=time_limits(config, model),
             longest_limit=self._timeouts.max_client,
+            sharing=sharing_of(name, model),
         )
 
     def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:

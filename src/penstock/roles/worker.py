@@ -20,6 +20,7 @@ from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
+from penstock.roles.sharing import sameness_of
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import Slot
 from penstock.types import Batch, Reason, Request, WorkerId
@@ -66,6 +67,7 @@ class WorkerRole(Member):
                         health_interval=model.health_interval,
                         on_started=self._slot_started,
                         version=model.version,
+                        sameness=sameness_of(model),
                     ),
                 )
         self._looked_at = clock()
@@ -118,6 +120,7 @@ class WorkerRole(Member):
             "in_flight": dock.in_flight(worker),
             "batches": dock.batches[worker],
             "restarts": slot.restarts,
+            "version": slot.version,
             "last_error": slot.last_error[:200],
         }
 
@@ -141,7 +144,8 @@ class WorkerRole(Member):
         if isinstance(message, Dispatch) and message.model in self._docks:
             now = self._clock()
             requests = [
-                Request(member.key, message.model, member.input, now, now, now) for member in message.members
+                Request(member.key, message.model, member.input, now, now, now, tenant=member.tenant)
+                for member in message.members
             ]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
             self._metrics.dispatched(batch)

@@ -5,37 +5,24 @@ Nothing here awaits: accepting is one call, and the answer is a future.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 
+from penstock.core.memory import Memory
 from penstock.errors import Draining, NotFound, Overloaded, Refused, StoreDown, Unacceptable
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
-from penstock.ports import Asker, Broker, Clock, Leaving, Observer, Task, Tasks
+from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
 from penstock.quota import Allowed, Denied, Limiter, Limits, over_quota
+from penstock.runtime.desk import Admit as Admit
+from penstock.runtime.desk import Desk as Desk
 from penstock.runtime.entry import Entry
+from penstock.runtime.flight import is_queued
+from penstock.runtime.flights import Flights
+from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
 
 NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
-
-Admit = Callable[[Request, float], Refused | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Where requests for one model are taken in."""
-
-    model: str
-    kind: str  # of input: text or json
-    broker: Broker
-    admit: Admit
-    backlog_seconds: Callable[[], float]  # how long what waits now will take
-    cost: Callable[[bytes], float] | None  # of an input; None: each counts one
-    takes_parameters: Callable[[], bool]
-    time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
-    longest_limit: float
-    announced: object = None  # by whoever told of the model, so that a change can be seen
 
 
 class Gateway:
@@ -51,8 +38,12 @@ class Gateway:
         limiter: Limiter | None = None,
         limits: Sequence[Limits | None] = (),
         keyed_requests: KeyedRequests | None = None,
+        memory: Memory | None = None,
+        elsewhere: SharedAnswers | None = None,
     ) -> None:
-        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it."""
+        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it.
+
+        `memory`, and what other gateways know: answers of deterministic models, to be given again."""
         self._desks = desks
         self._tenant = tenants
         self._anonymous = tenants(None, None)
@@ -68,9 +59,11 @@ class Gateway:
         self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
         self.kinds: dict[str | None, str] = {}
         self._only: Desk | None = None
-        self.desks_changed()
         self.waiters = Waiters(wheel, self._withdraw)
         self.waiters.on_settled = self._settled
+        self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
+        self._shares = False
+        self.desks_changed()
 
     def desks_changed(self) -> None:
         """To be told by whoever adds a model or takes one away."""
@@ -79,6 +72,9 @@ class Gateway:
         self._only = next(iter(self._desks.values())) if len(self._desks) == 1 else None
         if self._only is not None:
             self.kinds[None] = self._only.kind
+        # Once a model has shared executions, some may still be on their way when it no longer does.
+        self._shares |= any(desk.sharing is not None for desk in self._desks.values())
+        self.find = self.flights.find if self._shares else self.waiters.get
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -101,12 +97,31 @@ class Gateway:
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
         desk, request = self._admit(ask)
-        waiter = self.waiters.add(request, asker)
-        desk.broker.publish(request)
-        return waiter
+        return self._enter(desk, request, asker)
 
-    def _admit(self, ask: Ask, *, room: bool = True) -> tuple[Desk, Request]:
-        """`room`: whether there must be some for it now."""
+    def _enter(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
+        """An answer that is known, or on its way, needs no GPU: only what is to be executed must be let in."""
+        if desk.sharing is None:
+            waiter = self.waiters.add(request, asker)
+            desk.broker.publish(request)
+            return waiter
+        try:
+            return self.flights.enter(desk, request, asker)
+        except Refused as refused:
+            refused.model = desk.model
+            if request.quota is not None:
+                self._release(request, request.arrival, refused=True)
+            raise
+
+    def settle(self, replies: Sequence[Reply]) -> None:
+        """What came back from the batchers, to those who wait for it."""
+        self.waiters.settle(self.flights.land(replies) if self._shares else replies)
+
+    def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Request]:
+        """`room`: whether there must be some for it now.
+
+        What may be shared is let in later, when it is known that it must be executed. Tasks whose records are
+        elsewhere are not shared: nobody waits for them here."""
         desk = self._only if ask.model is None and self._only is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
@@ -139,8 +154,11 @@ class Gateway:
             len(ask.input),
             ask.traceparent,
             quota=quota,
+            task=task,
         )
-        refused = desk.admit(request, now) if room else None
+        sharing = desk.sharing
+        alone = sharing is None or (task and not sharing.sees_dispatch)
+        refused = desk.admit(request, now) if alone and room else None
         if refused is not None:
             refused.model, refused.tenant = desk.model, tenant
             if quota is not None:
@@ -166,16 +184,13 @@ class Gateway:
         self._limiter.release(request.tenant, now, refused=refused)
 
     async def submit_task(self, ask: Ask) -> Task:
-        desk, request = self._admit(ask)
-        request.task = True
+        desk, request = self._admit(ask, task=True)
         waits = False
 
         def enter(asker: Asker) -> Waiter:
             nonlocal waits
             waits = True
-            waiter = self.waiters.add(request, asker)
-            desk.broker.publish(request)
-            return waiter
+            return self._enter(desk, request, asker)
 
         def ended(code: str) -> None:
             self._release(request, self.clock(), refused=code in NOT_ITS_FAULT)
@@ -244,13 +259,16 @@ class Gateway:
             "model": request.model,
             "tenant": request.tenant,
             "tier": request.tier,
-            "status": "PENDING" if request.waiting else "PROCESSING",
+            "status": "PENDING" if is_queued(request) else "PROCESSING",
             "age_ms": round((now - request.arrival) * 1e3, 3),
             "deadline_in_ms": round((request.deadline - now) * 1e3, 3),
             "failed_executions": request.executions,
         }
 
     def _withdraw(self, request: Request) -> None:
+        if request.flight is not None:
+            self.flights.leave(request)
+            return
         self._desks[request.model].broker.withdraw(request)
 
     def _settled(self, replies: Sequence[Reply]) -> None:

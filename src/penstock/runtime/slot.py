@@ -17,6 +17,7 @@ from zlib import crc32
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
+from penstock.runtime.once_each import Sameness, run_once_each
 from penstock.types import Batch, Failure, Result, WorkerId
 
 log = logging.getLogger("penstock.worker")
@@ -61,7 +62,9 @@ class Slot:
         health_interval: float,
         on_started: Callable[[WorkerId, BackendError | None], None],
         version: str = "",
+        sameness: Sameness | None = None,
     ) -> None:
+        """`sameness`: of several requests of which it says the same, the backend is given one."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -71,6 +74,8 @@ class Slot:
         self._health_interval = health_interval
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
+        self.version = version  # that ran last
+        self._sameness = sameness
         self._batch: Batch | None = None
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
@@ -203,14 +208,17 @@ class Slot:
         would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         try:
             async with asyncio.timeout(self._processing_limit):
-                result = await self.backend.run(batch)
+                if self._sameness is None:
+                    result = await self.backend.run(batch)
+                else:
+                    result = await run_once_each(self.backend, batch, self._sameness)
         except TimeoutError:
             message = f"the backend did not answer within {self._processing_limit:g} s"
             return self._failure(batch, BackendTimeout(message))
         except BackendError as error:
             return self._failure(batch, error)
         self.pressure = result.pressure
-        result.version = result.version or self._version
+        self.version = result.version = result.version or self._version
         return result, False
 
     def _failure(self, batch: Batch, error: BackendError) -> tuple[Failure, bool]:

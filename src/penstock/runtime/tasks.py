@@ -10,6 +10,7 @@ from typing import Protocol
 
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
+from penstock.runtime.flight import is_queued
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
 
@@ -58,7 +59,7 @@ class StoredTask:
     def status(self) -> TaskStatus:
         if self.answer is not None:
             return TaskStatus(self.answer.outcome.value)
-        return TaskStatus.PENDING if self.request.waiting else TaskStatus.PROCESSING
+        return TaskStatus.PENDING if is_queued(self.request) else TaskStatus.PROCESSING
 
     async def wait(self, seconds: float) -> None:
         if self.answer is None:
@@ -125,7 +126,11 @@ class TaskStore:
                 raise Overloaded("too many tasks are pending", retry_after=backlog_seconds())
             self._evict()
         task = self._tasks[name] = StoredTask(self, request, self._wall_clock())
-        task.entered(enter(task))
+        try:
+            task.entered(enter(task))
+        except BaseException:
+            del self._tasks[name]  # it was refused
+            raise
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:

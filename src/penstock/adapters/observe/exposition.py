@@ -38,6 +38,17 @@ class LedgerGauges:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheCounts:
+    """Of one deterministic model, since the start."""
+
+    hits: int
+    misses: int
+    bypassed: int
+    stored: int
+    collapsed: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerGauges:
     models: Mapping[str, ModelGauges] = field(default_factory=dict)
     waiting_clients: int = 0
@@ -45,6 +56,8 @@ class ServerGauges:
     dead_letters: int = 0  # since the start
     tls: Mapping[str, int] = field(default_factory=dict)  # what has happened to certificates and handshakes
     ledger: LedgerGauges | None = None  # where one is kept
+    caches: Mapping[str, CacheCounts] = field(default_factory=dict)
+    evicted: int = 0  # answers, since the start
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -76,6 +89,7 @@ class Exposition:
         yield from self._counters()
         gauges = self._gauges()
         yield from self._levels(gauges)
+        yield from self._caches(gauges)
         if gauges.ledger is not None:
             yield from _ledger(gauges.ledger)
 
@@ -157,6 +171,30 @@ class Exposition:
             family = CounterMetricFamily(f"penstock_tls_{name}", f"TLS: {name.replace('_', ' ')}")
             family.add_metric([], count)
             yield family
+
+    def _caches(self, server: ServerGauges) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "penstock_cache_requests",
+            "Requests to deterministic models, by what the cache said",
+            labels=["model", "result"],
+        )
+        stored = CounterMetricFamily("penstock_cache_stored", "Answers kept in the cache", labels=["model"])
+        collapsed = CounterMetricFamily(
+            "penstock_collapsed_requests",
+            "Requests answered with an identical one's execution",
+            labels=["model"],
+        )
+        for name, counts in server.caches.items():
+            requests.add_metric([name, "hit"], counts.hits)
+            requests.add_metric([name, "miss"], counts.misses)
+            requests.add_metric([name, "bypass"], counts.bypassed)
+            stored.add_metric([name], counts.stored)
+            collapsed.add_metric([name], counts.collapsed)
+        evicted = CounterMetricFamily(
+            "penstock_cache_evicted", "Answers dropped before their time, to make room for others"
+        )
+        evicted.add_metric([], server.evicted)
+        yield from (requests, stored, collapsed, evicted)
 
 
 def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:

@@ -85,15 +85,17 @@ class Metrics:
                 continue
             arrival = reply.request.arrival
             model.succeeded += 1
+            if execution is not last:  # members of one batch come together
+                if not execution.counted or type(reply) is not Reply:  # given again: no worker was asked
+                    model.latency.observe(now - arrival)
+                    continue
+                last = execution
+                model.worker_latency.observe(execution.seconds)
             latency, wait = model.latency, model.queue_wait  # the hot path: without a call for each
             latency.counts[bisect_left(SECONDS, now - arrival)] += 1
             latency.total += now - arrival
             wait.counts[bisect_left(SECONDS, execution.started - arrival)] += 1
             wait.total += execution.started - arrival
-            if execution is not last:  # members of one batch come together
-                last = execution
-                if type(reply) is Reply:  # an outcome that is given again took no worker any time
-                    model.worker_latency.observe(execution.seconds)
 
     def refused_at_door(self, model: str, code: str) -> None:
         self.refused[model, code] += 1

@@ -60,7 +60,7 @@ class Dispatcher:
 
     def send(self, worker_box: str, slot: str, batch: Batch) -> None:
         members = [
-            Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "")
+            Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant)
             for r in batch.requests
         ]
         message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members)
@@ -191,7 +191,10 @@ class WorkerPost:
                 outcome.code, outcome.message, outcome.details, outcome.splittable,
             )  # fmt: skip
         else:
-            message = Finished(batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version)
+            message = Finished(
+                batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
+                executed=outcome.executed,
+            )  # fmt: skip
         await self._send([(batch.batcher, encode(message))])
 
     async def _send(self, messages: Sequence[tuple[str, bytes]]) -> None:

@@ -49,6 +49,10 @@ class Keys:
         """Set: mailboxes of the gateways that wait for the task."""
         return f"{self._bucket(name)}:watch:{name}"
 
+    def answer(self, place: int) -> bytes:
+        """Strings: what a deterministic model said, by fingerprint, which is the rest of the key."""
+        return f"{{{self.namespace}:a{place}}}:".encode()
+
     def ended(self, bucket: int) -> str:
         """Stream: tasks that have ended and are not in the ledger yet; there only where a ledger is kept."""
         return f"{{{self.namespace}:t{bucket}}}:ended"

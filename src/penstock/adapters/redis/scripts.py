@@ -1,6 +1,7 @@
 """What must happen in Redis in one step, in Lua.
 
-Each may run when the memory is full (`allow-oom`): they keep the books, and their writes are small.
+Each may run when the memory is full (`allow-oom`), unless it says otherwise: they keep the books, and their writes
+are small.
 Times are the server's own, read inside the script; no process sends one.
 """
 
@@ -13,7 +14,7 @@ from redis.exceptions import NoScriptError
 from penstock.adapters.redis.connect import Client, Store
 
 Argument = str | bytes | int | float
-Call = tuple[Sequence[str], Sequence[Argument]]  # keys, arguments
+Call = tuple[Sequence[str | bytes], Sequence[Argument]]  # keys, arguments
 
 
 class Script:
@@ -21,8 +22,8 @@ class Script:
 
     __slots__ = ("_digest", "_text")
 
-    def __init__(self, text: str) -> None:
-        self._text = "#!lua flags=allow-oom\n" + text
+    def __init__(self, text: str, flags: str = "allow-oom") -> None:
+        self._text = f"#!lua flags={flags}\n{text}"
         self._digest = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument] = ()) -> Any:

@@ -57,6 +57,7 @@ class Member(Struct, array_like=True, gc=False):
     gateway: str
     input: bytes
     task: str  # its name; "" if somebody holds a connection open for it
+    tenant: str = ""
 
 
 class Dispatch(Struct, array_like=True, tag="d"):
@@ -127,6 +128,7 @@ class Finished(Struct, array_like=True, tag="x"):
     message: str = ""
     details: str = ""
     splittable: bool = False
+    executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones
 
     @property
     def failure(self) -> Failure | None:

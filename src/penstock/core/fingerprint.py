@@ -1,0 +1,36 @@
+"""What a request to a deterministic model is called where others can look for it (SPEC D7).
+
+SHA-256 over who may have the answer, the model, its version, the parameters and the input. Every part but the last
+is preceded by its length, so that no two lists of parts give the same bytes.
+"""
+
+from hashlib import sha256
+
+from penstock.types import Request
+
+FORM = b"penstock answers 1"  # to be changed with the form of the key or of what is stored under it
+MAKER_BYTES = 16
+
+
+class Fingerprints:
+    """Of the requests to one model at one version."""
+
+    __slots__ = ("_prefix", "_shared")
+
+    def __init__(self, model: str, version: str, *, shared: bool) -> None:
+        self._shared = shared
+        parts = (FORM, b"shared" if shared else b"tenant", model.encode(), version.encode())
+        self._prefix = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+
+    def of(self, request: Request) -> bytes:
+        tenant = b"" if self._shared else request.tenant.encode()
+        parameters = request.parameters
+        return sha256(
+            b"%b%d:%b%d:%b%b"
+            % (self._prefix, len(tenant), tenant, len(parameters), parameters, request.input)
+        ).digest()
+
+
+def maker(tenant: str) -> bytes:
+    """Stands for a tenant beside an answer that others may be given: enough to know one's own again."""
+    return sha256(b"penstock maker:" + tenant.encode()).digest()[:MAKER_BYTES]

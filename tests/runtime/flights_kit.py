@@ -1,0 +1,138 @@
+"""A gateway with one deterministic model, whose requests go nowhere until the test says what becomes of them."""
+
+import asyncio
+
+from runtime_kit import Observed
+
+from penstock.adapters.memory import MemoryBroker
+from penstock.core.memory import Memory
+from penstock.errors import Refused
+from penstock.quota import Allowed, Denied, Limits
+from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.gateway import Gateway
+from penstock.runtime.shared_answers import SharedAnswers
+from penstock.runtime.tasks import TaskStore
+from penstock.runtime.waiters import Waiter
+from penstock.runtime.wheel import Wheel
+from penstock.testing import MockAnswerStore, Recorder
+from penstock.types import Ask, Execution, Failure, Identity, Outcome, Reply, Request, WorkerId
+
+LIMITS = Limits(requests_per_minute=1000)
+
+
+class CountingLimiter:
+    """A `Limiter` that lets everybody in and keeps the books."""
+
+    def __init__(self) -> None:
+        self.taken = self.released = self.given_back = 0
+
+    def take(self, tenant: str, limits: Limits, now: float) -> Allowed | Denied:
+        self.taken += 1
+        return Allowed(1000, 1000 - self.taken, 60.0)
+
+    def release(self, tenant: str, now: float, *, refused: bool = False) -> None:
+        self.released += 1
+        self.given_back += refused
+
+
+class Asked(Recorder):
+    """One asker, and what it holds while it waits."""
+
+    waiter: Waiter
+
+
+class Airport:
+    def __init__(
+        self,
+        *,
+        shared: bool = False,
+        ttl: float = 0.0,
+        sees_dispatch: bool = True,
+        store: MockAnswerStore | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.loop = loop
+        self.sharing = Sharing("model", "v1", shared=shared, ttl=ttl, sees_dispatch=sees_dispatch)
+        self.published: list[Request] = []
+        self.withdrawn: list[Request] = []
+        self.refusal: Refused | None = None
+        self.observed = Observed()
+        self.limiter = CountingLimiter()
+        self.memory = Memory(100, 1 << 20)
+        self.wheel = Wheel(loop, loop.time)
+        self.tasks = TaskStore(self.wheel, loop.time, loop.time, max_tasks=10, max_bytes=10_000, ttl=60.0)
+        broker = MemoryBroker()
+        broker.subscribe(self._publish, self._withdraw)
+        desk = Desk(
+            model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
+            backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: True,
+            time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0, sharing=self.sharing,
+        )  # fmt: skip
+        self.elsewhere = None if store is None else SharedAnswers(
+            store, loop.time, max_entries=1000, max_bytes=1 << 20, has_room=lambda: True
+        )  # fmt: skip
+        self.gateway = Gateway(
+            {"model": desk}, _who, self.tasks, self.wheel, self.observed, loop.time, "id-",
+            self.limiter, [LIMITS] * 3, memory=self.memory, elsewhere=self.elsewhere,
+        )  # fmt: skip
+
+    def _publish(self, request: Request) -> None:
+        request.waiting = True
+        self.published.append(request)
+
+    def _withdraw(self, request: Request) -> None:
+        request.waiting = False
+        self.withdrawn.append(request)
+
+    def ask(
+        self,
+        text: bytes = b'"x"',
+        who: str = "",
+        *,
+        tier: int = 1,
+        timeout: float | None = None,
+        parameters: bytes = b"",
+        request_id: str | None = None,
+    ) -> Asked:
+        asked = Asked()
+        asked.waiter = self.gateway.submit(
+            Ask(text, parameters=parameters, timeout=timeout, request_id=request_id,
+                identity=Identity(who, str(tier), "key")), asked
+        )  # fmt: skip
+        return asked
+
+    @property
+    def queued(self) -> list[Request]:
+        """Sent, not on a worker, not withdrawn."""
+        return [request for request in self.published if request.waiting]
+
+    def dispatch(self, request: Request) -> None:
+        request.waiting = False
+
+    def succeed(
+        self, request: Request, output: bytes = b"1", version: str = "v1", seconds: float = 0.0
+    ) -> None:
+        request.waiting = False
+        now = self.loop.time()
+        execution = Execution(WorkerId("w"), 1, 1, now - seconds, seconds, version)
+        self.gateway.settle([Reply(request, Outcome.SUCCESS, output, None, execution)])
+
+    def fail(self, request: Request, code: str = "BACKEND_FAILED", outcome: Outcome = Outcome.FAILED) -> None:
+        request.waiting = False
+        self.gateway.settle([Reply(request, outcome, failure=Failure(code, "it was told to"))])
+
+    @property
+    def empty(self) -> bool:
+        """Nobody waits, and nothing but answers is left in the memory."""
+        under_way = [each for each in self.memory.places.values() if not isinstance(each, tuple)]
+        return not (len(self.gateway.waiters) or under_way or self.gateway.flights._adrift)
+
+
+def _who(client_id: str | None, identity: Identity | None) -> tuple[str, int]:
+    return ("", 1) if identity is None else (identity.tenant, int(identity.tier))
+
+
+def code(asked: Recorder) -> str:
+    """Of its failure; empty where it succeeded."""
+    failure = asked.answer.result().failure
+    return "" if failure is None else failure.code
