@@ -2,7 +2,7 @@
 
 import pytest
 from core_kit import ask, batcher_with, offer, teach, worker
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.admission import AdmissionRules
@@ -11,6 +11,7 @@ from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
 from penstock.core.tier_gate import IN_USE, Door, TierGate, own_wait, tier_refusal
 from penstock.errors import Overloaded, Unacceptable
+from penstock.types import Request
 
 BEST, MIDDLE, LOWEST = range(3)
 RULES = CapacityRules()
@@ -261,3 +262,43 @@ def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when
     assert gate.refusal(ask(now, tier=MIDDLE, expires=0.6), now) is None
     late = retry_after(gate.refusal(ask(now, tier=MIDDLE, expires=0.3), now))
     assert late == pytest.approx(64 / 160 - (0.1 + 0.9 * 0.2), rel=0.05)
+
+
+class Thorough(TierGate):
+    """Never content with a bound."""
+
+    def _has_plenty(self, request: Request, now: float) -> bool:
+        return False
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(
+    depths_by_tier=st.tuples(*[st.integers(0, 300)] * 3),
+    workers=st.integers(0, 4),
+    seconds=st.sampled_from([0.001, 0.01, 0.1]),
+    strict=st.booleans(),
+    asked=st.lists(
+        st.tuples(
+            st.integers(0, 2), st.sampled_from([0.0, 0.001, 0.01]), st.sampled_from([0.05, 0.3, 2.0, 30.0])
+        ),
+        min_size=2,
+        max_size=60,
+    ),
+)
+def test_where_there_is_plenty_no_rule_would_have_refused(
+    depths_by_tier: tuple[int, int, int],
+    workers: int,
+    seconds: float,
+    strict: bool,
+    asked: list[tuple[int, float, float]],
+) -> None:
+    batcher = fleet_of(4, seconds, strict=strict)
+    for number in range(workers, 4):
+        batcher.worker_gone(worker(number), 0.0)
+    waiting(batcher, *depths_by_tier)
+    quick, thorough = TierGate(batcher, RULES), Thorough(batcher, RULES)
+    now = 0.0
+    for tier, gap, limit in asked:
+        now += gap
+        request = ask(now, tier=tier, expires=now + limit, deadline=now + limit)
+        assert str(quick.refusal(request, now)) == str(thorough.refusal(request, now))

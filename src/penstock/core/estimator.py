@@ -41,6 +41,10 @@ class RateMeter:
     def rate(self, now: float) -> float:
         return self._count * exp((self._last - now) / self.window) / self.window
 
+    def at_most(self) -> float:
+        """The rate, had no time passed since the last one."""
+        return self._count / self.window
+
     def widen(self, window: float) -> None:
         """Forget over another span, keeping the rate believed so far."""
         self._count *= window / self.window

@@ -19,7 +19,7 @@ Elsewhere nothing is refused here, so that a single tenant can use all of its GP
 
 from math import inf, log
 
-from penstock.core.admission import AdmissionRules, can_wait, forecast, refusal
+from penstock.core.admission import SURE, AdmissionRules, can_wait, forecast, refusal
 from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
 from penstock.core.estimator import RateMeter
@@ -108,7 +108,9 @@ def _service(batcher: Batcher, tier: int) -> float:
 class TierGate:
     """Asked about every request that the forecast would let in: the last word."""
 
-    __slots__ = ("_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "rules")
+    __slots__ = (
+        "_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_stretch", "_warning", "rules",
+    )  # fmt: skip
 
     def __init__(self, batcher: Batcher, rules: CapacityRules) -> None:
         self.rules = rules
@@ -117,6 +119,12 @@ class TierGate:
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]  # of what was let in of each tier
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
+        tiers = batcher.rules.tiers
+        # How much longer than all that waits takes a tier's own part of it can take, and the warning as a time.
+        self._stretch = [
+            1.0 / LEAST_LEFT if tiers.strict else sum(tiers.weights) / weight for weight in tiers.weights
+        ]
+        self._warning = rules.warning / rules.reference
         self._patience = inf  # how long those of the best tier can wait for a worker, as a rule
 
     def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
@@ -134,10 +142,33 @@ class TierGate:
         self._meters[tier].add(now)
         return None
 
+    def _has_plenty(self, request: Request, now: Seconds) -> bool:
+        """An upper bound, since this is asked of nearly every request: what waits is so little, for its time and
+        for the best tier's, that no rule can refuse it."""
+        batcher, tier = self._batcher, request.tier
+        curve, fleet = batcher.curve, batcher.fleet
+        waiting = batcher.depth.total + batcher.delivery.waiting
+        at_once = curve.best_size * fleet.healthy * fleet.share
+        if not at_once or self.rules.queue_shares:
+            return False
+        batch = curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
+        drain = waiting / at_once * curve.best_seconds
+        return (
+            drain < self._warning
+            and batch + drain < PRESSED * self._patience
+            and batch + drain * self._stretch[tier] < SURE * (min(request.expires, request.deadline) - now)
+            and (
+                tier != self._lowest
+                or self._meters[tier].at_most() * curve.best_seconds < self.rules.lowest_share * at_once
+            )
+        )
+
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
         if batcher.waiting < batcher.curve.best_size and not self.rules.queue_shares:
             return None  # all that wait go with the next batch, the usual case: nobody is kept by one more
+        if self._has_plenty(request, now):
+            return None
         pressed = best_pressed(batcher, self._patience, now)
         if pressed > 0.0:
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
