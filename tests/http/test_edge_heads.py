@@ -71,6 +71,19 @@ async def test_a_known_head_lets_no_body_pass_that_is_too_large() -> None:
 
 
 @in_virtual_time
+async def test_users_that_differ_after_the_length_and_clients_that_ask_to_be_kept_are_known_too() -> None:
+    app = EchoApp()
+    edge = edge_with(app)
+    client = Client(edge)
+    for _ in range(2):
+        for user in (b"a", b"b"):
+            tail = b"Authorization: %b\r\nConnection: keep-alive\r\n\r\nbody" % user
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n" + tail)
+    assert [asked.headers[b"authorization"] for asked in app.asked] == [b"a", b"b", b"a", b"b"]
+    assert len(edge.heads) == 2
+
+
+@in_virtual_time
 async def test_heads_that_differ_in_each_request_are_not_kept() -> None:
     edge = edge_with(EchoApp())
     client = Client(edge)

@@ -21,7 +21,7 @@ import httptools
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Malformed, Overloaded, TooLarge
 from penstock.http import answers
-from penstock.http.heads import LENGTH, LENGTH_SIZE, Headers
+from penstock.http.heads import END, LENGTH, LENGTH_SIZE, Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -95,12 +95,13 @@ class Connection(asyncio.Protocol):
             return
         if self.state <= IDLE and self._later is None:  # `heads` says what this is about
             edge = self._edge
-            start = data.find(LENGTH) + LENGTH_SIZE
-            head = edge.heads.find(data[:start])
+            end = data.find(END)
+            start = data.find(LENGTH, 0, end) + LENGTH_SIZE
+            stop = data.find(b"\r\n", start)
+            head = edge.heads.find(data[:start] + data[stop:end])
             if head is not None:
-                end = data.find(head.rest, start)
-                body = data[end + len(head.rest) :]
-                if end > 0 and data[start:end] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
+                body = data[end + 4 :]
+                if end > 0 and data[start:stop] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
                     self.state = BUSY
                     self._last = self._without_body = False
                     edge.app.handle(self, head.method, head.url, head.headers, body)

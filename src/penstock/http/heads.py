@@ -17,8 +17,7 @@ LONGEST = 2048  # bytes of a head worth keeping
 MOST = 4096  # heads; one more, and all are forgotten: those in use are soon back
 # What changes how a request is read; and what is new in each, so that its head will not be seen again.
 SPECIAL = frozenset(
-    {b"connection", b"transfer-encoding", b"expect", b"upgrade"}
-    | {b"x-request-id", b"traceparent", b"idempotency-key"}
+    {b"transfer-encoding", b"expect", b"upgrade"} | {b"x-request-id", b"traceparent", b"idempotency-key"}
 )
 
 
@@ -27,11 +26,10 @@ class Head:
     method: bytes
     url: bytes
     headers: Headers  # never changed; its Content-Length is that of the request it was learned from
-    rest: bytes  # what follows the length, up to the body
 
 
 class Heads:
-    """All that are known, by their bytes up to the length."""
+    """All that are known, by their bytes without the length."""
 
     __slots__ = ("_known", "find")
 
@@ -43,22 +41,22 @@ class Heads:
         return len(self._known)
 
     def learn(self, data: bytes, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        """`data` came between two requests, and llhttp made the rest of it, all in order.
+        """`data` came between two requests, and llhttp made the rest of it, after which the connection stays open.
 
         It must have been this one request and no more, by the lengths: a head that ends elsewhere for llhttp than
         for us would be a way to smuggle a request past it.
         """
         if method != b"POST" or not SPECIAL.isdisjoint(headers):
             return
-        start = data.find(LENGTH) + LENGTH_SIZE
-        end = data.find(b"\r\n", start)
-        stop = data.find(END) + len(END)
+        end = data.find(END)
+        start = data.find(LENGTH, 0, end) + LENGTH_SIZE
+        stop = data.find(b"\r\n", start)
         length = b"%d" % len(body)
         if (
-            LENGTH_SIZE <= start < end < stop <= LONGEST
-            and stop + len(body) == len(data)
-            and data[start:end] == length == headers.get(b"content-length")
+            LENGTH_SIZE <= start < stop <= end <= LONGEST
+            and end + len(END) + len(body) == len(data)
+            and data[start:stop] == length == headers.get(b"content-length")
         ):
             if len(self._known) >= MOST:
                 self._known.clear()
-            self._known[data[:start]] = Head(method, url, headers, data[end:stop])
+            self._known[data[:start] + data[stop:end]] = Head(method, url, headers)
