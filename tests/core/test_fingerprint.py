@@ -1,9 +1,8 @@
 """What makes two requests the same one, and what never does."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.core.fingerprint import Fingerprints, maker
 from penstock.types import Request

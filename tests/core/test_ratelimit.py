@@ -193,3 +193,20 @@ def test_the_error_says_which_quota_and_when_to_come_back() -> None:
     assert (error.message, error.retry_after) == ("over your quota of 10 requests per minute", 2.5)
     assert (error.limit, error.reset, error.status) == (10, 2.5, 429)
     assert over_quota(Denied(0.1, None, 0, 0.1, 3)).message == "over your quota of 3 requests in flight"
+
+
+def test_what_is_refused_for_want_of_capacity_does_not_count_however_long_that_took_to_find_out() -> None:
+    limiter = RateLimiter()
+    three = Limits(requests_per_minute=3)
+    for now in (0.0, 0.1, 1.2):
+        assert isinstance(limiter.take("a", three, now), Allowed)
+    assert isinstance(limiter.take("a", three, 1.3), Denied)
+    for _ in range(2):  # of the last, and then of those in the slot before
+        limiter.release("a", 1.3, refused=True)
+    assert limiter.take("a", three, 1.3) == Allowed(3, 1, 59.2)
+    for _ in range(2):
+        limiter.release("a", 1.3, refused=True)
+    assert limiter.take("a", three, 1.3) == Allowed(3, 2, 60.2)
+    limiter.release("a", 1.3, refused=True)
+    limiter.release("a", 1.3, refused=True)  # one more than were taken
+    assert limiter.take("a", three, 1.3) == Allowed(3, 2, 60.2)

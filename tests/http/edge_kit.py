@@ -11,7 +11,7 @@ from penstock.http import answers
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits
-from penstock.http.heads import Headers
+from penstock.http.heads import Head, Headers
 from penstock.testing import run_virtual
 from penstock.types import Failure
 from wire import Heard, read_responses
@@ -50,6 +50,9 @@ class EchoApp:
             asked.answer(b"%b %b %b" % (method, url, body))
         else:
             connection.leaving = asked
+
+    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
+        self.handle(connection, head.method, head.url, head.headers, body)
 
     def refuse(self, connection: Caller, exc: Exception) -> None:
         self.refused.append(exc)

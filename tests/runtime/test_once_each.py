@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from runtime_kit import Station, ask
 
 from penstock.config import Model
@@ -88,7 +89,7 @@ def test_tenants_whose_answers_are_kept_apart_are_executed_apart() -> None:
 def test_requests_are_not_changed() -> None:
     async def body() -> None:
         whole = batch(b"1", b"1")
-        before: list[Request] = [replace(request) for request in whole.requests]
+        before: list[Request] = [structs.replace(request) for request in whole.requests]
         await run_once_each(MockBackend(), whole, by_input)
         assert [(r.key, r.input) for r in whole.requests] == [(r.key, r.input) for r in before]
 

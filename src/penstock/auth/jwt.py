@@ -53,18 +53,18 @@ class JwtVerifier:
     ) -> None:
         need_pyjwt()
         self._settings = settings
-        self._now = now
+        self.now = now
         self._static = [key.load() for key in settings.static_keys]
         self._keys = KeySet(self._static)
-        self._remembered = Remembered()
+        self.remembered = Remembered()
         self.provider = None
         if settings.provider is not None:
             self.provider = Provider(settings.provider, self._take, clock)
 
     def identify(self, token: bytes) -> Identity:
         """Raises Unauthorized, Forbidden, or StoreDown while nobody has given us any key."""
-        now = self._now()
-        identity = self._remembered.find(token, now)
+        now = self.now()
+        identity = self.remembered.find(token, now)
         return identity if identity is not None else self._verify(token, now)
 
     def _take(self, offered: list[VerifyingKey]) -> None:
@@ -72,7 +72,7 @@ class JwtVerifier:
         usable = [key for key in offered if key.algorithm in self._settings.algorithms]
         keys = KeySet([*self._static, *usable])
         if keys.lacks(self._keys):
-            self._remembered.forget(lambda identity: True)
+            self.remembered.forget(lambda identity: True)
         self._keys = keys
 
     def _verify(self, token: bytes, now: float) -> Identity:
@@ -90,7 +90,7 @@ class JwtVerifier:
         for key in keys:
             if key.has_signed(signed, signature):
                 identity = self._settings.claims.identify(payload, key.name, now)
-                self._remembered.keep(token, identity)
+                self.remembered.keep(token, identity)
                 return identity
         raise Unauthorized(NOT_VALID)
 

@@ -51,9 +51,9 @@ class KeyRing:
 
     def __init__(self, tiers: Collection[str], now: Callable[[], float] = time.time) -> None:
         self._tiers = tiers
-        self._now = now
+        self.now = now
         self._records: dict[bytes, KeyRecord] = {}
-        self._remembered = Remembered()
+        self.remembered = Remembered()
         self._nobody = KeyRecord("", "", "", 0.0, token_bytes(16), token_bytes(32))
 
     def __len__(self) -> int:
@@ -70,12 +70,12 @@ class KeyRing:
         changed = {record.id for name, record in old.items() if new.get(name) != record}
         self._records = new
         if changed:
-            self._remembered.forget(lambda identity: identity.key_id in changed)
+            self.remembered.forget(lambda identity: identity.key_id in changed)
 
     def identify(self, credential: bytes) -> Identity:
         """Raises Unauthorized for a key that is not valid, Forbidden for one of a tier that is not known here."""
-        now = self._now()
-        identity = self._remembered.find(credential, now)
+        now = self.now()
+        identity = self.remembered.find(credential, now)
         return identity if identity is not None else self._verify(credential, now)
 
     def _verify(self, credential: bytes, now: float) -> Identity:
@@ -92,7 +92,7 @@ class KeyRing:
             raise Forbidden(f"this API key is of the tier {record.tier!r}, which this server does not have")
         expires = inf if record.expires is None else record.expires
         identity = Identity(record.tenant, record.tier, record.id, expires)
-        self._remembered.keep(credential, identity)
+        self.remembered.keep(credential, identity)
         return identity
 
 

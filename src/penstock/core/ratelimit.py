@@ -25,16 +25,44 @@ NEWEST = 0.2  # weight of the newest gap between two answers
 
 
 class _Tenant:
-    __slots__ = ("answered", "full_at", "gap", "in_flight", "interval", "total", "window")
+    __slots__ = (
+        "answered", "count", "full_at", "gap", "in_flight", "interval", "oldest", "slot", "total", "window",
+    )  # fmt: skip
 
     def __init__(self, now: Seconds) -> None:
-        self.window: deque[list[int]] = deque()  # [slot, how many], the oldest first
-        self.total = 0  # in the window
+        self.window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
+        self.slot = self.oldest = -1  # the one in the making, and the first in which anything was let in
+        self.count = 0  # in this slot
+        self.total = 0  # in all that count
         self.full_at = -inf  # when the burst bucket is full again
         self.interval = 0.0  # in which it gains one
         self.in_flight = 0
         self.answered = now  # when one of those in flight last was, or the first of them came
         self.gap = 0.0  # between two answers, usually
+
+    def turn(self, slot: int) -> None:
+        """A new slot begins; what is older than a minute no longer counts."""
+        window = self.window
+        if self.count:
+            window.append([self.slot, self.count])
+            self.count = 0
+        while window and window[0][0] <= slot - COUNTED:
+            self.total -= window.popleft()[1]
+        self.slot = slot
+        self.oldest = window[0][0] if window else slot
+
+    def give_back(self) -> None:
+        """One of those that were let in last does not count."""
+        if self.count:
+            self.count -= 1
+        elif self.window:
+            self.window[-1][1] -= 1
+            if not self.window[-1][1]:
+                self.window.pop()
+                self.oldest = self.window[0][0] if self.window else self.slot
+        else:
+            return
+        self.total -= 1
 
 
 class RateLimiter:
@@ -62,12 +90,12 @@ class RateLimiter:
         if limit is None:
             known.in_flight += 1
             return UNCOUNTED
-        window, slot = known.window, int(now * SLOTS)
-        while window and window[0][0] <= slot - COUNTED:
-            known.total -= window.popleft()[1]
+        slot = int(now * SLOTS)
+        if slot > known.slot:
+            known.turn(slot)
         remaining = limit - known.total - 1
         if remaining < 0:
-            wait = _leaves(window[0][0], now)
+            wait = _leaves(known.oldest, now)
             return Denied(wait, limit, 0, wait)
         if limits.burst is not None:
             known.interval = MINUTE / limit
@@ -78,12 +106,9 @@ class RateLimiter:
             known.full_at = full_at + known.interval
             remaining = min(remaining, int(ROUNDING - wait / known.interval))
         known.total += 1
+        known.count += 1
         known.in_flight += 1
-        if window and window[-1][0] >= slot:
-            window[-1][1] += 1
-        else:
-            window.append([slot, 1])
-        return Allowed(limit, remaining, (window[0][0] + COUNTED) / SLOTS - now)
+        return Allowed(limit, remaining, (known.oldest + COUNTED) / SLOTS - now)
 
     def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
         known = self._young.get(tenant) or self._old.get(tenant)
@@ -92,11 +117,7 @@ class RateLimiter:
         known.in_flight -= 1
         if refused:
             known.full_at -= known.interval
-            if known.window:
-                known.total -= 1
-                known.window[-1][1] -= 1
-                if not known.window[-1][1]:
-                    known.window.pop()
+            known.give_back()
         else:
             known.gap += NEWEST * (now - known.answered - known.gap)
             known.answered = now

@@ -21,11 +21,11 @@ from penstock.errors import (
 )
 from penstock.http import answers
 from penstock.http.caller import Caller as Connection
-from penstock.http.heads import Headers
+from penstock.http.heads import Head, Headers
 from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.ratelimit import quota_headers
-from penstock.http.schema import Reader, check_type, request_id
+from penstock.http.schema import Reader, check_type, is_plain, request_id
 from penstock.ports import Doorman, Gateway, Task
 from penstock.types import Ask, Failure, Identity
 
@@ -36,6 +36,7 @@ Parse = Callable[[bytes, Headers], Ask]
 INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for the table
 RESULT = "/v1/result/"
 PREFER_ASYNC = b"respond-async"
+NO_HEADERS: Headers = {}
 
 
 class Visit(NamedTuple):
@@ -109,6 +110,29 @@ class DataPlane:
                 return
         errand = Errand(asyncio.create_task(self._visit(connection, method, url, headers, body)))
         connection.leaving = errand
+
+    def handle_known(self, connection: Connection, head: Head, body: bytes) -> None:
+        """What can be told from the head alone is told once: nearly every request comes this way."""
+        if head.plain is None:
+            head.plain = head.url == INFERENCE and is_plain(head.headers)
+        if not head.plain:
+            self.handle(connection, head.method, head.url, head.headers, body)
+            return
+        try:
+            doorman, identity = self._doorman, head.identity
+            if doorman is not None and (
+                identity is None or head.generation != doorman.generation or identity.expires <= doorman.now()
+            ):
+                identity = head.identity = doorman.identify(head.headers)
+                head.generation = doorman.generation
+            ask = self._reader.full(body, NO_HEADERS)
+            ask.identity = identity
+            connection.render = answers.full_answer
+            connection.leaving = self._gateway.submit(ask, connection)
+        except KeysWanted:
+            self.handle(connection, head.method, head.url, head.headers, body)
+        except Exception as exc:
+            self._failed(connection, exc, head.headers)
 
     def refuse(self, connection: Connection, exc: Exception) -> None:
         self._failed(connection, exc, {})

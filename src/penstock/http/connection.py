@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
                 if end > 0 and data[start:stop] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
                     self.state = BUSY
                     self._last = self._without_body = False
-                    edge.app.handle(self, head.method, head.url, head.headers, body)
+                    edge.app.handle_known(self, head, body)
                     return
             self._unknown = data
         try:

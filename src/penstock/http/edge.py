@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection, State
-from penstock.http.heads import Headers, Heads
+from penstock.http.heads import Head, Headers, Heads
 from penstock.http.tls import ServerTls
 
 
@@ -43,6 +43,10 @@ class Member(Protocol):
 class App(Protocol):
     def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         """A whole request has come; one answer must follow, now or later. Never raises."""
+        ...
+
+    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
+        """The same, with a head that came before."""
         ...
 
     def refuse(self, connection: Caller, exc: Exception) -> None:

@@ -8,6 +8,8 @@ in one) is never kept here, and goes the long way each time.
 
 from dataclasses import dataclass
 
+from penstock.types import Identity
+
 Headers = dict[bytes, bytes]
 
 LENGTH = b"\r\nContent-Length: "  # as all but a few clients spell it
@@ -26,6 +28,11 @@ class Head:
     method: bytes
     url: bytes
     headers: Headers  # never changed; its Content-Length is that of the request it was learned from
+    plain: bool | None = (
+        None  # what the application has found out: whether there is nothing to it but who asks,
+    )
+    identity: Identity | None = None  # who that is,
+    generation: int = -1  # and of when it knows that
 
 
 class Heads:

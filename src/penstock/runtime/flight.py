@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from penstock.core.memory import Place
 from penstock.runtime.desk import Desk
 from penstock.types import Execution, Request
@@ -42,7 +44,7 @@ def has_no_more_time(request: Request, carrier: Request) -> bool:
 
 
 def copy_of(request: Request) -> Request:
-    return replace(request, key=f"{request.key}~", quota=None)
+    return structs.replace(request, key=f"{request.key}~", quota=None)
 
 
 def from_arrival(execution: Execution, rider: Request) -> Execution:
