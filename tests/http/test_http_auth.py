@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import jwt
@@ -42,7 +43,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("keys")
     made = {
         tenant: penstock("keys", "create", "--tenant", tenant, "--tier", tier, folder=folder)
-        for tenant, tier in (("acme", "enterprise"), ("beta", "free"), ("gone", "paid"))
+        for tenant, tier in (("acme", "enterprise"), ("beta", "free"), ("gone", "paid"), ("known", "paid"))
     }
     return {**made, "folder": str(folder)}
 
@@ -127,6 +128,24 @@ def test_the_tier_comes_from_the_credential_and_not_from_the_body(
 ) -> None:
     with_tier = server.post("/v1/inference", {"input": "a", "tier": "enterprise"}, bearer(keys["beta"]))
     assert with_tier.status == 422  # a field nobody knows
+
+
+def test_a_revoked_key_is_refused_though_the_very_head_was_let_in_before(
+    server: Server, keys: dict[str, str]
+) -> None:
+    connection = HTTPConnection(*server.address, timeout=30)
+    headers = {"content-type": "application/json", **bearer(keys["known"])}
+
+    def status() -> int:
+        connection.request("POST", "/v1/inference", b'{"input": "a"}', headers)
+        with connection.getresponse() as response:
+            response.read()
+            return response.status
+
+    assert [status() for _ in range(3)] == [200, 200, 200]
+    penstock("keys", "revoke", keys["known"].split("_")[1], folder=Path(keys["folder"]))
+    eventually(lambda: status() == 401)
+    connection.close()
 
 
 def test_a_revoked_key_is_refused_while_others_are_served(server: Server, keys: dict[str, str]) -> None:
