@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: run test check unit unit-core unit-beside bench bench-peers chaos lock format clean help
+.PHONY: run test check unit unit-core unit-faults unit-rest bench bench-peers chaos lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -21,17 +21,17 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
 	tools/system-packages chromium redis-server curl openssl
-	$(MAKE) --no-print-directory -j2 -O unit-core unit-beside
-	$(BIN)/pytest --ignore tests/core $(BESIDE:%=--ignore %)
+	$(MAKE) --no-print-directory -j2 -O unit-core unit-faults unit-rest
 
-# These two share the cores without harm; the others want them for themselves.
-BESIDE = tests/auth tests/config tests/docs tests/ledger
-
+# Two at a time: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
 	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
 
-unit-beside: $(VENV)/.dev
-	$(BIN)/pytest $(BESIDE)
+unit-faults: $(VENV)/.dev
+	$(BIN)/pytest tests/chaos
+
+unit-rest: $(VENV)/.dev
+	$(BIN)/pytest --ignore tests/core --ignore tests/chaos
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk

@@ -12,11 +12,13 @@ from pathlib import Path
 from benchmarks import (
     added_latency,
     cache_miss,
+    everything_on,
     hot_keys,
     ledger,
     overload,
     overload_tiers,
     pacing,
+    redis_everything,
     redis_headline,
     redis_pacing,
     redis_scaling,
@@ -37,9 +39,11 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     overload_tiers.NAME: overload_tiers.main,
     waiting.NAME: waiting.main,
     ledger.NAME: ledger.main,
+    everything_on.NAME: everything_on.main,
     hot_keys.NAME: hot_keys.main,
     cache_miss.NAME: cache_miss.main,
     redis_throughput.NAME: redis_throughput.main,
+    redis_everything.NAME: redis_everything.main,
     redis_pacing.NAME: redis_pacing.main,
     redis_headline.NAME: redis_headline.main,
     redis_scaling.NAME: redis_scaling.main,
@@ -47,7 +51,9 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
 LARGE = (redis_headline.NAME, redis_scaling.NAME)
 WHOLE_SECONDS = (  # wrk knows no others
     cache_miss.NAME,
+    everything_on.NAME,
     ledger.NAME,
+    redis_everything.NAME,
     redis_throughput.NAME,
     redis_scaling.NAME,
 )

@@ -34,6 +34,8 @@ class Layout:
     slots: int = 1  # in each
     flags: Sequence[str] = ()  # more for the workers
     settings: Mapping[str, str] = field(default_factory=dict)  # the same, as variables
+    config: str = ""  # a file, for all of them
+    credential: str = ""  # of one who is let in, as the Authorization header has it
 
     def __str__(self) -> str:
         return (
@@ -68,11 +70,19 @@ class Installation:
 
 
 @contextlib.contextmanager
-def installation(layout: Layout) -> Iterator[Installation]:
-    """Once every gateway answers, every slot is known and the shards are shared out."""
+def installation(
+    layout: Layout, prepare: Callable[[Valkey], None] = lambda store: None
+) -> Iterator[Installation]:
+    """Once every gateway answers, every slot is known and the shards are shared out.
+
+    `prepare`: what is to be in the store before anybody else comes.
+    """
     with contextlib.ExitStack() as held:
         store = held.enter_context(valkey())
-        common = ("--redis", store.url, "--admin-port", "0", "--log-level", "warning")
+        prepare(store)
+        common = ["--redis", store.url, "--admin-port", "0", "--log-level", "warning"]
+        if layout.config:
+            common += ["--config", layout.config]
         commands: list[tuple[int, list[str]]] = [
             (layout.workers, ["worker", layout.target, "--slots", str(layout.slots), *layout.flags]),
             (layout.batchers, ["batcher"]),
@@ -110,7 +120,7 @@ def why_not_ready(running: Installation, layout: Layout) -> str:
         if len(json.loads(_asked(f"{batcher.admin}/internal/health") or "{}").get("shards", ())) < share:
             return f"{batcher.admin} has fewer than {share} shards"
     for gateway in running.gateways:
-        if _asked(f"{gateway.url}/v1/inference", b'{"input":"are you there?"}') is None:
+        if _asked(f"{gateway.url}/v1/inference", b'{"input":"are you there?"}', layout.credential) is None:
             return f"{gateway.url} does not answer"
     return ""
 
@@ -119,9 +129,10 @@ def healthy(rows: Sequence[dict[str, Any]]) -> int:
     return sum(row.get("status") == "healthy" for row in rows)
 
 
-def _asked(url: str, body: bytes | None = None) -> bytes | None:
+def _asked(url: str, body: bytes | None = None, credential: str = "") -> bytes | None:
     """The good answer, or nothing."""
-    question = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"} | ({"Authorization": credential} if credential else {})
+    question = urllib.request.Request(url, body, headers)
     try:
         with DIRECT.open(question, timeout=5) as answer:
             text: bytes = answer.read()

@@ -76,20 +76,27 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
 def _embedded(load: wrk.Load, _slots: int) -> Turn:
     """With one worker, whatever the installation has: that is when it is fastest."""
     with serving(TARGET, "--workers", "1", *MAX_BATCH) as server:
-        return _loaded(server.url, {"penstock serve": server.pid}, load, None)
+        return loaded(server.url, {"penstock serve": server.pid}, load, None)
 
 
 def _over_redis(load: wrk.Load, slots: int) -> Turn:
     with installation(Layout(TARGET, slots=slots, flags=MAX_BATCH)) as running:
-        return _loaded(running.urls[0], running.processes, load, running.valkey)
+        return loaded(running.urls[0], running.processes, load, running.valkey)
 
 
-def _loaded(url: str, processes: Mapping[str, int], load: wrk.Load, store: Valkey | None) -> Turn:
+def loaded(
+    url: str,
+    processes: Mapping[str, int],
+    load: wrk.Load,
+    store: Valkey | None,
+    credentials: Sequence[str] = (),
+) -> Turn:
+    """After a warm-up: what went through, whose time it took, and what Valkey was asked."""
     inference = f"{url}/v1/inference"
-    wrk.measure(inference, BODY, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+    wrk.measure(inference, BODY, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS), credentials)
     counted = store.commands() if store else {}
     before = _used(processes)
-    result = wrk.measure(inference, BODY, load)
+    result = wrk.measure(inference, BODY, load, credentials)
     after = _used(processes)
     commands = grown(counted, store.commands()) if store else {}
     return Turn(result, processor.between(before, after), commands)
@@ -124,7 +131,7 @@ def figure(redis: Sequence[Turn], embedded: Sequence[Turn], load: wrk.Load, slot
         ),
         tables=[
             markdown_table(["", "requests/s", "range", "× embedded", "errors"], rows),
-            costs(redis, embedded),
+            costs({"over Redis": redis, "embedded": embedded}),
             asked(redis),
         ],
         checks=[
@@ -140,16 +147,16 @@ def figure(redis: Sequence[Turn], embedded: Sequence[Turn], load: wrk.Load, slot
             ),
         ],
         data={
-            "over_redis": [_as_data(turn) for turn in redis],
-            "embedded": [_as_data(turn) for turn in embedded],
+            "over_redis": [as_data(turn) for turn in redis],
+            "embedded": [as_data(turn) for turn in embedded],
         },
     )
 
 
-def costs(redis: Sequence[Turn], embedded: Sequence[Turn]) -> str:
+def costs(measured: Mapping[str, Sequence[Turn]]) -> str:
     """Microseconds of processor time a request, medians."""
     rows = []
-    for title, turns in (("over Redis", redis), ("embedded", embedded)):
+    for title, turns in measured.items():
         for name in turns[0].processors:
             each = [turn.processors.get(name, 0.0) / turn.load.answers for turn in turns if turn.load.answers]
             rows.append([title, name, f"{median(each) * 1e6:.1f}" if each else "–"])
@@ -174,7 +181,7 @@ def _per(count: int, answers: int) -> str:
     return f"{count / answers:.4f}" if answers else "–"
 
 
-def _as_data(turn: Turn) -> dict[str, object]:
+def as_data(turn: Turn) -> dict[str, object]:
     return {
         **asdict(turn.load),
         "rate": turn.load.rate,
