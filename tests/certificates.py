@@ -27,6 +27,10 @@ class Pair:
     certificate: Path
     key: Path
 
+    def read(self) -> tuple[bytes, bytes]:
+        """The key first, as gRPC likes it."""
+        return self.key.read_bytes(), self.certificate.read_bytes()
+
     def replace(self, other: "Pair") -> None:
         """Into the same files, as a tool that renews them would."""
         for old, new in ((self.certificate, other.certificate), (self.key, other.key)):
@@ -78,6 +82,19 @@ class Authority:
         if protocols:
             context.set_alpn_protocols(list(protocols))
         return context
+
+
+class AuthorityInFolder:
+    """An authority, and all that it signs, in files of one folder."""
+
+    def __init__(self, folder: Path, name: str = "ca") -> None:
+        self._folder = folder
+        self._authority = Authority(name)
+        self.file = self._authority.save(folder, name)
+
+    def sign(self, name: str) -> Pair:
+        """For a host or an address of that name, or for a client."""
+        return self._authority.issue(self._folder, name, name)
 
 
 def _builder(

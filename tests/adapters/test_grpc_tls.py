@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from certificate_kit import Authority, Pair
+from certificates import AuthorityInFolder, Pair
 from grpc_kit import Service, backend_for, batch_of, serving
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
@@ -22,7 +22,7 @@ def exchange(server: grpc.ServerCredentials, shape: GrpcShape) -> list[bytes]:
     return asyncio.run(body())
 
 
-def proving(pair: Pair, clients: Authority | None = None) -> grpc.ServerCredentials:
+def proving(pair: Pair, clients: AuthorityInFolder | None = None) -> grpc.ServerCredentials:
     """A server's credentials; with `clients`, it takes only whom that authority has signed."""
     if clients is None:
         return grpc.ssl_server_credentials([pair.read()])
@@ -31,34 +31,40 @@ def proving(pair: Pair, clients: Authority | None = None) -> grpc.ServerCredenti
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
+def authority(tmp_path: Path) -> AuthorityInFolder:
+    return AuthorityInFolder(tmp_path)
 
 
-def test_an_endpoint_with_a_certificate_of_the_named_authority_is_served(authority: Authority) -> None:
+def test_an_endpoint_with_a_certificate_of_the_named_authority_is_served(
+    authority: AuthorityInFolder,
+) -> None:
     shape = GrpcShape(ca_file=str(authority.file))
     assert exchange(proving(authority.sign("127.0.0.1")), shape) == [b'"a"']
 
 
 def test_an_endpoint_that_another_authority_vouches_for_is_not_talked_to(
-    authority: Authority, tmp_path: Path
+    authority: AuthorityInFolder, tmp_path: Path
 ) -> None:
-    stranger = Authority(tmp_path, "stranger")
+    stranger = AuthorityInFolder(tmp_path, "stranger")
     for shape in (GrpcShape(), GrpcShape(ca_file=str(authority.file))):
         with pytest.raises(BackendUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             exchange(proving(stranger.sign("127.0.0.1")), shape)
 
 
-def test_a_certificate_for_another_name_is_taken_only_where_that_name_is_set(authority: Authority) -> None:
+def test_a_certificate_for_another_name_is_taken_only_where_that_name_is_set(
+    authority: AuthorityInFolder,
+) -> None:
     server = proving(authority.sign("gpu-1.example"))
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
         exchange(server, GrpcShape(ca_file=str(authority.file)))
     assert exchange(server, GrpcShape(ca_file=str(authority.file), server_name="gpu-1.example")) == [b'"a"']
 
 
-def test_an_endpoint_that_asks_for_it_is_shown_our_certificate(authority: Authority, tmp_path: Path) -> None:
+def test_an_endpoint_that_asks_for_it_is_shown_our_certificate(
+    authority: AuthorityInFolder, tmp_path: Path
+) -> None:
     server = proving(authority.sign("127.0.0.1"), clients=authority)
-    good, bad = authority.sign("penstock"), Authority(tmp_path, "stranger").sign("impostor")
+    good, bad = authority.sign("penstock"), AuthorityInFolder(tmp_path, "stranger").sign("impostor")
 
     def shape(pair: Pair | None) -> GrpcShape:
         files: dict[str, Any] = {"ca_file": str(authority.file)}
@@ -76,12 +82,12 @@ def test_an_endpoint_that_asks_for_it_is_shown_our_certificate(authority: Author
             exchange(server, shape(pair))
 
 
-def test_a_renewed_certificate_is_taken_up_at_the_next_start(authority: Authority) -> None:
+def test_a_renewed_certificate_is_taken_up_at_the_next_start(authority: AuthorityInFolder) -> None:
     async def body() -> None:
         server = proving(authority.sign("127.0.0.1"), clients=authority)
         files = authority.sign("penstock")
         good = files.certificate.read_bytes(), files.key.read_bytes()
-        stranger = Authority(files.key.parent, "stranger").sign("penstock")  # over the same files
+        stranger = AuthorityInFolder(files.key.parent, "stranger").sign("penstock")  # over the same files
         assert stranger == files
         shape = GrpcShape(
             ca_file=str(authority.file), client_certificate=str(files.certificate), client_key=str(files.key)
@@ -99,7 +105,9 @@ def test_a_renewed_certificate_is_taken_up_at_the_next_start(authority: Authorit
     asyncio.run(body())
 
 
-def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(authority: Authority) -> None:
+def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(
+    authority: AuthorityInFolder,
+) -> None:
     async def body() -> None:
         async with serving(Service(), credentials=proving(authority.sign("127.0.0.1"))) as url:
             backend = GrpcBackend(url, GrpcShape(ca_file=str(authority.file)))
@@ -110,7 +118,7 @@ def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(auth
     asyncio.run(body())
 
 
-def test_tls_is_never_left_out_silently(authority: Authority) -> None:
+def test_tls_is_never_left_out_silently(authority: AuthorityInFolder) -> None:
     """Neither by us, nor for an endpoint that does without."""
     with pytest.raises(UserMistake, match="write grpcs://"):
         GrpcBackend("grpc://127.0.0.1:1/m", GrpcShape(ca_file=str(authority.file)))
@@ -124,14 +132,14 @@ def test_tls_is_never_left_out_silently(authority: Authority) -> None:
 
 
 def test_files_that_are_not_what_they_should_be_are_refused_by_name(
-    authority: Authority, tmp_path: Path
+    authority: AuthorityInFolder, tmp_path: Path
 ) -> None:
     ours, other = authority.sign("penstock"), authority.sign("other")
     empty = tmp_path / "empty.pem"
     empty.write_text("")
     for files, says in (
         ({"ca_file": str(empty)}, "grpc.ca_file .*empty.pem: no certificate in PEM"),
-        ({"client_certificate": str(ours.certificate)}, "penstock.crt: not a certificate and its own key"),
+        ({"client_certificate": str(ours.certificate)}, "penstock.pem: not a certificate and its own key"),
         (
             {"client_certificate": str(ours.certificate), "client_key": str(other.key)},
             "not a certificate and its own",

@@ -14,7 +14,7 @@ import pytest
 from command_line import penstock, said
 from up_kit import up
 
-from certificate_kit import Authority
+from certificates import AuthorityInFolder
 from grpc_kit import Service, hang, refusing, response_to, serving
 from penstock.config import Model, load
 from penstock.errors import UserMistake
@@ -161,7 +161,7 @@ def test_embeddings_come_back_as_json_and_parameters_go_along() -> None:
 
 def test_an_endpoint_that_wants_our_certificate_is_served_by_a_file_beside_a_function(tmp_path: Path) -> None:
     """The function's processes are started by one that has gRPC's threads in it."""
-    authority = Authority(tmp_path)
+    authority = AuthorityInFolder(tmp_path)
     pair, ours = authority.sign("127.0.0.1"), authority.sign("penstock")
     credentials = grpc.ssl_server_credentials(
         [pair.read()], authority.file.read_bytes(), require_client_auth=True
