@@ -8,17 +8,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.config import load
 from penstock.ports import Backend
+from penstock.roles.backends import backend_maker
 from penstock.types import Batch, Reason, Request
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -60,7 +60,7 @@ def test_the_http_endpoint_answers_batches_in_the_shape_its_config_describes() -
     model = load(EXAMPLES / "http_endpoint/penstock.toml", {}, {}).models["reverse"]
     assert (model.target, model.output) == ("http://127.0.0.1:9100/batch", "text")
     with endpoint() as url:
-        backend = HttpBackend(url, HttpShape(**asdict(model.http)), output_kind="text")
+        backend = backend_maker("reverse", replace(model, target=url))(0)
         assert outputs_of(backend, "abc", "été") == ["cba", "été"]
 
 
