@@ -93,5 +93,5 @@ def held(buffer: Buffer) -> int:
     """The most entries any structure of the buffer holds, dead ones among them."""
     of_tenants = [tenant.several for tier in buffer._tiers for tenant in tier.tenants.values()]
     heaps = sum(1 if several is None else len(several) for several in of_tenants)
-    tenants = sum(max(len(tier.tenants), len(tier.queue)) for tier in buffer._tiers)
+    tenants = sum(max(len(tier.tenants), len(tier.turns) + len(tier.late)) for tier in buffer._tiers)
     return max(len(buffer._arrivals), len(buffer._deadlines), len(buffer._expiries), heaps, tenants)

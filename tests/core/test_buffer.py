@@ -214,11 +214,11 @@ def test_a_hundred_thousand_may_wait_and_leave_in_any_order() -> None:
     assert depth.total == 100_000
     for request in requests[::2]:
         buffer.discard(request)
-    assert held(buffer) <= 2 * buffer.waiting + SLACK
+    assert held(buffer) <= 4 * buffer.waiting + SLACK
     taken = []
     while buffer.waiting:
         taken += take(buffer, 1000)
-        assert held(buffer) <= 2 * buffer.waiting + SLACK
+        assert held(buffer) <= 4 * buffer.waiting + SLACK
     let_pass(buffer, SLACK)
     assert held(buffer) <= SLACK
     assert sorted(request.key for request in taken) == sorted(request.key for request in requests[1::2])
@@ -230,7 +230,7 @@ def test_the_dead_do_not_pile_up_behind_a_request_that_waits_long() -> None:
     for n in range(2000):
         buffer.push(ask(now=n, tier=0, expires=1, deadline=1))
         assert len(take(buffer, 1, now=n)) == 1
-        assert held(buffer) <= 2 * buffer.waiting + SLACK
+        assert held(buffer) <= 4 * buffer.waiting + SLACK
 
 
 def test_the_dead_do_not_pile_up_behind_a_tenant_s_first_deadline() -> None:
@@ -241,4 +241,4 @@ def test_the_dead_do_not_pile_up_behind_a_tenant_s_first_deadline() -> None:
         buffer.push(leaves)
         buffer.discard(leaves)
         assert buffer.most_urgent(0.0) is buffer.oldest()
-        assert held(buffer) <= 2 * buffer.waiting + SLACK
+        assert held(buffer) <= 4 * buffer.waiting + SLACK

@@ -7,18 +7,18 @@ Order: tier, then tenant, then earliest deadline.
 - A tenant's own requests go earliest deadline first.
 
 Removal is lazy: a request that was taken, cancelled or expired has `waiting` cleared and is skipped wherever
-it still stands; where the dead outnumber the living, everything is compacted. So every operation is O(log n)
-amortised and memory is bounded by twice what waits.
+it still stands; where the dead outnumber the living by far, everything is compacted. So every operation is O(log n)
+amortised and memory is bounded by four times what waits.
 """
 
 from collections import deque
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush
 
 from penstock.core.ordered import Entry, Ordered
 from penstock.types import Request, Seconds
 
-SLACK = 128  # dead entries not worth compacting for
+SLACK = 512  # dead entries not worth compacting for
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,10 @@ class Depth:
 class _Tenant:
     """Most have one request waiting at a time, and there are thousands: a queue is made for the second one only."""
 
-    __slots__ = ("name", "only", "several", "virtual", "waiting")
+    __slots__ = ("name", "only", "several", "waiting")
 
-    def __init__(self, name: str, virtual: float, entry: Entry) -> None:
+    def __init__(self, name: str, entry: Entry) -> None:
         self.name = name
-        self.virtual = virtual
         self.waiting = 1
         self.only: Entry | None = entry
         self.several: Ordered | None = None  # by deadline; then there is no `only`
@@ -77,8 +76,14 @@ class _Tenant:
         return self.first() is not None
 
 
+Turn = tuple[float, int, _Tenant]  # by virtual time, then in the order they came
+
+
 class _Tier:
-    __slots__ = ("clock", "queue", "tenants", "virtual", "waiting", "weight")
+    """Tenants that may have something waiting take turns. Whoever comes, or comes again, is nearly always behind
+    all others (always, where requests cost the same), so turns are a plain queue, with a heap for the exceptions."""
+
+    __slots__ = ("clock", "late", "tenants", "turns", "virtual", "waiting", "weight")
 
     def __init__(self, weight: float) -> None:
         self.weight = weight
@@ -86,7 +91,31 @@ class _Tier:
         self.waiting = 0
         self.clock = 0.0  # virtual time of the tenant served last
         self.tenants: dict[str, _Tenant] = {}
-        self.queue: list[tuple[float, int, _Tenant]] = []  # tenants that may have something waiting
+        self.turns: deque[Turn] = deque()
+        self.late: list[Turn] = []  # a heap of those that were not the last when they came
+
+    def queue(self, turn: Turn) -> None:
+        if not self.turns or turn[0] >= self.turns[-1][0]:
+            self.turns.append(turn)
+        else:
+            heappush(self.late, turn)
+
+    def next(self) -> Turn:
+        """Taken out; there must be one."""
+        if self.late and (not self.turns or self.late[0] < self.turns[0]):
+            return heappop(self.late)
+        return self.turns.popleft()
+
+    def give_back(self, turn: Turn) -> None:
+        """What was next still is, and so before all others."""
+        self.turns.appendleft(turn)
+
+    def compact(self) -> None:
+        """Forget the tenants of whom nothing is left."""
+        self.turns = deque(turn for turn in self.turns if turn[2].compact())
+        self.late = [turn for turn in self.late if turn[2].compact()]
+        heapify(self.late)
+        self.tenants = {turn[2].name: turn[2] for turns in (self.turns, self.late) for turn in turns}
 
 
 class Buffer:
@@ -132,8 +161,8 @@ class Buffer:
             # One cost behind the clock: a tenant that comes back again and again with one request
             # takes its turn like the others instead of going first each time.
             virtual = tier.clock + (request.cost or 1.0)
-            tenant = tier.tenants[name] = _Tenant(name, virtual, entry)
-            heappush(tier.queue, (virtual, sequence, tenant))
+            tenant = tier.tenants[name] = _Tenant(name, entry)
+            tier.queue((virtual, sequence, tenant))
         else:
             tenant.add(entry)
         self._deadlines.push(entry)
@@ -186,7 +215,7 @@ class Buffer:
     def take(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
         """The best `count` that fit in `max_cost`; one that alone does not fit goes alone. Something must wait."""
         tier = self._next_tier()
-        if tier.waiting == self.waiting and len(tier.queue) == 1:
+        if tier.waiting == self.waiting and len(tier.tenants) == 1:
             taken = self._take_from_one(tier, count, max_cost, now)
         else:
             taken = self._take_fairly(count, max_cost, now)
@@ -195,7 +224,7 @@ class Buffer:
 
     def _take_from_one(self, tier: _Tier, count: int, max_cost: float, now: Seconds) -> list[Request]:
         """All that waits is one tenant's: nobody to be fair to, and the books are kept once."""
-        virtual, sequence, tenant = tier.queue[0]
+        virtual, sequence, tenant = tier.next()
         first = tenant.first
         taken: list[Request] = []
         spent = share = 0.0
@@ -214,16 +243,14 @@ class Buffer:
         weight = tier.weight * (1.0 + age / self._rules.ageing)
         tier.virtual += share / weight
         self._clock = tier.virtual - last / weight
-        tenant.virtual = virtual + share
-        tier.clock = tenant.virtual - last
+        tier.clock = virtual + share - last
         tenant.waiting -= number
         tier.waiting -= number
         self._depth.by_tier[taken[0].tier] -= number
         self._gone(number, spent, size)
         if tenant.waiting:
-            tier.queue[0] = (tenant.virtual, sequence, tenant)
+            tier.queue((virtual + share, sequence, tenant))
         else:
-            tier.queue.clear()
             del tier.tenants[tenant.name]
         return taken
 
@@ -234,15 +261,15 @@ class Buffer:
         left, spent, size = self.waiting, 0.0, 0
         while left and len(taken) < count:
             tier = next_tier()
-            queue = tier.queue
-            virtual, sequence, tenant = queue[0]
+            turn = tier.next()
+            virtual, sequence, tenant = turn
             request = tenant.first()
             if request is None:  # all that this tenant had has left
-                heappop(queue)
                 del tier.tenants[tenant.name]
                 continue
             cost = request.cost
             if taken and spent + cost > max_cost:
+                tier.give_back(turn)
                 break
             request.waiting = False
             taken.append(request)
@@ -255,10 +282,8 @@ class Buffer:
             tier.waiting -= 1
             tenant.waiting -= 1
             if tenant.waiting:
-                tenant.virtual = virtual + share
-                heapreplace(queue, (tenant.virtual, sequence, tenant))
+                tier.queue((virtual + share, sequence, tenant))
             else:
-                heappop(queue)
                 del tier.tenants[tenant.name]
             self._clock = tier.virtual
             age = now - request.arrival
@@ -281,7 +306,7 @@ class Buffer:
         self._deadlines.first()
         self._expiries.first()
         self.oldest()
-        most = 2 * self.waiting + SLACK
+        most = 4 * self.waiting + SLACK
         if (
             len(self._deadlines) <= most
             and len(self._expiries) <= most
@@ -294,6 +319,4 @@ class Buffer:
         self._expiries.compact()
         self._arrivals = deque(request for request in self._arrivals if request.waiting)
         for tier in self._tiers:
-            tier.queue = [entry for entry in tier.queue if entry[2].compact()]
-            heapify(tier.queue)
-            tier.tenants = {entry[2].name: entry[2] for entry in tier.queue}
+            tier.compact()
