@@ -81,7 +81,7 @@ Turn = tuple[float, int, _Tenant]  # by virtual time, then in the order they cam
 
 class _Tier:
     """Tenants that may have something waiting take turns. Whoever comes, or comes again, is nearly always behind
-    all others (always, where requests cost the same), so turns are a plain queue, with a heap for the exceptions."""
+    all others (always, where requests cost the same): turns are a plain queue, with a heap for the exceptions."""
 
     __slots__ = ("clock", "late", "tenants", "turns", "virtual", "waiting", "weight")
 
