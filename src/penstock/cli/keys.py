@@ -16,7 +16,8 @@ from rich.text import Text
 from penstock.auth.keys import id_of, make_key
 from penstock.auth.records import KeyRecord, KeyStore
 from penstock.cli.ask_admin import wide_console
-from penstock.cli.roles import ConfigFile, need_redis, settings_of
+from penstock.cli.options import ConfigFile
+from penstock.cli.roles import need_redis, settings_of
 from penstock.config import Config
 from penstock.errors import StoreDown, UserMistake
 

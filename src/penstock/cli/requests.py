@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.ask_admin import wide_console
-from penstock.cli.roles import ConfigFile, settings_of
+from penstock.cli.options import ConfigFile
+from penstock.cli.roles import settings_of
 from penstock.config.units import DURATION_HINT, parse_duration
 from penstock.errors import UserMistake
 from penstock.roles.ledger import look_up

@@ -11,27 +11,32 @@ import typer
 import uvloop
 
 from penstock import logs
-from penstock.cli.serve import TlsCert, TlsClientCa, TlsKey
+from penstock.cli.options import (
+    AdminPort,
+    AllowAnonymous,
+    Auth,
+    ConfigFile,
+    Debug,
+    Host,
+    Input,
+    LogFormat,
+    LogLevel,
+    MaxBatch,
+    MaxWait,
+    ModelName,
+    Output,
+    Policy,
+    Port,
+    ProcessingTimeout,
+    RedisUrl,
+    RequestTimeout,
+    Target,
+    TlsCert,
+    TlsClientCa,
+    TlsKey,
+)
 from penstock.config import Config, find_file, load
 from penstock.errors import UserMistake
-
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", show_default=False, help="penstock.toml is found by itself.")
-]
-RedisUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--redis",
-        show_default="redis://127.0.0.1:6379",
-        help="redis://, rediss:// or redis+cluster://h:p,h:p.",
-    ),
-]
-AdminPort = Annotated[
-    int | None, typer.Option(show_default="9000", help="Probes and metrics; 0: any free one.")
-]
-LogLevel = Annotated[str | None, typer.Option(show_default="info", help="debug, info, warning, error.")]
-LogFormat = Annotated[str | None, typer.Option(show_default="auto", help="auto, json or text.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 def need_redis() -> None:
@@ -63,19 +68,11 @@ def announce(data: Any, admin: Any) -> None:
 def gateway(
     config: ConfigFile = None,
     redis: RedisUrl = None,
-    host: Annotated[str | None, typer.Option(show_default="127.0.0.1", help="Where clients connect.")] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", "-p", show_default="8000", help="0: any free one.")
-    ] = None,
+    host: Host = None,
+    port: Port = None,
     admin_port: AdminPort = None,
-    auth: Annotated[
-        str | None,
-        typer.Option(show_default="none on loopback", help="Who may ask: none, keys, jwt or keys+jwt."),
-    ] = None,
-    allow_anonymous: Annotated[
-        bool | None,
-        typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
-    ] = None,
+    auth: Auth = None,
+    allow_anonymous: AllowAnonymous = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -132,44 +129,20 @@ def batcher(
 
 
 def worker(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
-            " grpc://host:port/model or sim:100ms.",
-        ),
-    ] = None,
+    target: Target = None,
     config: ConfigFile = None,
     redis: RedisUrl = None,
     slots: Annotated[
         int | None, typer.Option("--slots", "-s", show_default="1", help="Batches that run here at once.")
     ] = None,
-    max_batch: Annotated[
-        int | None,
-        typer.Option("--max-batch", "-b", show_default="64", help="Requests in one batch at most."),
-    ] = None,
-    max_wait: Annotated[
-        str | None, typer.Option(show_default="50ms", help="Longest wait for company while a worker is free.")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option(show_default="paced", help="paced, window, ewma, table or greedy.")
-    ] = None,
-    input_kind: Annotated[
-        str | None, typer.Option("--input", show_default="text", help="text, or json for any value.")
-    ] = None,
-    output_kind: Annotated[
-        str | None, typer.Option("--output", show_default="text", help="text, or json for any value.")
-    ] = None,
-    processing_timeout: Annotated[
-        str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
-    ] = None,
-    request_timeout: Annotated[
-        str | None, typer.Option(show_default="4s", help="Answered by then, or 504.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", show_default=False, help="The model that these options mean.")
-    ] = None,
+    max_batch: MaxBatch = None,
+    max_wait: MaxWait = None,
+    policy: Policy = None,
+    input_kind: Input = None,
+    output_kind: Output = None,
+    processing_timeout: ProcessingTimeout = None,
+    request_timeout: RequestTimeout = None,
+    model: ModelName = None,
     admin_port: AdminPort = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from penstock.cli.roles import ConfigFile, Debug, LogLevel, need_redis, settings_of
+from penstock.cli.options import ConfigFile, Debug, LogLevel
+from penstock.cli.roles import need_redis, settings_of
 from penstock.errors import UserMistake
 from penstock.roles.up import Installation, Plan
 

@@ -29,10 +29,6 @@ class Features:
     def has_waitaof(self) -> bool:
         return self.kind == "valkey" or self.version >= (7, 2)
 
-    @property
-    def has_xackdel(self) -> bool:
-        return self.kind == "redis" and self.version >= (8, 2)
-
 
 def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str | None]) -> Features:
     """From the INFO of each primary: of several, the one that can do least."""

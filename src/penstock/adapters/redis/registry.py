@@ -33,8 +33,6 @@ class Registry:
         self.ages: dict[str, float] = {}  # seconds since each was last heard of, when we last asked
         self.reachable = False
         self.memory_ratio = 0.0  # of the memory that Redis may use
-        self.on_joined: Callable[[str, str, dict[str, Any]], None] = lambda kind, name, description: None
-        self.on_left: Callable[[str, str], None] = lambda kind, name: None
         self.on_changed: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None  # with every beat that Redis answered
         self._store = store
@@ -144,14 +142,10 @@ class Registry:
                 continue
             changed = True
             self._texts[kind, name] = text
-            joined = name not in members
             members[name] = msgspec.json.decode(text)
-            if joined:
-                self.on_joined(kind, name, members[name])
         if settled:
             for gone in members.keys() - live:
                 del members[gone], self._texts[kind, gone]
                 self.ages.pop(gone, None)
                 changed = True
-                self.on_left(kind, gone)
         return changed
