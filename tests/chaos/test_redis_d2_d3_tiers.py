@@ -98,7 +98,7 @@ def test_a_tier_s_own_time_limit_holds_unless_the_client_brings_one_over_redis_t
 
     assert ask("enterprise", b'{"input": "a"}') == 200
     # A deadline is told within two ticks of the wheel, 0.1 s, which is as long as this GPU takes. After a pause in
-    # which the forecast has come to be doubted, one that is too late may be answered all the same; the next are not.
+    # which the forecast has come to be doubted, one that is too late may be answered; the next ones are not.
     assert any(ask("free", b'{"input": "a"}') in (503, 504) for _ in range(20))
     assert ask("free", b'{"input": "a", "timeout_ms": 30000}') == 200
 
