@@ -85,7 +85,10 @@ class PostgresServer:
         return [first, *first.children(recursive=True)]
 
     def _signal(self, kind: signal.Signals) -> None:
-        for process in self._processes():
+        """The first one first, and then its children as they are by then: one that was born meanwhile would go on
+        although all others have stopped."""
+        self._processes()[0].send_signal(kind)
+        for process in self._processes()[1:] + self._processes()[1:]:
             try:
                 process.send_signal(kind)
             except psutil.NoSuchProcess:
