@@ -20,6 +20,7 @@ from penstock.adapters.redis.scripts import Argument, Script
 from penstock.adapters.redis.task_scripts import WATCH
 from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Notice, decode, encode_execution
+from penstock.errors import StoreDown
 from penstock.idempotency import Keyed
 from penstock.types import Failure, Outcome, TaskStatus
 from redis_servers import becomes, running
@@ -231,6 +232,25 @@ def test_calls_at_once_go_together_and_each_gets_its_own_answer(redis_settings: 
             others = [n for n in range(many) if n not in (3, 7)]
             assert [answers[n] for n in others] == [str(n).encode() for n in others]
             assert trips == [MOST, 10]
-            assert await call([store.keys.task("x")], ["again"]) == b"again"
+            alone = asyncio.create_task(call([store.keys.task("x")], ["alone"]))
+            await becomes(lambda: trips[2:] == [1])
+            assert await call([store.keys.task("x")], ["next"]) == b"next"  # it came while the other was on its way
+            assert await alone == b"alone"
+            assert trips[2:] == [1, 1]
+
+    asyncio.run(body())
+
+
+def test_a_store_that_closes_ends_the_trips_under_way_and_their_callers_hear_of_it(
+    redis_settings: RedisSettings,
+) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            call = Gathered(Script("return ARGV[1]"), store)
+            many = [asyncio.create_task(call([store.keys.task(str(n))], [n])) for n in range(MOST + 10)]
+            await asyncio.sleep(0)  # the first are on their way, the others wait for the next trip
+        told = await asyncio.gather(*many, return_exceptions=True)
+        assert {type(each) for each in told} == {StoreDown}
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(body())

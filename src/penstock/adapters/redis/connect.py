@@ -8,7 +8,7 @@ on every server and a new connection needs no greeting.
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from redis import exceptions as redis_errors
@@ -46,6 +46,7 @@ class Store:
         self.clustered = self._address.clustered
         self.commands: Client = _client(self._address, settings.timeout)
         self._blocking: list[Client] = []
+        self._errands: set[asyncio.Task[None]] = set()
         self._features: Features | None = None
 
     @property
@@ -77,6 +78,13 @@ class Store:
         client = _client(self._address, self.settings.block + 2 * self.settings.timeout)
         self._blocking.append(client)
         return client
+
+    def send(self, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """For work that nobody's cancellation may cut short; it ends with the store, whose connections it uses."""
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+        return task
 
     async def at(self, client: Client, key: str) -> dict[str, Any]:
         """Which node to name when a command's keys are not in a fixed place (XREAD, XREADGROUP).
@@ -125,6 +133,9 @@ class Store:
         return max(memory_ratio(info) for info in infos)
 
     async def close(self) -> None:
+        for errand in self._errands:
+            errand.cancel()
+        await asyncio.gather(*self._errands, return_exceptions=True)
         for client in (*self._blocking, self.commands):
             await client.aclose()
         self._blocking.clear()

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.scripts import Argument, Call, Script
+from penstock.errors import StoreDown
 
 MOST = 64  # calls of one trip: in a cluster they go side by side
 
@@ -27,20 +28,29 @@ class Gathered:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._calls.append(((keys, args), answer))
         if self._trip is None:
-            self._trip = asyncio.create_task(self._go())
+            self._trip = self._store.send(self._go())
+            self._trip.add_done_callback(self._end)
         return await answer
 
     async def _go(self) -> None:
-        try:
-            while self._calls:
-                calls, self._calls = self._calls[:MOST], self._calls[MOST:]
-                said = await self._script.each(self._store, [call for call, _ in calls])
-                for (_, answer), each in zip(calls, said, strict=True):
-                    if answer.done():
-                        continue
-                    if isinstance(each, Exception):
-                        answer.set_exception(each)
-                    else:
-                        answer.set_result(each)
-        finally:
-            self._trip = None
+        while self._calls:
+            calls = self._calls[:MOST]
+            said = await self._script.each(self._store, [call for call, _ in calls])
+            del self._calls[: len(calls)]
+            for (_, answer), each in zip(calls, said, strict=True):
+                if answer.done():
+                    continue
+                if isinstance(each, Exception):
+                    answer.set_exception(each)
+                else:
+                    answer.set_result(each)
+        self._trip = None
+
+    def _end(self, trip: "asyncio.Task[None]") -> None:
+        if self._trip is not trip:
+            return
+        self._trip = None  # the store was closed meanwhile
+        calls, self._calls = self._calls, []
+        for _, answer in calls:
+            if not answer.done():
+                answer.set_exception(StoreDown("The connections to Redis are closed.", retry_after=1.0))
