@@ -41,9 +41,10 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	tools/system-packages wrk
 	$(BIN)/python -m benchmarks.peers
 
-chaos: $(VENV)/.dev  ## the long forms of the fault tests
+chaos: $(VENV)/.dev  ## the long forms of the fault tests, and examples that nobody tried before
 	tools/system-packages redis-server
 	$(BIN)/pytest tests/chaos --chaos-long
+	$(BIN)/pytest --ignore tests/chaos --hypothesis-profile=explore
 
 lock:  ## write the lock files anew from pyproject.toml
 	$(BIN)/pip install --quiet uv

@@ -1,8 +1,17 @@
-"""Options of the whole suite. Its folder is on the path, so that every test finds `server`."""
+"""Options of the whole suite. Its folder is on the path, so that every test finds `server`.
+
+Hypothesis tries the same examples each time, so that a change is judged by what it changes. `make chaos` looks for
+new ones, and so does `pytest --hypothesis-profile=explore`.
+"""
 
 import random
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("explore")
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
 
 pytest_plugins = ("postgres_fixtures", "redis_fixtures")
 
