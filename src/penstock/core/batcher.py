@@ -98,7 +98,7 @@ class Batcher:
 
     @share.setter
     def share(self, share: float) -> None:
-        self.fleet.share = share
+        self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
         """Something waits, and no idle worker may take it. To be asked after a step."""

@@ -15,6 +15,8 @@ from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from msgspec import Struct
+
 from penstock.core.ordered import Entry, Ordered
 from penstock.types import Request, Seconds
 
@@ -41,16 +43,13 @@ class Depth:
         self.bytes = 0
 
 
-class _Tenant:
+class _Tenant(Struct, eq=False):
     """Most have one request waiting at a time, and there are thousands: a queue is made for the second one only."""
 
-    __slots__ = ("name", "only", "several", "waiting")
-
-    def __init__(self, name: str, entry: Entry) -> None:
-        self.name = name
-        self.waiting = 1
-        self.only: Entry | None = entry
-        self.several: Ordered | None = None  # by deadline; then there is no `only`
+    name: str
+    only: Entry | None
+    waiting: int = 1
+    several: Ordered | None = None  # by deadline; then there is no `only`
 
     def add(self, entry: Entry) -> None:
         self.waiting += 1
@@ -112,7 +111,7 @@ class _Tier:
 
     def compact(self) -> None:
         """Forget the tenants of whom nothing is left."""
-        self.turns = deque(turn for turn in self.turns if turn[2].compact())
+        self.turns = deque([turn for turn in self.turns if turn[2].compact()])
         self.late = [turn for turn in self.late if turn[2].compact()]
         heapify(self.late)
         self.tenants = {turn[2].name: turn[2] for turns in (self.turns, self.late) for turn in turns}
@@ -160,9 +159,12 @@ class Buffer:
         if tenant is None:
             # One cost behind the clock: a tenant that comes back again and again with one request
             # takes its turn like the others instead of going first each time.
-            virtual = tier.clock + (request.cost or 1.0)
+            virtual, turns = tier.clock + (request.cost or 1.0), tier.turns
             tenant = tier.tenants[name] = _Tenant(name, entry)
-            tier.queue((virtual, sequence, tenant))
+            if not turns or virtual >= turns[-1][0]:  # `queue`, spelt out
+                turns.append((virtual, sequence, tenant))
+            else:
+                heappush(tier.late, (virtual, sequence, tenant))
         else:
             tenant.add(entry)
         self._deadlines.push(entry)
@@ -261,10 +263,11 @@ class Buffer:
         left, spent, size = self.waiting, 0.0, 0
         while left and len(taken) < count:
             tier = next_tier()
-            turn = tier.next()
+            turn = tier.next() if tier.late else tier.turns.popleft()
             virtual, sequence, tenant = turn
-            request = tenant.first()
-            if request is None:  # all that this tenant had has left
+            only = tenant.only
+            request = only[2] if only is not None else tenant.first()
+            if request is None or not request.waiting:  # all that this tenant had has left
                 del tier.tenants[tenant.name]
                 continue
             cost = request.cost
@@ -281,7 +284,7 @@ class Buffer:
             tier.clock = virtual
             tier.waiting -= 1
             tenant.waiting -= 1
-            if tenant.waiting:
+            if only is None and tenant.waiting:
                 tier.queue((virtual + share, sequence, tenant))
             else:
                 del tier.tenants[tenant.name]
@@ -317,6 +320,6 @@ class Buffer:
         self._discarded = 0
         self._deadlines.compact()
         self._expiries.compact()
-        self._arrivals = deque(request for request in self._arrivals if request.waiting)
+        self._arrivals = deque([request for request in self._arrivals if request.waiting])
         for tier in self._tiers:
             tier.compact()

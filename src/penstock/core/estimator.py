@@ -17,6 +17,7 @@ SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to th
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
 SETTLED = 64  # samples after which one more moves the curve so little that
 REFIT = 4  # it is drawn anew only with every fourth
+GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
 KNOWN = 4  # samples after which a size is known
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
 
@@ -24,18 +25,19 @@ FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with 
 class RateMeter:
     """An exponentially forgetting count of arrivals."""
 
-    __slots__ = ("_count", "_last", "window")
+    __slots__ = ("_count", "_last", "_next", "window")
 
     def __init__(self, window: float = 0.25) -> None:
         self.window = window
         self._count = 0.0
-        self._last = 0.0
+        self._last = self._next = 0.0
 
     def add(self, now: float) -> None:
         """Of one that was long under way the time may lie before the last one's: it counts as now."""
-        if now > self._last:
+        if now > self._next:
             self._count *= exp((self._last - now) / self.window)
             self._last = now
+            self._next = now + GRAIN * self.window
         self._count += 1.0
 
     def rate(self, now: float) -> float:

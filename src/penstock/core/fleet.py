@@ -59,6 +59,8 @@ class Fleet:
         "_idle",
         "_ready",
         "_resting",
+        "counted",
+        "healthy",
         "share",
         "shared",
         "workers",
@@ -69,6 +71,9 @@ class Fleet:
         self.share = 1.0  # of a shared fleet: the part this batcher may count on
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
+        # Worked out when they change, since they are asked for with every request.
+        self.healthy = 0  # ready, and not resting with an open breaker
+        self.counted = 1.0  # how many this batcher may count on; of none, as if one were about to come
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
         self._idle: dict[WorkerId, Worker] = {}  # in the order they became idle
@@ -83,6 +88,7 @@ class Fleet:
             worker.ready = True
             worker.back_at = None
             self._place(worker)
+            self._recount()
         return worker
 
     def ready(self, worker_id: WorkerId) -> None:
@@ -106,6 +112,7 @@ class Fleet:
         worker.back_at = back_at
         self._idle.pop(worker_id, None)
         self._resting.pop(worker_id, None)
+        self._recount()
 
     def remove(self, worker_id: WorkerId) -> None:
         self.gone(worker_id, None)
@@ -119,6 +126,7 @@ class Fleet:
             del self._resting[worker.id]
             if worker.held:
                 self._idle[worker.id] = worker
+        self._recount()
         return min((w.open_until for w in self._resting.values()), default=inf)
 
     def pick(self, avoid: WorkerId | None = None) -> Worker | None:
@@ -146,16 +154,13 @@ class Fleet:
         """With batches of ours."""
         return len(self._busy)
 
-    @property
-    def healthy(self) -> int:
-        """Ready, and not resting with an open breaker."""
-        return self._ready - len(self._resting)
+    def count_on(self, share: float) -> None:
+        self.share = share
+        self._recount()
 
-    @property
-    def counted(self) -> float:
-        """How many workers this batcher may count on; of none, as if one were about to come."""
-        counted = ((self._ready - len(self._resting)) or 1) * self.share  # spelt out: asked for every request
-        return counted if counted > LEAST_SHARE else LEAST_SHARE
+    def _recount(self) -> None:
+        self.healthy = self._ready - len(self._resting)
+        self.counted = max((self.healthy or 1) * self.share, LEAST_SHARE)
 
     @property
     def free(self) -> int:
@@ -207,6 +212,7 @@ class Fleet:
         if worker.ready and worker.batch is None:
             if worker.on_probation:
                 self._resting[worker.id] = worker
+                self._recount()
             elif worker.held:
                 self._idle[worker.id] = worker
 

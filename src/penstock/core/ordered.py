@@ -45,6 +45,6 @@ class Ordered:
         return run[0]
 
     def compact(self) -> None:
-        self._run = deque(entry for entry in self._run if entry[2].waiting)
+        self._run = deque([entry for entry in self._run if entry[2].waiting])
         self._heap = [entry for entry in self._heap if entry[2].waiting]
         heapify(self._heap)

@@ -153,10 +153,12 @@ class TierGate:
             return False
         batch = curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
         drain = waiting / at_once * curve.best_seconds
+        enough = now + (batch + drain * self._stretch[tier]) / SURE
         return (
             drain < self._warning
             and batch + drain < PRESSED * self._patience
-            and batch + drain * self._stretch[tier] < SURE * (min(request.expires, request.deadline) - now)
+            and enough < request.expires
+            and enough < request.deadline
             and (
                 tier != self._lowest
                 or self._meters[tier].at_most() * curve.best_seconds < self.rules.lowest_share * at_once
@@ -165,7 +167,8 @@ class TierGate:
 
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
-        if batcher.waiting < batcher.curve.best_size and not self.rules.queue_shares:
+        waiting = batcher.depth.total + batcher.delivery.waiting
+        if waiting < batcher.curve.best_size and not self.rules.queue_shares:
             return None  # all that wait go with the next batch, the usual case: nobody is kept by one more
         if self._has_plenty(request, now):
             return None
