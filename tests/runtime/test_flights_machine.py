@@ -95,7 +95,7 @@ class Traffic(RuleBasedStateMachine):
                 if stored.answer is not None:
                     client.replies.append(stored.answer)
                 else:
-                    stored._waiter._asker = type("Both", (), {"reply": staticmethod(reply)})()  # type: ignore[attr-defined]
+                    stored._waiter.asker = type("Both", (), {"reply": staticmethod(reply)})()  # type: ignore[attr-defined]
                 client.waiter = stored._waiter  # type: ignore[attr-defined]
             else:
                 client.waiter = self.port.gateway.submit(asked, client)

@@ -15,24 +15,25 @@ from penstock.quota import Allowed
 from penstock.types import Execution, Failure, Reply, Request
 
 JSON = ("content-type", "application/json")
-OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+OK = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 
 # A reply, its execution, the time, and how every head ends just now; gives the whole response.
-Render = Callable[[Reply, Execution, float, bytes], bytes]
+Render = Callable[[Reply, Execution, float, str], bytes]
 
 _FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 
 
-def head(status: int, headers: Sequence[tuple[str, str]], length: int, ending: bytes) -> bytes:
+def head(status: int, headers: Sequence[tuple[str, str]], length: int, ending: str) -> bytes:
     lines = [
         _FIRST_LINE[status],
         *(f"{name}: {value}" for name, value in headers),
         f"content-length: {length}",
+        f"{ending}\r\n",
     ]
-    return b"%b\r\n%b\r\n" % ("\r\n".join(lines).encode("latin-1"), ending)
+    return "\r\n".join(lines).encode("latin-1")
 
 
-def full_answer(reply: Reply, execution: Execution, now: float, ending: bytes) -> bytes:
+def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> bytes:
     """The output goes last, as it is; what the members of a batch share is rendered once."""
     request = reply.request
     request_id, arrival = request.request_id, request.arrival
@@ -41,17 +42,17 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: bytes) -
     start = (
         f'{{"request_id":"{request_id}","task_id":"{request_id}",'
         f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
-    ).encode()
+    )
     return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, ending)
 
 
-def short_answer(reply: Reply, execution: Execution, now: float, ending: bytes) -> bytes:
+def short_answer(reply: Reply, execution: Execution, now: float, ending: str) -> bytes:
     request = reply.request
     timing, _ = execution.rendered or _render(execution, request.model)
     queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
     start = (
         f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
-    ).encode()
+    )
     return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, ending)
 
 
@@ -66,15 +67,18 @@ def _render(execution: Execution, model: str) -> tuple[str, str]:
     return execution.rendered
 
 
-def _whole(request: Request, timing: str, start: bytes, output: bytes, ending: bytes) -> bytes:
-    trace = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
+def _whole(request: Request, timing: str, start: str, output: bytes, ending: str) -> bytes:
+    more = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
     if request.quota is not None:
-        trace += quota_lines(cast(Allowed, request.quota))
-    lines = (
-        f"x-request-id: {request.request_id}\r\nserver-timing: {timing}\r\n{trace}"
-        f"content-length: {len(start) + len(output) + 1}\r\n"
+        more += quota_lines(cast(Allowed, request.quota))
+    size = len(start) if start.isascii() else len(start.encode())
+    return b"%b%b}" % (
+        (
+            f"{OK}x-request-id: {request.request_id}\r\nserver-timing: {timing}\r\n{more}"
+            f"content-length: {size + len(output) + 1}\r\n{ending}\r\n{start}"
+        ).encode(),
+        output,
     )
-    return b"%b%b%b\r\n%b%b}" % (OK, lines.encode(), ending, start, output)
 
 
 def in_full(failure: Failure) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
@@ -121,7 +122,9 @@ class DataPlane:
         try:
             doorman, identity = self._doorman, head.identity
             if doorman is not None and (
-                identity is None or head.generation != doorman.generation or identity.expires <= doorman.now()
+                identity is None
+                or head.generation != doorman.generation
+                or (identity.expires < inf and identity.expires <= doorman.now())
             ):
                 identity = head.identity = doorman.identify(head.headers)
                 head.generation = doorman.generation

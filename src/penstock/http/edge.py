@@ -91,7 +91,7 @@ class Edge:
         }
         # A limit is never cut short: a state may have begun at the very end of its first tick.
         self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}
-        self.ending = self.last_ending = b""  # of every head: the date, and whether more may follow
+        self.ending = self.last_ending = ""  # of every head: the date, and whether more may follow
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
@@ -104,8 +104,8 @@ class Edge:
 
     def _turn(self) -> None:
         self.tick += 1
-        self.ending = b"date: %b\r\n" % formatdate(usegmt=True).encode()
-        self.last_ending = self.ending + b"connection: close\r\n"
+        self.ending = f"date: {formatdate(usegmt=True)}\r\n"
+        self.last_ending = f"{self.ending}connection: close\r\n"
         for connection in [c for c in self.connections if c.state < State.BUSY]:
             if self.tick - connection.since > self._patience[connection.state]:
                 connection.out_of_time()

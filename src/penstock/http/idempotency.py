@@ -18,7 +18,7 @@ LONGEST = 255
 PATTERN = r'[!#-~][!-~]{0,254}|"(?:[ !#-\[\]-~]|\\["\\]){1,255}"'
 _KEY = re.compile(PATTERN.encode())
 _ESCAPED = re.compile(rb"\\(.)")
-_LINE = b"idempotency-replayed: true\r\n"
+_LINE = "idempotency-replayed: true\r\n"
 
 
 def idempotency_key(headers: Headers) -> str | None:
@@ -57,7 +57,7 @@ class KeyedAnswer:
 
 
 def _replayed(render: answers.Render) -> answers.Render:
-    def render_again(reply: Reply, execution: Execution, now: float, ending: bytes) -> bytes:
+    def render_again(reply: Reply, execution: Execution, now: float, ending: str) -> bytes:
         return render(reply, execution, now, _LINE + ending)
 
     return render_again

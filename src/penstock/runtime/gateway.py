@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from penstock.core.memory import Memory
-from penstock.errors import Draining, NotFound, Overloaded, Refused, StoreDown, Unacceptable
+from penstock.errors import Draining, NotFound, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
-from penstock.quota import Allowed, Denied, Limiter, Limits, over_quota
+from penstock.quota import Denied, Limiter, Limits, over_quota
 from penstock.runtime.desk import Admit as Admit
 from penstock.runtime.desk import Desk as Desk
 from penstock.runtime.entry import Entry
@@ -51,7 +51,7 @@ class Gateway:
         self._observer = observer
         self._prefix = id_prefix
         self._limiter = limiter
-        self._limits = limits
+        self._limits = limits if any(limits) else ()
         self._keyed = keyed_requests
         self._numbers = count(1)
         self.clock = clock
@@ -97,7 +97,11 @@ class Gateway:
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
         desk, request = self._admit(ask)
-        return self._enter(desk, request, asker)
+        if desk.sharing is not None:
+            return self._enter(desk, request, asker)
+        waiter = self.waiters.add(request, asker)  # `_enter`, spelt out for the usual case
+        desk.broker.publish(request)
+        return waiter
 
     def _enter(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
         """An answer that is known, or on its way, needs no GPU: only what is to be executed must be let in."""
@@ -138,7 +142,13 @@ class Gateway:
         else:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         limits = self._limits[tier] if self._limits else None
-        quota = None if limits is None else self._within_quota(desk, tenant, limits, now)
+        if limits is None:
+            quota = None
+        else:
+            assert self._limiter is not None
+            quota = self._limiter.take(tenant, limits, now)
+            if type(quota) is Denied:
+                raise _over_quota(quota, desk, tenant)
         request = Request(
             key,
             desk.model,
@@ -168,16 +178,6 @@ class Gateway:
             finally:
                 del refused  # else it and this frame, which its traceback holds, wait for the collector
         return desk, request
-
-    def _within_quota(self, desk: Desk, tenant: str, limits: Limits, now: float) -> Allowed:
-        """What its answer says of its quota. Raises OverQuota."""
-        assert self._limiter is not None
-        said = self._limiter.take(tenant, limits, now)
-        if isinstance(said, Denied):
-            error = over_quota(said)
-            error.model, error.tenant = desk.model, tenant
-            raise error
-        return said
 
     def _release(self, request: Request, now: float, *, refused: bool) -> None:
         assert self._limiter is not None
@@ -273,13 +273,17 @@ class Gateway:
 
     def _settled(self, replies: Sequence[Reply]) -> None:
         now = self.clock()
-        if self._limiter is not None:
+        if self._limits:
+            assert self._limiter is not None
+            release = self._limiter.release
             for reply in replies:
-                if reply.request.quota is not None:
-                    failure = reply.failure
-                    self._release(
-                        reply.request, now, refused=failure is not None and failure.code in NOT_ITS_FAULT
-                    )
+                request = reply.request
+                if request.quota is None:
+                    continue
+                if reply.failure is None:
+                    release(request.tenant, now)
+                else:
+                    release(request.tenant, now, refused=reply.failure.code in NOT_ITS_FAULT)
         self._observer.replied(replies, now)
 
     async def drained(self, seconds: float) -> bool:
@@ -295,3 +299,9 @@ class Gateway:
         except TimeoutError:
             return False
         return True
+
+
+def _over_quota(denied: Denied, desk: Desk, tenant: str) -> OverQuota:
+    error = over_quota(denied)
+    error.model, error.tenant = desk.model, tenant
+    return error

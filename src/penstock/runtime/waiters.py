@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from penstock.ports import Asker
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
@@ -18,31 +20,28 @@ WITHDRAWN = Outcome.CANCELLED, CANCELLED
 LATE = Outcome.EXPIRED, TOO_LATE
 
 
-class Waiter:
+class Waiter(Struct, eq=False):
     """One asker, from acceptance to its one answer.
 
     Once settled it lets go of the request and the asker: the wheel may hold it until the deadline.
     """
 
-    __slots__ = ("_asker", "_waiters", "request", "settled", "when")
-
-    def __init__(self, waiters: "Waiters", request: Request, asker: Asker) -> None:
-        self._waiters = waiters
-        self._asker = asker
-        self.request = request
-        self.when = request.deadline
-        self.settled = False
+    waiters: "Waiters"
+    request: Request
+    asker: Asker
+    when: float
+    settled: bool = False
 
     def let_go(self) -> Asker:
         self.settled = True
-        asker = self._asker
-        del self.request, self._asker
+        asker = self.asker
+        del self.request, self.asker
         return asker
 
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
         """End it now; what has not gone to a worker never goes. Nothing if it was answered already."""
         if not self.settled:
-            self._waiters.end(self.request, ending)
+            self.waiters.end(self.request, ending)
 
     def left(self) -> None:
         self.give_up(LEFT)
@@ -68,7 +67,7 @@ class Waiters:
         return len(self._by_key)
 
     def add(self, request: Request, asker: Asker) -> Waiter:
-        waiter = self._by_key[request.key] = Waiter(self, request, asker)
+        waiter = self._by_key[request.key] = Waiter(self, request, asker, request.deadline)
         self._wheel.add(waiter)
         return waiter
 
