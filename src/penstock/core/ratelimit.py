@@ -26,12 +26,14 @@ NEWEST = 0.2  # weight of the newest gap between two answers
 
 class _Tenant:
     __slots__ = (
-        "answered", "count", "full_at", "gap", "in_flight", "interval", "oldest", "slot", "total", "window",
+        "answered", "count", "ends", "full_at", "gap", "in_flight", "interval", "leaves", "slot", "total", "window",
     )  # fmt: skip
 
     def __init__(self, now: Seconds) -> None:
         self.window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
-        self.slot = self.oldest = -1  # the one in the making, and the first in which anything was let in
+        self.slot = -1  # the one in the making
+        self.ends = -inf  # when it does
+        self.leaves = 0.0  # when the first that counts no longer does
         self.count = 0  # in this slot
         self.total = 0  # in all that count
         self.full_at = -inf  # when the burst bucket is full again
@@ -49,7 +51,12 @@ class _Tenant:
         while window and window[0][0] <= slot - COUNTED:
             self.total -= window.popleft()[1]
         self.slot = slot
-        self.oldest = window[0][0] if window else slot
+        self.ends = (slot + 1) / SLOTS
+        self._look_at_oldest()
+
+    def _look_at_oldest(self) -> None:
+        oldest = self.window[0][0] if self.window else self.slot
+        self.leaves = (oldest + COUNTED) / SLOTS
 
     def give_back(self) -> None:
         """One of those that were let in last does not count."""
@@ -59,7 +66,7 @@ class _Tenant:
             self.window[-1][1] -= 1
             if not self.window[-1][1]:
                 self.window.pop()
-                self.oldest = self.window[0][0] if self.window else self.slot
+                self._look_at_oldest()
         else:
             return
         self.total -= 1
@@ -70,32 +77,31 @@ class RateLimiter:
         self._most = max(1, max_tenants // 2)  # of each generation
         self._young: dict[str, _Tenant] = {}
         self._old: dict[str, _Tenant] = {}
-        self._since = -inf  # when the younger generation began
+        self._until = -inf  # when the younger generation will have had its minute
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
     def take(self, tenant: str, limits: Limits, now: Seconds) -> Allowed | Denied:
         known = self._young.get(tenant)
-        if known is None or now - self._since >= MEMORY:
+        if known is None or now >= self._until:
             known = self._remember(tenant, now)
-        most = limits.in_flight
-        if not known.in_flight:
+        most, in_flight = limits.in_flight, known.in_flight
+        if not in_flight:
             known.answered = now
-        if most is not None and known.in_flight >= most:
+        if most is not None and in_flight >= most:
             # As long as it usually takes until one goes, or as long again as none has gone.
             wait = max(known.gap, now - known.answered, SHORTEST)
             return Denied(wait, limits.requests_per_minute, 0, wait, most)
         limit = limits.requests_per_minute
         if limit is None:
-            known.in_flight += 1
+            known.in_flight = in_flight + 1
             return UNCOUNTED
-        slot = int(now * SLOTS)
-        if slot > known.slot:
-            known.turn(slot)
+        if now >= known.ends:
+            known.turn(int(now * SLOTS))
         remaining = limit - known.total - 1
         if remaining < 0:
-            wait = _leaves(known.oldest, now)
+            wait = known.leaves - now
             return Denied(wait, limit, 0, wait)
         if limits.burst is not None:
             known.interval = MINUTE / limit
@@ -107,8 +113,8 @@ class RateLimiter:
             remaining = min(remaining, int(ROUNDING - wait / known.interval))
         known.total += 1
         known.count += 1
-        known.in_flight += 1
-        return Allowed(limit, remaining, (known.oldest + COUNTED) / SLOTS - now)
+        known.in_flight = in_flight + 1
+        return Allowed(limit, remaining, known.leaves - now)
 
     def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
         known = self._young.get(tenant) or self._old.get(tenant)
@@ -123,16 +129,11 @@ class RateLimiter:
             known.answered = now
 
     def _remember(self, tenant: str, now: Seconds) -> _Tenant:
-        if now - self._since >= MEMORY or len(self._young) >= self._most:
+        if now >= self._until or len(self._young) >= self._most:
             # Whoever waits for an answer is not idle, but must not keep the others from being forgotten.
             elder = {name: each for name, each in self._old.items() if each.in_flight}
             self._old, self._young = self._young, dict(list(elder.items())[: self._most // 2])
-            self._since = now
+            self._until = now + MEMORY
         known = self._young.get(tenant) or self._old.pop(tenant, None) or _Tenant(now)
         self._young[tenant] = known
         return known
-
-
-def _leaves(slot: int, now: Seconds) -> Seconds:
-    """Until this slot no longer counts."""
-    return (slot + COUNTED) / SLOTS - now

@@ -185,8 +185,9 @@ class TierGate:
     def _has(self, request: Request, now: Seconds) -> Seconds:
         """How long it can wait for a worker."""
         curve = self._batcher.curve
-        guarded = curve.full * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
-        return min(request.expires, request.deadline - guarded) - now
+        spread = curve.spread if curve.spread > LEAST_SPREAD else LEAST_SPREAD
+        latest = request.deadline - curve.full * (1.0 + GUARD * spread)
+        return (latest if latest < request.expires else request.expires) - now
 
     def _note_patience(self, request: Request, now: Seconds) -> None:
         seconds, known = self._has(request, now), self._patience

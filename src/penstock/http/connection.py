@@ -21,7 +21,7 @@ import httptools
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Malformed, Overloaded, TooLarge
 from penstock.http import answers
-from penstock.http.heads import END, LENGTH, LENGTH_SIZE, Headers
+from penstock.http.heads import END, LENGTH, LENGTH_SIZE, Head, Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -55,7 +55,7 @@ NO_HEADERS: Headers = {}
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_body", "_chunks", "_edge", "_head", "_headers", "_last", "_later", "_parser", "_part", "_paused",
+        "_body", "_chunks", "_edge", "_head", "_headers", "_known", "_last", "_later", "_parser", "_part", "_paused",
         "_size", "_transport", "_unknown", "_url", "_without_body", "leaving", "render", "since", "state",
     )  # fmt: skip
 
@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # the client does not read
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
+        self._known: Head | None = None  # of the last request: most have the same again
         self._unknown: bytes | None = None  # a request that is being read; a head like it need not be again
         self.state = NEW
         self.since = edge.tick
@@ -94,14 +95,21 @@ class Connection(asyncio.Protocol):
             self._throw_away(data)
             return
         if self.state <= IDLE and self._later is None:  # `heads` says what this is about
-            edge = self._edge
-            end = data.find(END)
-            start = data.find(LENGTH, 0, end) + LENGTH_SIZE
-            stop = data.find(b"\r\n", start)
-            head = edge.heads.find(data[:start] + data[stop:end])
+            edge, head = self._edge, self._known
+            if head is None or not data.startswith(head.before):
+                end = data.find(END)
+                start = data.find(LENGTH, 0, end) + LENGTH_SIZE
+                stop = data.find(b"\r\n", start)
+                head = self._known = edge.heads.find(data[:start] + data[stop:end])
             if head is not None:
-                body = data[end + 4 :]
-                if end > 0 and data[start:stop] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
+                start, after = len(head.before), head.after
+                stop = data.find(b"\r\n", start)
+                body = data[stop + len(after) :]
+                if (
+                    data.startswith(after, stop)
+                    and data[start:stop] == b"%d" % len(body)
+                    and len(body) <= edge.limits.max_body
+                ):
                     self.state = BUSY
                     self._last = self._without_body = False
                     edge.app.handle_known(self, head, body)

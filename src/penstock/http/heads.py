@@ -25,6 +25,8 @@ SPECIAL = frozenset(
 
 @dataclass(slots=True)
 class Head:
+    before: bytes  # as it came, up to the length of the body
+    after: bytes  # and from there on, to the end
     method: bytes
     url: bytes
     headers: Headers  # never changed; its Content-Length is that of the request it was learned from
@@ -66,4 +68,5 @@ class Heads:
         ):
             if len(self._known) >= MOST:
                 self._known.clear()
-            self._known[data[:start] + data[stop:end]] = Head(method, url, headers)
+            before, after = data[:start], data[stop : end + len(END)]
+            self._known[data[:start] + data[stop:end]] = Head(before, after, method, url, headers)

@@ -17,7 +17,7 @@ def quota_lines(allowed: Allowed | None) -> str:
         return ""
     return (
         f"ratelimit-limit: {allowed.limit}\r\nratelimit-remaining: {allowed.remaining}\r\n"
-        f"ratelimit-reset: {-int(-allowed.reset // 1)}\r\n"
+        f"ratelimit-reset: {ceil(allowed.reset)}\r\n"
     )
 
 
