@@ -12,6 +12,7 @@ amortised and memory is bounded by four times what waits.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -67,6 +68,13 @@ class _Tenant(Struct, eq=False):
         assert self.several is not None
         entry = self.several.first()
         return None if entry is None else entry[2]
+
+    def each(self) -> Iterable[Request]:
+        """As `Ordered.each`."""
+        if self.several is not None:
+            return self.several.each()
+        assert self.only is not None
+        return [self.only[2]] if self.only[2].waiting else []
 
     def compact(self) -> bool:
         """Whether anything is left."""
@@ -227,17 +235,17 @@ class Buffer:
     def _take_from_one(self, tier: _Tier, count: int, max_cost: float, now: Seconds) -> list[Request]:
         """All that waits is one tenant's: nobody to be fair to, and the books are kept once."""
         virtual, sequence, tenant = tier.next()
-        first = tenant.first
         taken: list[Request] = []
         spent = share = 0.0
         size = 0
-        while len(taken) < count and (request := first()) is not None:
-            if taken and spent + request.cost > max_cost:
+        for request in tenant.each():
+            cost = request.cost
+            if taken and (spent + cost > max_cost or len(taken) == count):
                 break
             request.waiting = False
             taken.append(request)
-            spent += request.cost
-            share += request.cost or 1.0
+            spent += cost
+            share += cost or 1.0
             size += len(request.input)
         number = len(taken)
         last = taken[-1].cost or 1.0

@@ -6,6 +6,7 @@ A request that no longer waits is dead, and is dropped when it comes to the fron
 """
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from penstock.types import Request, Seconds
@@ -43,6 +44,17 @@ class Ordered:
         if not run or (heap and heap[0] < run[0]):
             return heap[0] if heap else None
         return run[0]
+
+    def each(self) -> Iterator[Request]:
+        """All that wait, the earliest first, to be taken by clearing `waiting` of each before asking for the next."""
+        run = self._run
+        while run and not self._heap:
+            request = run[0][2]
+            if request.waiting:
+                yield request
+            run.popleft()
+        while (first := self.first()) is not None:
+            yield first[2]
 
     def compact(self) -> None:
         self._run = deque([entry for entry in self._run if entry[2].waiting])

@@ -32,12 +32,6 @@ class Waiter(Struct, eq=False):
     when: float
     settled: bool = False
 
-    def let_go(self) -> Asker:
-        self.settled = True
-        asker = self.asker
-        del self.request, self.asker
-        return asker
-
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
         """End it now; what has not gone to a worker never goes. Nothing if it was answered already."""
         if not self.settled:
@@ -88,8 +82,11 @@ class Waiters:
             waiter = take(reply.request.key, None)
             if waiter is not None:
                 settled.append(reply)
+                waiter.settled = True
+                asker = waiter.asker
+                del waiter.request, waiter.asker
                 try:
-                    waiter.let_go().reply(reply)
+                    asker.reply(reply)
                 except Exception:
                     log.exception("an answer could not be given")  # and must not keep the others from theirs
         if settled and self.on_settled is not None:
