@@ -204,6 +204,18 @@ def test_tenants_whose_requests_all_left_are_forgotten() -> None:
     assert len(buffer._tiers[0].tenants) <= 1
 
 
+def test_what_a_tenant_has_had_served_is_not_kept_while_it_goes_on_asking() -> None:
+    buffer, _ = buffer_with()
+    for n in range(20 * SLACK):
+        buffer.push(ask(tenant="same", deadline=1000.0 + n))
+        if buffer.waiting == 64:
+            take(buffer, 32)
+    (tenant,) = buffer._tiers[0].tenants.values()
+    assert tenant.several is not None
+    assert len(tenant.several) <= buffer.waiting + 1
+    assert held(buffer) <= 4 * 64 + SLACK
+
+
 def test_a_hundred_thousand_may_wait_and_leave_in_any_order() -> None:
     buffer, depth = buffer_with()
     requests = [

@@ -8,7 +8,8 @@ better ones; under weighted tiers its own, stretched by its share of the service
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
+from penstock.core.batcher import Batcher
+from penstock.core.estimator import GUARD, LEAST_SPREAD
 from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request, Seconds
 
@@ -72,9 +73,8 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     # workers just started, it nearly always has time.
     curve, depth, fleet = batcher.curve, batcher.depth, batcher.fleet
     if fleet.healthy and depth.total < rules.max_queue and len(batcher.lanes) < batcher.rules.max_lanes:
-        batches = (depth.total + batcher.delivery.waiting) / (curve.best_size * fleet.counted)
-        guard = GUARD * (curve.spread + LEAST_SPREAD)
-        worst = now + curve.full + curve.best_seconds * (1.0 + batches / SURE + guard)
+        ahead = (depth.total + batcher.delivery.waiting) / (curve.best_size * fleet.counted * SURE)
+        worst = now + curve.worst + curve.best_seconds * ahead
         if (
             worst < request.expires
             and worst < request.deadline

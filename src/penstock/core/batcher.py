@@ -20,7 +20,7 @@ from math import inf
 
 from penstock.core.buffer import Depth
 from penstock.core.delivery import Delivery, give_up
-from penstock.core.estimator import ServiceCurve
+from penstock.core.estimator import GUARD, LEAST_SPREAD, ServiceCurve
 from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
 from penstock.core.lane import Lane, Lanes
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
@@ -41,8 +41,6 @@ from penstock.types import (
 
 EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
-LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are not
-GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
 # How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
 # that the other waits for, must not wait for ever.

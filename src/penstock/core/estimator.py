@@ -17,6 +17,8 @@ SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to th
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
 SETTLED = 64  # samples after which one more moves the curve so little that
 REFIT = 4  # it is drawn anew only with every fourth
+LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are not
+GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
 KNOWN = 4  # samples after which a size is known
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
@@ -80,6 +82,7 @@ class ServiceCurve:
         "samples",
         "single",
         "spread",
+        "worst",
     )
 
     def __init__(self, limit: int) -> None:
@@ -92,6 +95,9 @@ class ServiceCurve:
         self.best_size = limit  # the smallest batch within 2 % of the best throughput: the knee
         self.best_seconds = 0.0  # and what it takes
         self.spread = 0.0  # relative standard deviation around the curve
+        self.worst = (
+            0.0  # seconds until a full batch that has just been sent is over, and the next one, at worst
+        )
         self._buckets: dict[int, _Bucket] = {}
         self._sizes: list[float] = []
         self._times: list[float] = []
@@ -118,6 +124,7 @@ class ServiceCurve:
         bucket.touched = self.samples
         if changed or self.samples < SETTLED or self.samples % REFIT == 0:
             self._refit()
+        self.worst = self.full + self.best_seconds * (1.0 + GUARD * (self.spread + LEAST_SPREAD))
 
     def _surprised_again(self, ratio: float) -> bool:
         """Twice in a row off to one side, beyond what the spread explains: it has changed. Once is a hiccup."""

@@ -46,7 +46,7 @@ class Ordered:
         return run[0]
 
     def each(self) -> Iterator[Request]:
-        """All that wait, the earliest first, to be taken by clearing `waiting` of each before asking for the next."""
+        """All that wait, the earliest first; whoever asks for the next has taken the last (`waiting` is cleared)."""
         run = self._run
         while run and not self._heap:
             request = run[0][2]

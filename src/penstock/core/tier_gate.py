@@ -20,9 +20,9 @@ Elsewhere nothing is refused here, so that a single tenant can use all of its GP
 from math import inf, log
 
 from penstock.core.admission import SURE, AdmissionRules, can_wait, forecast, refusal
-from penstock.core.batcher import GUARD, LEAST_SPREAD, Batcher
+from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
-from penstock.core.estimator import RateMeter
+from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter
 from penstock.errors import Overloaded, Refused
 from penstock.types import Request, Seconds
 

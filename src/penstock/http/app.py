@@ -37,7 +37,6 @@ Parse = Callable[[bytes, Headers], Ask]
 INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for the table
 RESULT = "/v1/result/"
 PREFER_ASYNC = b"respond-async"
-NO_HEADERS: Headers = {}
 
 
 class Visit(NamedTuple):
@@ -128,7 +127,7 @@ class DataPlane:
             ):
                 identity = head.identity = doorman.identify(head.headers)
                 head.generation = doorman.generation
-            ask = self._reader.full(body, NO_HEADERS)
+            ask = self._reader.plain(body)
             ask.identity = identity
             connection.render = answers.full_answer
             connection.leaving = self._gateway.submit(ask, connection)
