@@ -46,7 +46,7 @@ class Ordered:
         return run[0]
 
     def each(self) -> Iterator[Request]:
-        """All that wait, the earliest first; whoever asks for the next has taken the last (`waiting` is cleared)."""
+        """All that wait, the earliest first; whoever asks for the next has taken the last (cleared `waiting`)."""
         run = self._run
         while run and not self._heap:
             request = run[0][2]

@@ -56,7 +56,8 @@ NO_HEADERS: Headers = {}
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_body", "_chunks", "_edge", "_head", "_headers", "_known", "_last", "_later", "_parser", "_part",
-        "_paused", "_size", "_transport", "_unknown", "_url", "_without_body", "leaving", "render", "since", "state",
+        "_paused", "_size", "_transport", "_unknown", "_url", "_without_body", "leaving", "render", "since",
+        "state",
     )  # fmt: skip
 
     def __init__(self, edge: "Edge") -> None:

@@ -17,6 +17,7 @@ from zlib import crc32
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
+from penstock.runtime.limit import Limit
 from penstock.runtime.once_each import Sameness, run_once_each
 from penstock.types import Batch, Failure, Result, WorkerId
 
@@ -71,11 +72,11 @@ class Slot:
         self._clock = clock
         self._processing_limit = processing_limit
         self._start_limit = start_limit
-        self._health_interval = health_interval
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
         self.version = version  # that ran last
         self._sameness = sameness
+        self._idle, self._working = Limit(health_interval), Limit(processing_limit)
         self._batch: Batch | None = None
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
@@ -105,6 +106,8 @@ class Slot:
                 self.restarts += 1
                 await self._pause(failures)
         finally:
+            self._idle.close()
+            self._working.close()
             await self.backend.close()
 
     async def _start(self) -> bool:
@@ -194,7 +197,7 @@ class Slot:
         """None when it was idle long enough to ask how the backend is."""
         if self._batch is None:
             try:
-                async with asyncio.timeout(self._health_interval):
+                with self._idle:
                     await self._arrived.wait()
             except TimeoutError:
                 if self._batch is None:
@@ -207,7 +210,7 @@ class Slot:
         """An error is let go of within its `except`: kept in a variable of a frame that its traceback holds, it
         would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         try:
-            async with asyncio.timeout(self._processing_limit):
+            with self._working:
                 if self._sameness is None:
                     result = await self.backend.run(batch)
                 else:

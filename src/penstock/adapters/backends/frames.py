@@ -135,6 +135,9 @@ class Inbox(Generic[M]):
 
     def _keep(self, start: int, needed: int) -> None:
         """Move the beginning of an unfinished frame to the front of room enough for all of it."""
+        if start == self._end and len(self._room) == ROOMY:  # nothing is left, the usual case
+            self._end = 0
+            return
         rest = self._room[start : self._end]
         size = max(ROOMY, needed)
         if size != len(self._room):

@@ -1,0 +1,61 @@
+"""A time limit that is set again and again and hardly ever runs out.
+
+`asyncio.timeout` makes a timer each time and cancels it, twice for every batch. Here one timer stays; if it rings
+when the wait that it was set for is long over, it is set to the end of the present one.
+"""
+
+import asyncio
+from math import inf
+from types import TracebackType
+
+
+class Limit:
+    """For one task, one wait at a time: `with limit: await …`; raises TimeoutError as `asyncio.timeout` does."""
+
+    __slots__ = ("_cancelling", "_due", "_expired", "_loop", "_seconds", "_task", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._due = inf  # when the present wait ends
+        self._cancelling = 0  # who else wanted to end the task when it began
+        self._expired = False
+
+    def __enter__(self) -> None:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        task = self._task = asyncio.current_task(self._loop)
+        assert task is not None, "a limit is for a task"
+        self._cancelling = task.cancelling()
+        self._due = self._loop.time() + self._seconds
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._due, self._ring)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        self._due = inf
+        if self._expired:
+            self._expired = False
+            assert task is not None
+            if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+                raise TimeoutError from error
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return  # nobody waits; the next who does will set it
+        assert self._loop is not None
+        if self._loop.time() < self._due:
+            self._timer = self._loop.call_at(self._due, self._ring)
+        else:
+            self._expired = True
+            self._task.cancel()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
