@@ -11,7 +11,7 @@ from penstock.types import Request
 
 WINDOW = 1024  # landings between two looks at how many hits there were
 THIN, STILL_THIN = 0.01, 0.002  # hits for each landing below which few answers are kept, and go on being
-FEW = 16  # then one in so many
+FEW = 32  # then one in so many
 
 Admit = Callable[[Request, float], Refused | None]
 

@@ -15,10 +15,12 @@ Sameness = Callable[[Request], Hashable]  # two requests of which it says the sa
 
 
 async def run_once_each(backend: Backend, batch: Batch, sameness: Sameness) -> Result:
-    if len(set(map(sameness, batch.requests))) == batch.size:
+    if len({request.input for request in batch.requests}) == batch.size:  # the usual case, at a tenth of the price
         return await backend.run(batch)
     places: dict[Hashable, int] = {}
     where = [places.setdefault(sameness(request), len(places)) for request in batch.requests]
+    if len(places) == batch.size:
+        return await backend.run(batch)
     firsts = [batch.requests[where.index(place)] for place in range(len(places))]
     result = await backend.run(replace(batch, requests=firsts))
     if len(result.outputs) != len(firsts):
