@@ -1,8 +1,9 @@
 """What identity, quotas, tiers and the ledger cost: `penstock serve` with all of them, beside the same with none.
 
 A thousand users, each with an API key of its own or an RS256 token of its own; every request is let in, counted
-against its tenant's quota and written to a ledger in SQLite. The load is the same bytes in all three: a server that
-asks nobody does not look at the credentials. They take turns, each time freshly started.
+against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has nothing of it
+and gets the very same bytes: it does not look at the credentials, but a token is 700 bytes more to send and to
+read. They take turns, each time freshly started.
 """
 
 import argparse
@@ -29,7 +30,9 @@ WITH_KEYS, WITH_TOKENS = 0.85, 0.8
 TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
 BODY = json.dumps({"input": TEXT}).encode()
 WARM_UP_SECONDS = 2
-OFF, KEYS, TOKENS = "everything off", "API keys, quotas, tiers, ledger", "RS256 tokens, quotas, tiers, ledger"
+OFF, KEYS = "everything off", "API keys, quotas, tiers, ledger"
+OFF_TOO, TOKENS = "everything off, tokens sent all the same", "RS256 tokens, quotas, tiers, ledger"
+BESIDE = {OFF: OFF, KEYS: OFF, OFF_TOO: OFF_TOO, TOKENS: OFF_TOO}  # which has the same load
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
     variants: list[tuple[str, Strangers, bool]] = [
         (OFF, keys, False),
         (KEYS, keys, True),
+        (OFF_TOO, tokens, False),
         (TOKENS, tokens, True),
     ]
     turns: dict[str, list[Turn]] = {title: [] for title, _, _ in variants}
@@ -95,13 +99,12 @@ def _rows(ledger: Path) -> int:
 
 def figure(turns: dict[str, list[Turn]], load: wrk.Load) -> Figure:
     rates = {title: median(turn.load.rate for turn in each) for title, each in turns.items()}
-    off = rates[OFF]
     rows = [
         [
             title,
             f"{rates[title]:,.0f}",
             f"{min(turn.load.rate for turn in each):,.0f}–{max(turn.load.rate for turn in each):,.0f}",
-            f"{rates[title] / off:.2f}" if off else "–",
+            f"{rates[title] / rates[BESIDE[title]]:.2f}" if rates[BESIDE[title]] else "–",
             f"{median(turn.processors['penstock serve'] / max(1, turn.load.answers) for turn in each) * 1e6:.1f}",
             f"{sum(turn.load.errors for turn in each):,}",
         ]
@@ -118,9 +121,15 @@ def figure(turns: dict[str, list[Turn]], load: wrk.Load) -> Figure:
             markdown_table(["", "requests/s", "range", "× off", "µs of CPU a request", "errors"], rows),
         ],
         checks=[
-            Check("API keys, of everything off", _ratio(rates[KEYS], off), WITH_KEYS, "×", at_least=True),
             Check(
-                "RS256 tokens, of everything off", _ratio(rates[TOKENS], off), WITH_TOKENS, "×", at_least=True
+                "API keys, of everything off", _ratio(rates[KEYS], rates[OFF]), WITH_KEYS, "×", at_least=True
+            ),
+            Check(
+                "RS256 tokens, of everything off",
+                _ratio(rates[TOKENS], rates[OFF_TOO]),
+                WITH_TOKENS,
+                "×",
+                at_least=True,
             ),
             Check("answered requests without a row in the ledger", missing, 0, ""),
         ],

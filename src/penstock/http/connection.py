@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # the client does not read
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
-        self._known: Head | None = None  # of the last request: most have the same again
+        self._known: Head | None = None  # of the last request, if it is one that was read before
         self._unknown: bytes | None = None  # a request that is being read; a head like it need not be again
         self.state = NEW
         self.since = edge.tick
@@ -97,20 +97,24 @@ class Connection(asyncio.Protocol):
             return
         if self.state <= IDLE and self._later is None:  # `heads` says what this is about
             edge, head = self._edge, self._known
-            if head is None or not data.startswith(head.before):
-                end = data.find(END)
+            if (
+                head is not None
+                and head.before
+                and data.startswith(head.before)
+                and data.startswith(head.after, stop := data.find(b"\r\n", len(head.before)))
+            ):
+                start, end = len(head.before), stop + len(head.after)
+            else:
+                end = data.find(END) + len(END)
                 start = data.find(LENGTH, 0, end) + LENGTH_SIZE
                 stop = data.find(b"\r\n", start)
-                head = self._known = edge.heads.find(data[:start] + data[stop:end])
-            if head is not None:
-                start, after = len(head.before), head.after
-                stop = data.find(b"\r\n", start)
-                body = data[stop + len(after) :]
-                if (
-                    data.startswith(after, stop)
-                    and data[start:stop] == b"%d" % len(body)
-                    and len(body) <= edge.limits.max_body
-                ):
+                last, head = head, edge.heads.find(data[:start] + data[stop : end - len(END)])
+                self._known = head
+                if head is not None and head is last:
+                    head.before, head.after = data[:start], data[stop:end]
+            if head is not None and end > len(END):
+                body = data[end:]
+                if data[start:stop] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
                     self.state = BUSY
                     self._last = self._without_body = False
                     edge.app.handle_known(self, head, body)

@@ -25,8 +25,6 @@ SPECIAL = frozenset(
 
 @dataclass(slots=True)
 class Head:
-    before: bytes  # as it came, up to the length of the body
-    after: bytes  # and from there on, to the end
     method: bytes
     url: bytes
     headers: Headers  # never changed; its Content-Length is that of the request it was learned from
@@ -35,6 +33,10 @@ class Head:
     )
     identity: Identity | None = None  # who that is,
     generation: int = -1  # and of when it knows that
+    before: bytes = (
+        b""  # as it came, up to the length of the body: once a connection has brought it twice in a row
+    )
+    after: bytes = b""  # and from there on, to the end
 
 
 class Heads:
@@ -68,5 +70,4 @@ class Heads:
         ):
             if len(self._known) >= MOST:
                 self._known.clear()
-            before, after = data[:start], data[stop : end + len(END)]
-            self._known[data[:start] + data[stop:end]] = Head(before, after, method, url, headers)
+            self._known[data[:start] + data[stop:end]] = Head(method, url, headers)
