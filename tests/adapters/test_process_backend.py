@@ -1,6 +1,9 @@
 """What a function in its own process gives, takes, and says when it cannot be loaded."""
 
 import asyncio
+import select
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -8,13 +11,14 @@ from process_kit import (
     FUNCTIONS,
     Runner,
     Started,
+    batch,
     each_loop,
     failed,
     failure,
     outputs,
 )
 
-from penstock.adapters.backends.process import ProcessBackend, StartFailed
+from penstock.adapters.backends.process import BUSY, ProcessBackend, StartFailed
 from penstock.errors import BatchRejected
 
 
@@ -38,6 +42,25 @@ def test_text_goes_in_and_out_in_order(
                 assert await outputs(backend, *given) == expected
 
     run_loop(body())
+
+
+def be_busy_until_answered(sock: socket.socket) -> None:
+    """And half a second more."""
+    select.select([sock], [], [], 30.0)
+    time.sleep(0.5)
+
+
+def test_an_answer_that_lay_while_the_server_was_busy_tells_how_long() -> None:
+    async def body() -> None:
+        async with Started("echo") as backend:
+            asked = asyncio.create_task(backend.run(batch("a")))
+            await asyncio.sleep(0)  # it is sent
+            child = backend._child
+            assert child is not None
+            be_busy_until_answered(child._sock)
+            assert (await asked).held_up > BUSY
+
+    asyncio.run(body())
 
 
 def test_json_goes_in_and_out_in_order() -> None:

@@ -125,7 +125,8 @@ class Contract:
         if self._text_out and set(map(type, outputs)) != {str}:
             outputs = [self._plain_text(place, output) for place, output in enumerate(outputs)]
         try:
-            return pack(Done(work.id, list(map(_encode, outputs)), self._pressure.after_batch()))
+            encoded, pressure = list(map(_encode, outputs)), self._pressure.after_batch()
+            return pack(Done(work.id, encoded, pressure, time.monotonic()))
         except BadFrame as error:
             raise ContractBroken(f"{self.name}: {error}") from None
         except (TypeError, ValueError, RecursionError) as error:

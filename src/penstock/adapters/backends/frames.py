@@ -51,6 +51,7 @@ class Done(msgspec.Struct, tag=5, array_like=True):
     id: int
     outputs: list[bytes]
     pressure: float = 0.0
+    at: float = 0.0  # when, on the clock that all processes of a machine have in common
 
 
 class Rejected(msgspec.Struct, tag=6, array_like=True):
