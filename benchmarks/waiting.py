@@ -172,7 +172,7 @@ def figure(count: int, memory: Memory, grown: dict[str, int]) -> Figure:
         title="Waiting is cheap",
         method=(
             f"{count:,} connections, one request of {len(PAYLOAD):,} characters waiting on each; resident memory "
-            "of the server's process, and its live objects by kind. The connection itself is Granian's."
+            "of the server's process, and its live objects by kind."
         ),
         tables=[
             markdown_table(["moment", "resident MiB", "bytes"], rows),

@@ -95,9 +95,7 @@ class ServiceCurve:
         self.best_size = limit  # the smallest batch within 2 % of the best throughput: the knee
         self.best_seconds = 0.0  # and what it takes
         self.spread = 0.0  # relative standard deviation around the curve
-        self.worst = (
-            0.0  # seconds until a full batch that has just been sent is over, and the next one, at worst
-        )
+        self.worst = 0.0  # until a full batch that was just sent is over, and the one after it, with guard
         self._buckets: dict[int, _Bucket] = {}
         self._sizes: list[float] = []
         self._times: list[float] = []

@@ -33,10 +33,9 @@ class Head:
     )
     identity: Identity | None = None  # who that is,
     generation: int = -1  # and of when it knows that
-    before: bytes = (
-        b""  # as it came, up to the length of the body: once a connection has brought it twice in a row
-    )
-    after: bytes = b""  # and from there on, to the end
+    # As it came, up to the length of the body and from there on, once a connection has brought it twice in a row.
+    before: bytes = b""
+    after: bytes = b""
 
 
 class Heads:
