@@ -42,7 +42,7 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	$(BIN)/python -m benchmarks.peers
 
 chaos: $(VENV)/.dev  ## the long forms of the fault tests, and examples that nobody tried before
-	tools/system-packages redis-server
+	tools/system-packages chromium redis-server curl openssl
 	$(BIN)/pytest tests/chaos --chaos-long
 	$(BIN)/pytest --ignore tests/chaos --hypothesis-profile=explore
 

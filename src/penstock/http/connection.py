@@ -21,7 +21,7 @@ import httptools
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Malformed, Overloaded, TooLarge
 from penstock.http import answers
-from penstock.http.heads import END, LENGTH, LENGTH_SIZE, Head, Headers
+from penstock.http.heads import END, LENGTH, LENGTH_SIZE, NO_HEADERS, Head, Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -50,7 +50,6 @@ class State:
 
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
-NO_HEADERS: Headers = {}
 
 
 class Connection(asyncio.Protocol):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from penstock.types import Identity
 
 Headers = dict[bytes, bytes]
+NO_HEADERS: Headers = {}
 
 LENGTH = b"\r\nContent-Length: "  # as all but a few clients spell it
 LENGTH_SIZE = len(LENGTH)

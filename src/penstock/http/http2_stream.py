@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import BodyTooSlow, HeadTooLarge, Malformed, PenstockError, TooLarge
 from penstock.http import answers
-from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, NO_HEADERS, State
-from penstock.http.heads import Headers
+from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, State
+from penstock.http.heads import NO_HEADERS, Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
 

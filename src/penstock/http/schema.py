@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 from penstock.http import clean
-from penstock.http.heads import Headers
+from penstock.http.heads import NO_HEADERS, Headers
 from penstock.ports import Gateway
 from penstock.types import Ask
 
@@ -17,7 +17,6 @@ TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[
 MOST_PARAMETERS = 16 * 1024  # bytes
 DEEPEST_PARAMETERS = 64
 LONGEST_QUOTE = 200  # characters of what a client sent, told to that client
-NO_HEADERS: Headers = {}
 LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
 
 
