@@ -8,14 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ledger_kit import Refusing, missing_and_doubled, recording, replies, reply, row
+from ledger_kit import PATIENCE, Refusing, missing_and_doubled, recording, replies, reply, row
 
+from penstock.adapters.ledger.chunk import Chunk
 from penstock.adapters.ledger.open import LedgerSettings, open_recorder
 from penstock.adapters.ledger.recorder import CHUNK_ROWS, Recorder
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.sqlite import SqliteStore
-from penstock.adapters.ledger.writer import FORGET_AT_ONCE, Writer
+from penstock.adapters.ledger.writer import FORGET_AT_ONCE, LedgerState, Writer
 from penstock.roles.observers import Both
 from penstock.types import Batch, Failure, Reason, Reply
 from redis_servers import becomes
@@ -115,6 +116,21 @@ def test_rows_that_others_may_have_too_are_said_to_be_safe_once_on_disk_and_are_
     asyncio.run(body())
     with closing(store):
         assert missing_and_doubled(store, [1, 2, 3]) == (0, 0)
+
+
+def test_rows_are_counted_as_written_before_they_wait_no_more(tmp_path: Path) -> None:
+    class Watched(Spool):
+        def delivered(self, chunk: Chunk) -> None:
+            super().delivered(chunk)
+            seen.append(writer.state)
+
+    seen: list[LedgerState] = []
+    store = SqliteStore(tmp_path / "ledger.db")
+    writer = Writer(Watched(tmp_path / "spool", 2**20, sync=False), store, None, time.time)
+    writer.start()
+    writer.hand(to_lines([row(1), row(2)]), 2)
+    writer.close(PATIENCE)
+    assert [(state.written, state.waiting) for state in seen] == [(2, 0)]
 
 
 def test_rows_that_could_be_told_again_are_given_back_when_there_is_no_room(tmp_path: Path) -> None:

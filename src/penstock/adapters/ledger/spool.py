@@ -53,6 +53,11 @@ class Spool:
     def name(self) -> str:
         return self._home.path.name
 
+    def counts(self) -> tuple[int, int, int, int]:
+        """Rows that wait and their bytes, rows lost, rows rejected: as they were at one moment."""
+        with self._changed:
+            return self.rows, self.bytes, self.lost, self.rejected
+
     def adopt(self) -> None:
         """Take over what the dead have left: nobody else will deliver it."""
         for home in self._home.deserted():

@@ -88,10 +88,8 @@ class Writer:
 
     @property
     def state(self) -> LedgerState:
-        spool = self._spool
-        return LedgerState(
-            self._written, spool.rows, spool.bytes, spool.lost, spool.rejected, self._forgotten, self._away
-        )
+        rows, size, lost, rejected = self._spool.counts()  # before those that they go over to
+        return LedgerState(self._written, rows, size, lost, rejected, self._forgotten, self._away)
 
     # ---- to disk -------------------------------------------------------------------------------------------
 
@@ -131,8 +129,8 @@ class Writer:
             log.error("a chunk of the ledger is set aside", extra={"rows": chunk.rows, "error": str(error)})
             self._spool.set_aside(chunk)
         else:
+            self._written += written  # before it waits no more: a row is never in neither count
             self._spool.delivered(chunk)
-            self._written += written
 
     def _do_chores(self) -> None:
         now = time.monotonic()
