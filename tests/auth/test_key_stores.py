@@ -20,7 +20,7 @@ from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch
 from penstock.errors import PenstockError, StoreDown, Unauthorized, UserMistake
 from postgres_server import PostgresServer, postgres_server
-from redis_servers import KINDS, becomes, redis_server, running
+from redis_servers import KINDS, becomes, patient, redis_server, running
 from token_kit import NOW, TIERS
 
 OpenStore = Callable[[], AbstractAsyncContextManager[KeyStore]]
@@ -40,7 +40,7 @@ def open_store(
         return opened
     if request.param == "postgres":
         return postgres_store(postgres.fresh())
-    return redis_store(RedisSettings(redis_urls[request.param], namespace=f"test-{uuid4().hex[:8]}"))
+    return redis_store(patient(redis_urls[request.param], namespace=f"test-{uuid4().hex[:8]}"))
 
 
 def redis_store(settings: RedisSettings) -> OpenStore:
@@ -197,7 +197,7 @@ def test_keys_are_honoured_while_redis_is_down_and_after_it_came_back_empty() ->
         ring.identify(newer_key.encode())
 
     with redis_server() as server:
-        play(redis_store(RedisSettings(server.url)), body)
+        play(redis_store(patient(server.url)), body)
 
 
 def test_keys_are_honoured_while_postgresql_is_down_hangs_or_has_lost_its_tables() -> None:

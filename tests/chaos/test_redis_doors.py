@@ -16,10 +16,10 @@ import pytest
 
 from canaries import MARK, PLACES, TELLTALE, Aviary, both_kinds, check_letters, release
 from installation import Installation, Member, installation, patiently
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.auth.keys import make_key
-from redis_servers import Server
+from redis_servers import Server, patient
 from server import PENSTOCK, Answer, call
 from wire import Address
 
@@ -57,7 +57,7 @@ class House:
         key, record = make_key(tenant, tier, time.time())
 
         async def add() -> None:
-            store = Store(RedisSettings(self.site.redis.url))
+            store = Store(patient(self.site.redis.url))
             await store.open()
             try:
                 await RedisKeys(store).add(record)

@@ -9,7 +9,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.intake import Intake
 from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.keys import task_name
@@ -30,7 +30,7 @@ from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
-from redis_servers import becomes, running
+from redis_servers import becomes, patient, running
 
 _numbers = count()
 
@@ -216,7 +216,7 @@ async def memory_house(ttl: float = 60.0) -> AsyncIterator[House]:
 def redis_house(url: str) -> Build:
     @asynccontextmanager
     async def build(ttl: float = 60.0) -> AsyncIterator[House]:
-        store = Store(RedisSettings(url, namespace=f"test-{uuid4().hex[:8]}"))
+        store = Store(patient(url, namespace=f"test-{uuid4().hex[:8]}"))
         await store.open()
         try:
             house = RedisHouse(store, ttl)

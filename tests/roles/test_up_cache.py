@@ -14,7 +14,7 @@ from canary import FUNCTION, TENANTS, Canary
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.auth.keys import make_key
-from redis_servers import VALKEY
+from redis_servers import VALKEY, patient
 from server import Answer, eventually
 
 CONFIG = """
@@ -52,7 +52,7 @@ def installed(
     folder, namespace, url = tmp_path_factory.mktemp("canary"), f"test-{uuid4().hex[:8]}", redis_urls[VALKEY]
     (folder / "canary_function.py").write_text(FUNCTION)
     (folder / "canary.toml").write_text(CONFIG.format(folder=folder, namespace=namespace))
-    keys = asyncio.run(keys_in(RedisSettings(url, namespace=namespace)))
+    keys = asyncio.run(keys_in(patient(url, namespace=namespace)))
     options = ("--config", str(folder / "canary.toml"), "--redis", url)
     with up(f"{folder / 'canary_function.py'}:batch", *options, gateways=2) as running:
         yield running, keys

@@ -11,12 +11,12 @@ import pytest
 from redis_kit import opened, until
 
 from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import Store
 from penstock.errors import StoreDown
 from penstock.ports import AnswerStore
 from penstock.runtime.shared_answers import SharedAnswers
 from penstock.testing import MockAnswerStore
-from redis_servers import KINDS, VALKEY, redis_server, running
+from redis_servers import KINDS, VALKEY, patient, redis_server, running
 
 MEMORY = "memory"
 
@@ -40,7 +40,7 @@ async def made(url: str) -> AsyncIterator[AnswerStore]:
     if not url:
         yield MockAnswerStore(monotonic)
         return
-    async with opened(RedisSettings(url, namespace=f"test-{uuid4().hex[:8]}")) as store:
+    async with opened(patient(url, namespace=f"test-{uuid4().hex[:8]}")) as store:
         yield RedisAnswers(store)
 
 
@@ -104,7 +104,7 @@ def test_whatever_redis_has_against_a_command_only_means_that_there_is_no_cache(
 
     async def body() -> None:
         with redis_server(VALKEY) as server:
-            async with opened(RedisSettings(server.url)) as store:
+            async with opened(patient(server.url)) as store:
                 await scene(store, RedisAnswers(store))
 
     asyncio.run(body())
@@ -113,7 +113,7 @@ def test_whatever_redis_has_against_a_command_only_means_that_there_is_no_cache(
 def test_while_redis_is_dead_or_stopped_lookups_are_bypassed_and_then_served_again() -> None:
     async def body() -> None:
         with redis_server(VALKEY) as server:
-            async with opened(RedisSettings(server.url)) as store:
+            async with opened(patient(server.url)) as store:
                 shared = SharedAnswers(
                     RedisAnswers(store), monotonic, max_entries=100, max_bytes=1 << 20, has_room=lambda: True
                 )

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from quota_kit import START, Town
 from redis_kit import opened
 
-from penstock.adapters.redis.connect import RedisSettings
 from penstock.core.ratelimit import RateLimiter
 from penstock.quota import Allowed, Denied, Limiter, Limits
-from redis_servers import VALKEY
+from redis_servers import VALKEY, patient
 
 MEMORY, SHARED = "memory", "redis"
 FEW = settings(max_examples=12, deadline=None)
@@ -61,7 +60,7 @@ class Theatre:
         if self._kind == MEMORY:
             await play(Stage(RateLimiter()))
             return
-        async with opened(RedisSettings(self._url, namespace=f"test-{uuid4().hex[:8]}")) as store:
+        async with opened(patient(self._url, namespace=f"test-{uuid4().hex[:8]}")) as store:
             town = Town(store, 1, Limits())
             stage = Stage(town.limiters[0], town)
             await stage.wait(0.2)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.leases import Leases
 from penstock.adapters.redis.mailbox import Mailbox, Post
-from redis_servers import Cluster, becomes, redis_cluster, running
+from redis_servers import Cluster, becomes, patient, redis_cluster, running
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 async def opened(cluster: Cluster, namespace: str) -> Store:
-    store = Store(RedisSettings(cluster.url, namespace=namespace))
+    store = Store(patient(cluster.url, namespace=namespace))
     await store.open()
     return store
 

@@ -2,14 +2,9 @@
 
 import asyncio
 
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import RedisSettings
 from penstock.adapters.redis.credits import Credits
-
-
-async def opened(settings: RedisSettings) -> Store:
-    store = Store(settings)
-    await store.open()
-    return store
+from redis_servers import opened
 
 
 def test_the_slot_that_has_waited_longest_is_taken_first(redis_settings: RedisSettings) -> None:

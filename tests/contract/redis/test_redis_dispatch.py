@@ -14,7 +14,7 @@ from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, Result, TaskStatus
-from redis_servers import KINDS, Server, redis_server
+from redis_servers import KINDS, Server, patient, redis_server
 
 LATE = Failure("DEADLINE_EXCEEDED", "too late")
 FULL = Failure("SERVICE_OVERLOADED", "full", retry_after=2.0)
@@ -255,7 +255,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def test_connections_killed_at_any_time_lose_no_message(server: Server) -> None:
     async def body() -> None:
-        async with office(RedisSettings(server.url), "worker", "g1") as post:
+        async with office(patient(server.url), "worker", "g1") as post:
             dispatcher, worker = (
                 Dispatcher(post.store, post.post, "batcher"),
                 WorkerPost(post.store, post.post),
@@ -280,7 +280,7 @@ def test_connections_killed_at_any_time_lose_no_message(server: Server) -> None:
 
 def test_answers_wait_out_a_restart_of_redis(server: Server) -> None:
     async def body() -> None:
-        async with office(RedisSettings(server.url), "g1", "batcher") as post:
+        async with office(patient(server.url), "g1", "batcher") as post:
             dispatcher = Dispatcher(post.store, post.post, "batcher")
             async with running(dispatcher.run()):
                 await asyncio.to_thread(server.kill)

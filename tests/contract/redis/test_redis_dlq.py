@@ -11,7 +11,7 @@ from penstock.adapters.redis.connect import RedisSettings
 from penstock.adapters.redis.dlq import DeadLetters
 from penstock.errors import NotFound, StoreDown
 from penstock.types import Failure, Outcome, Reply
-from redis_servers import VALKEY, redis_server
+from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
 
@@ -96,7 +96,7 @@ def test_a_removed_letter_is_gone_and_cannot_be_removed_again(redis_settings: Re
 @pytest.mark.parametrize("letter_id", ["", "-", "+", "1", "1-", "(1-1", "1-x", "x-1", "1-1-1", "9-9"])
 def test_what_is_no_letters_id_is_not_found(letter_id: str, redis_urls: dict[str, str]) -> None:
     async def body() -> None:
-        async with opened(RedisSettings(redis_urls[VALKEY], namespace="letters")) as store:
+        async with opened(patient(redis_urls[VALKEY], namespace="letters")) as store:
             letters = DeadLetters(store)
             await letters.add([given_up()])
             for attempt in (letters.show(letter_id), letters.remove(letter_id)):
@@ -134,7 +134,7 @@ def test_what_a_newer_version_wrote_is_passed_over(redis_settings: RedisSettings
 def test_a_redis_that_is_away_is_said_to_be() -> None:
     async def body() -> None:
         with redis_server(VALKEY) as server:
-            async with opened(RedisSettings(server.url)) as store:
+            async with opened(patient(server.url)) as store:
                 letters = DeadLetters(store)
                 server.kill()
                 for attempt in (letters.add([given_up()]), letters.list(), letters.purge(), letters.count()):

@@ -11,7 +11,7 @@ from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.durability import Appender
 from penstock.adapters.redis.publisher import Publisher
 from penstock.errors import StoreDown
-from redis_servers import REDIS, VALKEY, Server, redis_server
+from redis_servers import REDIS, VALKEY, Server, patient, redis_server
 
 LOGGED = ("--appendonly", "yes")
 
@@ -43,7 +43,7 @@ def test_memory_asks_for_nothing_but_the_entry(redis_settings: RedisSettings) ->
 
 def test_fsync_waits_for_the_disk() -> None:
     async def body(server: Server) -> None:
-        async with opened(RedisSettings(server.url, durability="fsync")) as store:
+        async with opened(patient(server.url, durability="fsync")) as store:
             assert await append(store, b"a", b"b") == 2
         assert calls(server, "waitaof") == 1
 
@@ -54,7 +54,7 @@ def test_fsync_waits_for_the_disk() -> None:
 @pytest.mark.parametrize("kind", [VALKEY, REDIS])
 def test_fsync_needs_no_waiting_where_every_write_is_synced_before_its_answer(kind: str) -> None:
     async def body(server: Server) -> None:
-        async with opened(RedisSettings(server.url, durability="fsync")) as store:
+        async with opened(patient(server.url, durability="fsync")) as store:
             assert await append(store, b"a") == 1
         assert calls(server, "waitaof") == 0
 
@@ -64,7 +64,7 @@ def test_fsync_needs_no_waiting_where_every_write_is_synced_before_its_answer(ki
 
 def test_a_log_that_was_switched_off_meanwhile_is_no_acceptance() -> None:
     async def body(server: Server) -> None:
-        async with opened(RedisSettings(server.url, durability="fsync")) as store:
+        async with opened(patient(server.url, durability="fsync")) as store:
             server.command("CONFIG", "SET", "appendonly", "no")
             with pytest.raises(StoreDown):
                 await append(store, b"a")
@@ -75,7 +75,7 @@ def test_a_log_that_was_switched_off_meanwhile_is_no_acceptance() -> None:
 
 def test_replica_waits_until_another_server_has_it(redis_urls: dict[str, str]) -> None:
     async def body() -> None:
-        settings = RedisSettings(redis_urls["cluster"], namespace="replicated", durability="replica")
+        settings = patient(redis_urls["cluster"], namespace="replicated", durability="replica")
         async with opened(settings) as store:
             assert await append(store, b"a", b"b") == 2
             appender = Appender(store)
@@ -88,7 +88,7 @@ def test_replica_waits_until_another_server_has_it(redis_urls: dict[str, str]) -
 @pytest.mark.parametrize("kind", [VALKEY, REDIS])
 def test_too_few_replicas_in_time_is_no_acceptance(kind: str, redis_urls: dict[str, str]) -> None:
     async def body() -> None:
-        settings = RedisSettings(redis_urls[kind], namespace="lonely", durability="replica")
+        settings = patient(redis_urls[kind], namespace="lonely", durability="replica")
         async with opened(settings) as store:
             with pytest.raises(StoreDown):
                 await append(store, b"a", seconds=0.05)
@@ -98,7 +98,7 @@ def test_too_few_replicas_in_time_is_no_acceptance(kind: str, redis_urls: dict[s
 
 def test_more_replicas_than_a_cluster_has_are_never_reached(redis_urls: dict[str, str]) -> None:
     async def body() -> None:
-        settings = RedisSettings(redis_urls["cluster"], namespace="greedy", durability="replica")
+        settings = patient(redis_urls["cluster"], namespace="greedy", durability="replica")
         async with opened(replace(settings, replicas=2)) as store:
             with pytest.raises(StoreDown):
                 await append(store, b"a", seconds=0.05)
@@ -108,7 +108,7 @@ def test_more_replicas_than_a_cluster_has_are_never_reached(redis_urls: dict[str
 
 def test_a_publisher_does_not_stand_still_while_it_waits_for_the_disk() -> None:
     async def body(server: Server) -> None:
-        async with opened(RedisSettings(server.url, durability="fsync")) as store:
+        async with opened(patient(server.url, durability="fsync")) as store:
             publisher = Publisher(store, "gateway", monotonic)
             async with running(publisher.run()):
                 sent = [ask() for _ in range(200)]
@@ -126,7 +126,7 @@ def test_a_publisher_does_not_stand_still_while_it_waits_for_the_disk() -> None:
 
 def test_a_publisher_whose_requests_are_not_safe_in_time_is_down(redis_urls: dict[str, str]) -> None:
     async def body() -> None:
-        settings = RedisSettings(
+        settings = patient(
             redis_urls[VALKEY], namespace="unsafe", durability="replica", block=0.05, timeout=0.3
         )
         async with opened(settings) as store:

@@ -15,7 +15,7 @@ from penstock.adapters.redis.pending import GROUP, consumers
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.wire import encode_envelope
 from penstock.types import Request
-from redis_servers import KINDS, Server, redis_server
+from redis_servers import KINDS, Server, patient, redis_server
 
 SHARD = 3
 
@@ -333,7 +333,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def test_an_answer_that_broke_off_on_its_way_is_fetched_again(server: Server) -> None:
     async def body() -> None:
-        async with reading(RedisSettings(server.url)) as bench:
+        async with reading(patient(server.url)) as bench:
             await send(bench.store, first := ask())
             await bench.got(first)
             lost = ask()
@@ -353,7 +353,7 @@ def test_an_answer_that_broke_off_on_its_way_is_fetched_again(server: Server) ->
 
 def test_connections_killed_again_and_again_lose_and_double_nothing(server: Server) -> None:
     async def body() -> None:
-        async with reading(RedisSettings(server.url)) as bench:
+        async with reading(patient(server.url)) as bench:
             publisher = Publisher(bench.store, "gateway", monotonic)
             async with running(publisher.run()):
                 sent = []
@@ -377,7 +377,7 @@ def test_connections_killed_again_and_again_lose_and_double_nothing(server: Serv
 
 def test_a_redis_that_comes_back_with_its_log_has_everything_again(server: Server) -> None:
     async def body() -> None:
-        async with reading(RedisSettings(server.url)) as bench:
+        async with reading(patient(server.url)) as bench:
             await send(bench.store, before := ask())
             await bench.got(before)
             await asyncio.to_thread(server.restart)
@@ -393,7 +393,7 @@ def test_a_redis_that_comes_back_with_its_log_has_everything_again(server: Serve
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_redis_that_comes_back_empty_takes_nothing_out_of_hand(kind: str) -> None:
     async def body(server: Server) -> None:
-        async with reading(RedisSettings(server.url)) as bench:
+        async with reading(patient(server.url)) as bench:
             await send(bench.store, before := ask())
             await bench.got(before)
             await asyncio.to_thread(server.restart)
@@ -410,7 +410,7 @@ def test_a_redis_that_comes_back_empty_takes_nothing_out_of_hand(kind: str) -> N
 
 def test_a_full_redis_can_still_be_taken_over_read_and_emptied(server: Server) -> None:
     async def body() -> None:
-        async with opened(RedisSettings(server.url)) as store:
+        async with opened(patient(server.url)) as store:
             dead, heir = Bench(store, "dead"), Bench(store, "heir")
             async with running(dead.intake.run()):
                 await send(store, first := ask())

@@ -8,19 +8,13 @@ import pytest
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.leases import Leases
-from redis_servers import KINDS, Server, becomes, redis_server, running
+from redis_servers import KINDS, Server, becomes, opened, redis_server, running
 
 ALL = frozenset(range(16))
 
 
 def quick(settings: RedisSettings) -> RedisSettings:
-    return replace(settings, lease=0.4, heartbeat=0.1, timeout=0.2, block=0.2)
-
-
-async def opened(settings: RedisSettings) -> Store:
-    store = Store(settings)
-    await store.open()
-    return store
+    return replace(settings, lease=0.4, heartbeat=0.1, block=0.2)
 
 
 class Batcher:
@@ -130,7 +124,7 @@ async def until_lost(server: Server, fault: str) -> None:
 @pytest.mark.parametrize("fault", ["frozen", "killed"])
 def test_leases_end_on_time_without_redis_and_come_back_with_it(kind: str, fault: str) -> None:
     async def body(url: str) -> None:
-        stores = [await opened(quick(RedisSettings(url))) for _ in range(2)]
+        stores = [await opened(quick(RedisSettings(url, timeout=0.2))) for _ in range(2)]
         a, b = (Batcher(store, name, {"a", "b"}) for store, name in zip(stores, "ab", strict=True))
         async with running(a.leases.run(), b.leases.run()):
             await becomes(lambda: shared((a, b), [8, 8]))

@@ -4,16 +4,10 @@ import asyncio
 
 import pytest
 
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import RedisSettings
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.errors import StoreDown
-from redis_servers import KINDS, VALKEY, becomes, redis_server, running
-
-
-async def opened(settings: RedisSettings) -> Store:
-    store = Store(settings)
-    await store.open()
-    return store
+from redis_servers import KINDS, VALKEY, becomes, opened, patient, redis_server, running
 
 
 async def until_sent(post: Post, box: str, payload: bytes) -> None:
@@ -108,7 +102,7 @@ def test_a_box_that_vanished_is_made_anew(redis_settings: RedisSettings) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_broken_connections_lose_nothing(kind: str) -> None:
     async def body(url: str) -> None:
-        store = await opened(RedisSettings(url))
+        store = await opened(patient(url))
         box, got = Mailbox(store, "g1"), list[bytes]()
         await box.create()
         async with running(box.run(got.append)):
@@ -127,7 +121,7 @@ def test_broken_connections_lose_nothing(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restart_with_a_log_loses_nothing(kind: str) -> None:
     async def body(url: str) -> None:
-        store = await opened(RedisSettings(url))
+        store = await opened(patient(url))
         box, post, got = Mailbox(store, "g1"), Post(store), list[bytes]()
         await box.create()
         await post.send("g1", b"before")
@@ -147,7 +141,7 @@ def test_a_restart_with_a_log_loses_nothing(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_a_restart_without_its_data_messages_arrive_again(kind: str) -> None:
     async def body(url: str) -> None:
-        store = await opened(RedisSettings(url))
+        store = await opened(patient(url))
         box, post, got = Mailbox(store, "g1"), Post(store), list[bytes]()
         await box.create()
         async with running(box.run(got.append)):

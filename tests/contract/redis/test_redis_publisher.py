@@ -13,7 +13,7 @@ from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.publisher import Publisher
 from penstock.errors import Cancelled, Overloaded, StoreDown
 from penstock.types import Failure, Request
-from redis_servers import KINDS, Cluster, Server, redis_cluster, redis_server
+from redis_servers import KINDS, Cluster, Server, patient, redis_cluster, redis_server
 
 
 class Failures(list[tuple[Request, Failure]]):
@@ -166,7 +166,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def test_a_connection_killed_in_the_midst_of_a_send_loses_nothing(server: Server) -> None:
     async def body() -> None:
-        async with publishing(RedisSettings(server.url)) as (store, publisher, failures):
+        async with publishing(patient(server.url)) as (store, publisher, failures):
             await publisher.accepted(ask())
             for _ in range(5):
                 server.command("CLIENT", "PAUSE", 10_000, "WRITE")
@@ -192,7 +192,7 @@ def blocked(server: Server) -> bool:
 
 def test_a_redis_that_died_fails_what_it_did_not_acknowledge_and_is_found_again(server: Server) -> None:
     async def body() -> None:
-        async with publishing(RedisSettings(server.url)) as (store, publisher, failures):
+        async with publishing(patient(server.url)) as (store, publisher, failures):
             await publisher.accepted(ask())
             server.kill()
             lost = ask()
@@ -216,7 +216,7 @@ def test_a_redis_that_died_fails_what_it_did_not_acknowledge_and_is_found_again(
 
 def test_what_could_not_be_acknowledged_is_withdrawn_once_redis_is_back(server: Server) -> None:
     async def body() -> None:
-        async with publishing(RedisSettings(server.url)) as (store, publisher, failures):
+        async with publishing(patient(server.url)) as (store, publisher, failures):
             await publisher.accepted(ask())
             server.kill()
             lost = ask()
@@ -253,7 +253,7 @@ def test_a_redis_that_cannot_take_more_is_down_until_it_can(
     server: Server, hurt: Callable[[Server], None], heal: Callable[[Server], None]
 ) -> None:
     async def body() -> None:
-        async with publishing(RedisSettings(server.url)) as (_, publisher, failures):
+        async with publishing(patient(server.url)) as (_, publisher, failures):
             await publisher.accepted(ask())
             hurt(server)
             publisher.publish(ask())
@@ -287,7 +287,7 @@ def test_a_silent_redis_fails_requests_without_holding_the_event_loop(server: Se
 
 def test_what_a_lost_node_of_a_cluster_did_not_acknowledge_goes_to_the_others() -> None:
     async def body(cluster: Cluster) -> None:
-        async with publishing(RedisSettings(cluster.url)) as (store, publisher, failures):
+        async with publishing(patient(cluster.url)) as (store, publisher, failures):
             await asyncio.gather(*(publisher.accepted(ask()) for _ in range(20)))
             cluster.primaries[0].kill()
             sent = [ask() for _ in range(3 * store.settings.shards)]

@@ -15,7 +15,7 @@ from penstock.adapters.redis.connect import Client, RedisSettings, Store
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.scripts import Argument
 from penstock.quota import Allowed, Denied, Limits
-from redis_servers import VALKEY, Server, redis_server
+from redis_servers import VALKEY, Server, patient, redis_server
 
 LIMIT = 1000
 
@@ -30,7 +30,7 @@ def over(settings: RedisSettings, body: Callable[[Store], Awaitable[None]]) -> N
 
 @pytest.fixture
 def valkey(redis_urls: dict[str, str]) -> RedisSettings:
-    return RedisSettings(redis_urls[VALKEY], namespace=f"test-{uuid4().hex[:8]}")
+    return patient(redis_urls[VALKEY], namespace=f"test-{uuid4().hex[:8]}")
 
 
 def test_with_redis_away_everybody_goes_on_at_the_pace_of_the_share_they_had(valkey: RedisSettings) -> None:
@@ -61,7 +61,7 @@ def test_the_loop_settles_new_tenants_at_once_and_outlives_an_outage(
     caplog.set_level("INFO")
 
     async def body(server: Server) -> None:
-        async with opened(RedisSettings(server.url)) as store:
+        async with opened(patient(server.url)) as store:
             limiter, limits = SharedLimiter(store, "g0", monotonic, lambda: 1), Limits(LIMIT)
 
             def allowance_given() -> bool:

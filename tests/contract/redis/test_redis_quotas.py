@@ -12,7 +12,7 @@ from redis_kit import opened
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.quota import UNCOUNTED, Allowed, Denied, Limits
-from redis_servers import VALKEY
+from redis_servers import VALKEY, patient
 
 LIMIT = 1000
 PACE = LIMIT / 60.0
@@ -29,7 +29,7 @@ def over(settings: RedisSettings, body: Callable[[Store], Awaitable[None]]) -> N
 @pytest.fixture
 def valkey(redis_urls: dict[str, str]) -> RedisSettings:
     """One kind of server does where the script is not what is tested."""
-    return RedisSettings(redis_urls[VALKEY], namespace=f"test-{uuid4().hex[:8]}")
+    return patient(redis_urls[VALKEY], namespace=f"test-{uuid4().hex[:8]}")
 
 
 def even(times: float, gateways: int) -> Load:

@@ -8,17 +8,11 @@ import pytest
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.registry import Registry
-from redis_servers import KINDS, Server, becomes, redis_server, running
+from redis_servers import KINDS, Server, becomes, opened, redis_server, running
 
 
 def quick(settings: RedisSettings) -> RedisSettings:
-    return replace(settings, lease=0.4, heartbeat=0.1, timeout=0.2, block=0.2)
-
-
-async def opened(settings: RedisSettings) -> Store:
-    store = Store(settings)
-    await store.open()
-    return store
+    return replace(settings, lease=0.4, heartbeat=0.1, block=0.2)
 
 
 class Process:
@@ -119,15 +113,17 @@ def test_announced_models_are_known_to_all(redis_settings: RedisSettings) -> Non
     asyncio.run(body())
 
 
-async def through(server: Server, fault: str) -> None:
-    """Redis away for two leases, one way or another."""
+async def goes_away(server: Server, fault: str) -> None:
     if fault == "frozen":
         server.stop()
-        await asyncio.sleep(0.9)
-        server.cont()
     else:
         await asyncio.to_thread(server.kill)
-        await asyncio.sleep(0.9)
+
+
+async def comes_back(server: Server, fault: str) -> None:
+    if fault == "frozen":
+        server.cont()
+    else:
         await asyncio.to_thread(server.start)
 
 
@@ -135,7 +131,7 @@ async def through(server: Server, fault: str) -> None:
 @pytest.mark.parametrize("fault", ["frozen", "restarted with its data", "restarted empty"])
 def test_when_redis_was_away_nobody_alive_counts_as_gone_and_the_dead_do(kind: str, fault: str) -> None:
     async def body(url: str) -> None:
-        stores = [await opened(quick(RedisSettings(url))) for _ in range(3)]
+        stores = [await opened(quick(RedisSettings(url, timeout=0.2))) for _ in range(3)]
         watcher = Process(stores[0], "gateways", "g1")
         lives, dies = Process(stores[1], "workers", "lives"), Process(stores[2], "workers", "dies")
         async with running(watcher.registry.run(), lives.registry.run()):
@@ -143,9 +139,10 @@ def test_when_redis_was_away_nobody_alive_counts_as_gone_and_the_dead_do(kind: s
                 await becomes(lambda: watcher.sees("workers") == {"lives", "dies"})
                 await lives.registry.announce_model("echo", {})
                 await becomes(lambda: "echo" in watcher.registry.models)
-            dying = asyncio.create_task(through(server, fault))
+            await goes_away(server, fault)
             await becomes(lambda: not watcher.registry.reachable)
-            await dying
+            await asyncio.sleep(0.8)  # two leases
+            await comes_back(server, fault)
             await becomes(lambda: watcher.registry.reachable)
             await becomes(lambda: watcher.sees("workers") == {"lives"})
         assert "-lives" not in watcher.told

@@ -12,7 +12,7 @@ from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.scripts import Script
 from penstock.errors import StoreDown
-from redis_servers import KINDS, redis_server
+from redis_servers import KINDS, patient, redis_server
 
 
 def over(settings: RedisSettings, body: Callable[[Store], Awaitable[None]]) -> None:
@@ -200,4 +200,4 @@ def test_the_books_are_kept_while_the_memory_is_full(kind: str) -> None:
             await Post(store).send("g1", b"x", give_up_after=0)
 
     with redis_server(kind) as server:
-        over(RedisSettings(server.url), body)
+        over(patient(server.url), body)

@@ -15,7 +15,7 @@ from penstock.adapters.redis.tasks import RedisTasks, Withdrawal
 from penstock.adapters.redis.wire import Notice
 from penstock.errors import Conflict, NotFound, StoreDown
 from penstock.types import Failure, Outcome, Request, TaskStatus
-from redis_servers import VALKEY, redis_server
+from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")
 
@@ -221,7 +221,7 @@ def test_ids_may_hold_braces_and_spaces(redis_settings: RedisSettings) -> None:
 def test_results_are_stored_once_redis_is_back_and_until_then_reading_says_it_is_away() -> None:
     async def body() -> None:
         with redis_server(VALKEY, "--appendonly", "yes", "--appendfsync", "always") as server:
-            async with kit(RedisSettings(server.url)) as tasks:
+            async with kit(patient(server.url)) as tasks:
                 request = await tasks.new()
                 await asyncio.to_thread(server.kill)
                 with pytest.raises(StoreDown):

@@ -11,9 +11,9 @@ import pytest
 from redis import exceptions as redis_errors
 
 from certificates import Authority, Pair
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.connect import Store
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import REDIS, becomes, free_port, redis_server
+from redis_servers import REDIS, becomes, free_port, patient, redis_server
 
 ACCOUNT = "penstock:secret"
 
@@ -67,7 +67,7 @@ def connected_to() -> set[int]:
 
 
 async def opened(url: str) -> Store:
-    store = Store(RedisSettings(url))
+    store = Store(patient(url))
     await store.open()
     return store
 

@@ -44,7 +44,7 @@ class Store:
         self.keys = Keys(settings.namespace)
         self._address = parse_address(settings.url)
         self.clustered = self._address.clustered
-        self.commands: Client = _client(self._address, settings.timeout)
+        self.commands: Client = _client(self._address, settings.timeout, settings.timeout)
         self._blocking: list[Client] = []
         self._errands: set[asyncio.Task[None]] = set()
         self._features: Features | None = None
@@ -75,7 +75,8 @@ class Store:
 
     def blocking(self) -> Client:
         """A client for one reader that blocks up to `settings.block`; closed together with the store."""
-        client = _client(self._address, self.settings.block + 2 * self.settings.timeout)
+        settings = self.settings
+        client = _client(self._address, settings.block + 2 * settings.timeout, settings.timeout)
         self._blocking.append(client)
         return client
 
@@ -163,11 +164,11 @@ class Store:
         return next((_text(value) for name, value in answer.items() if _text(name) == "appendfsync"), None)
 
 
-def _client(address: Address, timeout: float) -> Client:
+def _client(address: Address, timeout: float, connect_timeout: float) -> Client:
     options: dict[str, Any] = {
         **address.options,
         "socket_timeout": timeout,
-        "socket_connect_timeout": min(timeout, 1.0),
+        "socket_connect_timeout": connect_timeout,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
         "driver_info": None,
