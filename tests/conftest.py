@@ -1,16 +1,16 @@
 """Options of the whole suite. Its folder is on the path, so that every test finds `server`.
 
 Hypothesis tries the same examples each time, so that a change is judged by what it changes. `make chaos` looks for
-new ones, and so does `pytest --hypothesis-profile=explore`.
+new ones, and so does `pytest --hypothesis-profile=explore`. How long an example takes is the machine's affair.
 """
 
 import random
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("explore")
-settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")
 
 pytest_plugins = ("postgres_fixtures", "redis_fixtures")
