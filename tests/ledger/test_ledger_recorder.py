@@ -178,7 +178,7 @@ def test_a_chunk_the_database_will_never_take_does_not_keep_the_others(tmp_path:
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
         store.write("s", 1, to_lines([row(0)]))
         database.execute(
-            "CREATE TRIGGER no BEFORE INSERT ON penstock_ledger WHEN new.id = 'k1'"
+            "CREATE TRIGGER no BEFORE INSERT ON penstock_ledger_pages WHEN instr(new.rows, '\"k1\"')"
             " BEGIN SELECT RAISE(ABORT, 'not this one'); END"
         )
     store.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ledger_kit import EVERYTHING, missing_and_doubled, recording, row
 
+from penstock.adapters.ledger import sqlite
 from penstock.adapters.ledger.open import open_store
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
@@ -99,7 +100,8 @@ def test_rows_are_found_by_tenant_time_and_status_and_no_more_than_asked_for(sto
 
 
 def test_the_oldest_rows_are_forgotten_in_steps(store: Store) -> None:
-    store.write("s", 1, to_lines([row(number, completed=float(number)) for number in range(10)]))
+    for number in range(10):
+        store.write("s", number + 1, to_lines([row(number, completed=float(number))]))
     assert store.forget(7.0, 4) == 4
     assert [entry.id for entry in store.query(None, None, None, 99)][-1] == "k4"
     assert store.forget(7.0, 4) == 3
@@ -108,7 +110,8 @@ def test_the_oldest_rows_are_forgotten_in_steps(store: Store) -> None:
 
 
 def test_rows_beyond_their_age_go_while_a_server_runs(store: Store, tmp_path: Path) -> None:
-    store.write("s", 1, to_lines([row(1, completed=time.time() - 3700), row(2, completed=time.time() - 60)]))
+    store.write("s", 1, to_lines([row(1, completed=time.time() - 3700)]))
+    store.write("s", 2, to_lines([row(2, completed=time.time() - 60)]))
     store.close()
 
     async def body() -> None:
@@ -175,6 +178,39 @@ def test_several_that_find_an_empty_database_make_its_tables_once(url: str) -> N
         assert all(pool.map(write, range(4)))
     with closing(open_store(url)) as store:
         assert missing_and_doubled(store, range(4)) == (0, 0)
+
+
+def test_the_rows_of_several_servers_are_read_in_one_order(store: Store) -> None:
+    for spool, times in {"a": (1.0, 4.0, 6.0), "b": (2.0, 3.0, 7.0), "c": (5.0,)}.items():
+        store.write(spool, 1, to_lines([row(int(time), completed=time) for time in times]))
+    store.write("d", 1, to_lines([row(8, completed=4.5)]), shared=True)
+    ids = [entry.id for entry in store.query(None, 2.0, None, EVERYTHING)]
+    assert ids == ["k7", "k6", "k5", "k8", "k4", "k3", "k2"]
+
+
+def test_the_rows_that_an_older_penstock_wrote_to_sqlite_stay_and_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(f"{sqlite.MIGRATIONS[0]} PRAGMA user_version = 1")
+        database.execute(f"INSERT INTO penstock_ledger VALUES ({', '.join('?' * 9)})", (*row(1), 0))
+        database.commit()
+    with closing(open_store(f"sqlite:///{path}", read_only=True)) as reader:
+        assert missing_and_doubled(reader, [1]) == (0, 0)
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.write("s", 1, to_lines([row(2)]))
+        assert missing_and_doubled(store, [1, 2]) == (0, 0)
+
+
+def test_everybody_can_read_an_sqlite_ledger_in_sql(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.write("s", 1, to_lines([row(1), row(2)]))
+        store.write("s", 2, to_lines([row(3)]), shared=True)
+    with closing(sqlite3.connect(path)) as database:
+        found = database.execute(
+            "SELECT id, tenant, completed, latency_ms FROM penstock_requests ORDER BY id"
+        )
+        assert found.fetchall() == [(f"k{n}", "acme", "1970-01-01 00:16:40", 250.0) for n in (1, 2, 3)]
 
 
 def test_sqlite_tables_of_a_newer_version_are_not_touched(tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ class Entry:
     latency_ms: float
 
 
+def entry(row: Row) -> Entry:
+    return Entry(*row, round((row[7] - row[6]) * 1000, 3))
+
+
 def to_lines(rows: Sequence[Row]) -> bytes:
     try:
         lines = _encoder.encode_lines(rows)

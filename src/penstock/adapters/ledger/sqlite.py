@@ -1,15 +1,18 @@
 """The ledger in an SQLite file: for one machine, with nothing else to run.
 
-A chunk is one statement over one JSON array: SQLite reads and inserts all rows of it in C, with the interpreter's
-lock let go, so that a busy event loop and the writer do not fight for it row by row. There is one index, by time:
-one by tenant would touch as many pages as there are tenants with every chunk, on the machine that serves.
+A chunk stays together (see `pages`). Shared rows, each of which must be known by its id, have a table of their own,
+where there are also the rows that an older Penstock wrote one by one.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
+from penstock.adapters.ledger import pages
 from penstock.adapters.ledger.rows import COLUMNS, Entry, as_array
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
 from penstock.errors import UserMistake
@@ -32,15 +35,24 @@ MIGRATIONS = (
             datetime(completed, 'unixepoch') AS completed, round((completed - created) * 1000, 3) AS latency_ms
         FROM penstock_ledger;
     """,
+    f"""
+    {pages.TABLE}
+    DROP VIEW penstock_requests;
+    CREATE VIEW penstock_requests AS
+        WITH entry ({", ".join(COLUMNS)}) AS (
+            SELECT {", ".join(COLUMNS)} FROM penstock_ledger UNION ALL {pages.UNPACKED}
+        )
+        SELECT id, request_id, tenant, tier, model, status, datetime(created, 'unixepoch') AS created,
+            datetime(completed, 'unixepoch') AS completed, round((completed - created) * 1000, 3) AS latency_ms
+        FROM entry;
+    """,
 )
 _NEXT = """
     INSERT INTO penstock_ledger_chunks (spool, last) VALUES (?, ?)
     ON CONFLICT (spool) DO UPDATE SET last = excluded.last WHERE last < excluded.last
 """
-_FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))
-_INSERT = f"INSERT INTO penstock_ledger ({', '.join(COLUMNS)}) SELECT {_FIELDS} FROM json_each(?)"
 _INSERT_SHARED = f"""
-    INSERT INTO penstock_ledger ({", ".join(COLUMNS)}, shared) SELECT {_FIELDS}, 1 FROM json_each(?) WHERE true
+    INSERT INTO penstock_ledger ({", ".join(COLUMNS)}, shared) SELECT {pages.FIELDS}, 1 FROM json_each(?) WHERE true
     ON CONFLICT (id) WHERE shared DO NOTHING
 """
 _FORGET = """
@@ -57,30 +69,33 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
 
     def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
-        rows = as_array(lines)
+        rows, insert = as_array(lines), _insert_shared if shared else pages.insert_page
 
-        def insert(database: sqlite3.Connection) -> int:
+        def inserted(database: sqlite3.Connection) -> int:
             fresh = database.execute(_NEXT, (spool, number)).rowcount > 0
-            return _inserted(database, _INSERT_SHARED if shared else _INSERT, rows) if fresh else 0
+            return insert(database, rows) if fresh else 0
 
-        return self._in_transaction(insert)
+        return self._in_transaction(inserted)
 
     def forget(self, before: float, at_most: int) -> int:
-        return self._in_transaction(lambda database: database.execute(_FORGET, (before, at_most)).rowcount)
+        def forgotten(database: sqlite3.Connection) -> int:
+            singly = database.execute(_FORGET, (before, at_most)).rowcount
+            return singly + pages.forget_pages(database, before, at_most - singly)
+
+        return self._in_transaction(forgotten)
 
     def query(
         self, tenant: str | None, since: float | None, status: str | None, limit: int
     ) -> Sequence[Entry]:
-        where, given = conditions(tenant, since, status, "?")
-        asked = f"""
-            SELECT {", ".join(COLUMNS)}, round((completed - created) * 1000, 3)
-            FROM penstock_ledger {where} ORDER BY completed DESC LIMIT ?
-        """
+        def newest(database: sqlite3.Connection) -> list[Entry]:
+            found = [_singly(database, tenant, since, status)]
+            if _version(database) > 1:  # not by an older Penstock, and read before a newer one wrote to it
+                found.append(pages.entries(database, tenant, since, status))
+            return list(islice(merge(*found, key=attrgetter("completed"), reverse=True), limit))
+
         if self._read_only and not self._path.exists():
             raise UserMistake(f"there is no ledger at {self._path}: say where it is with --ledger URL")
-        return self._attempt(
-            lambda database: [Entry(*row) for row in database.execute(asked, (*given, limit))]
-        )
+        return self._attempt(newest)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -144,13 +159,24 @@ def _version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _inserted(database: sqlite3.Connection, statement: str, rows: str) -> int:
+def _insert_shared(database: sqlite3.Connection, rows: str) -> int:
     """How many; what is wrong with the rows themselves will be wrong the next time too."""
     try:
-        return database.execute(statement, (rows,)).rowcount
+        return database.execute(_INSERT_SHARED, (rows,)).rowcount
     except (sqlite3.IntegrityError, sqlite3.DataError) as error:
         raise ChunkRejected(str(error)) from error
     except sqlite3.OperationalError as error:
         if not database.execute("SELECT json_valid(?)", (rows,)).fetchone()[0]:
             raise ChunkRejected(str(error)) from error
         raise
+
+
+def _singly(
+    database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
+) -> Iterator[Entry]:
+    where, given = conditions(tenant, since, status, "?")
+    asked = f"""
+        SELECT {", ".join(COLUMNS)}, round((completed - created) * 1000, 3)
+        FROM penstock_ledger {where} ORDER BY completed DESC
+    """
+    return (Entry(*row) for row in database.execute(asked, given))

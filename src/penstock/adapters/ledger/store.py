@@ -33,7 +33,8 @@ class Store(Protocol):
         ...
 
     def forget(self, before: float, at_most: int) -> int:
-        """Delete rows that ended before then, but not more than so many; how many it was. Raises LedgerAway."""
+        """Delete rows that ended before then, about so many at once: fewer if there are no more, and not many more
+        than the rest of a chunk. How many it was. A chunk may go when its last row does. Raises LedgerAway."""
         ...
 
     def query(

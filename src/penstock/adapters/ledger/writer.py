@@ -141,7 +141,7 @@ class Writer:
         if self._retention is not None:
             forgotten = self._store.forget(self._wall() - self._retention, FORGET_AT_ONCE)
             self._forgotten += forgotten
-            if forgotten == FORGET_AT_ONCE:
+            if forgotten >= FORGET_AT_ONCE:
                 self._chores_due = now + FORGET_AGAIN_AFTER  # there is more
 
     def _pause(self, why: str) -> None:
