@@ -24,6 +24,25 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
+HUNG = (
+    60.0  # seconds after which something that should happen has not: it bounds a failure, and is no promise
+)
+
+# For servers whose own limits are not what is tested: a machine that stalls for a few seconds changes no answer.
+PATIENT = """
+[timeouts]
+queue = "60s"
+processing = "60s"
+request = "60s"
+"""
+
+HELD = """
+import os, time
+def batch(inputs):
+    while not os.path.exists("open"):
+        time.sleep(0.01)
+    return inputs
+"""
 BANNER = re.compile(r"serving\s+(https?://\S+)/v1/inference\s.*admin\s+(https?://\S+)/internal/health")
 
 
@@ -59,7 +78,7 @@ class Server:
         return (self.directory / "stderr").read_text()
 
     def post(
-        self, path: str, body: object, headers: Mapping[str, str] | None = None, *, timeout: float = 30.0
+        self, path: str, body: object, headers: Mapping[str, str] | None = None, *, timeout: float = HUNG
     ) -> Answer:
         """POST as JSON, or as it is where the body is bytes already."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -74,7 +93,7 @@ class Server:
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 30.0,
+        timeout: float = HUNG,
     ) -> Answer:
         return call(self.url, method, path, body, headers, timeout, self.tls)
 
@@ -96,10 +115,17 @@ class Server:
                     return float(sample.value)
         return 0.0
 
+    def open(self) -> None:
+        """From now on a model that is held answers."""
+        (self.directory / "open").touch()
+
+    def shut(self) -> None:
+        (self.directory / "open").unlink()
+
     def stop(self) -> int:
         """SIGTERM; its exit code once it is gone."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        return self.process.wait(HUNG)
 
 
 def call(
@@ -108,7 +134,7 @@ def call(
     path: str,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout: float = 30.0,
+    timeout: float = HUNG,
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
     """One request on a connection of its own."""
@@ -126,7 +152,14 @@ def call(
         connection.close()
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+def held(folder: Path) -> str:
+    """The target of a model that answers when the test says so, and not after some time; its server is PATIENT."""
+    file = folder / "held.py"
+    file.write_text(HELD)
+    return f"{file}:batch"
+
+
+def eventually(holds: Callable[[], bool], seconds: float = HUNG) -> None:
     """Until it holds; for what another process does in its own time and does not announce."""
     end = time.monotonic() + seconds
     while not holds():

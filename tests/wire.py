@@ -31,7 +31,7 @@ def post(body: bytes, *headers: str, path: str = "/v1/inference", length: int | 
 
 
 def talk(
-    address: Address, parts: bytes | Iterable[bytes], *, seconds: float = 10.0, half_close: bool = False
+    address: Address, parts: bytes | Iterable[bytes], *, seconds: float = 60.0, half_close: bool = False
 ) -> Heard:
     """Send, then listen until the other end closes, or is silent for this long."""
     with socket.create_connection(address, timeout=seconds) as connection:

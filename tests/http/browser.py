@@ -1,5 +1,6 @@
 """A real Chromium, told what to do over its DevTools protocol: just enough to click and to read."""
 
+import asyncio
 import json
 import subprocess
 import tempfile
@@ -50,6 +51,11 @@ class Page:
             self.events.append(said)
         return said
 
+    def has_loaded(self, loader: str) -> bool:
+        """Not the empty page before it, whose own end of loading may be told just now."""
+        told = [event["params"] for event in self.events if event["method"] == "Page.lifecycleEvent"]
+        return any((each["loaderId"], each["name"]) == (loader, "load") for each in told)
+
     def requested(self) -> list[str]:
         """Every address it has asked for."""
         sent = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
@@ -61,16 +67,25 @@ async def browsing(url: str) -> AsyncIterator[Page]:
     """A page at this address, once it has loaded."""
     with _chromium() as port:
         async with ClientSession() as session:
-            async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
-                pages = [entry for entry in await response.json() if entry["type"] == "page"]
-            async with session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+            async with session.ws_connect(await _first_page(session, port), max_msg_size=0) as socket:
                 page = Page(socket)
                 await page.tell("Page.enable")
+                await page.tell("Page.setLifecycleEventsEnabled", enabled=True)
                 await page.tell("Network.enable")
-                await page.tell("Page.navigate", url=url)
-                while not any(event["method"] == "Page.loadEventFired" for event in page.events):
+                loader = (await page.tell("Page.navigate", url=url))["loaderId"]
+                while not page.has_loaded(loader):
                     await page.hear()
                 yield page
+
+
+async def _first_page(session: ClientSession, port: int) -> str:
+    """Where it is told what to do; the browser takes commands a moment before it has a page."""
+    while True:
+        async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
+            pages = [entry for entry in await response.json() if entry["type"] == "page"]
+        if pages:
+            return str(pages[0]["webSocketDebuggerUrl"])
+        await asyncio.sleep(0.05)
 
 
 @contextmanager

@@ -6,22 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from server import Answer, Server, eventually, running
+from server import HUNG, PATIENT, Answer, Server, eventually, held, running
 
-FUNCTION = """
-import os, time
-def batchstring(inputs):
-    while not os.path.exists("open"):
-        time.sleep(0.01)
-    return inputs
-"""
-CONFIG = """
+CONFIG = f"""{PATIENT}
 [limits]
 max_queue = 1
-[timeouts]
-queue = "60s"
-processing = "60s"
-request = "60s"
 [tiers]
 default = "three"
 [tiers.levels.three]
@@ -37,13 +26,11 @@ tier = "one"
 
 @contextmanager
 def served(folder: Path) -> Iterator[Server]:
-    """It answers when there is a file `open` in its directory; `spent` has had its one request of the minute."""
-    (folder / "waits.py").write_text(FUNCTION)
-    with running(f"{folder}/waits.py:batchstring", "--max-batch", "1", config=CONFIG) as server:
-        door = server.directory / "open"
-        door.touch()
+    """It answers when it is opened; `spent` has had its one request of the minute."""
+    with running(held(folder), "--max-batch", "1", config=CONFIG) as server:
+        server.open()
         assert ask(server, "spent").status == 200
-        door.unlink()
+        server.shut()
         yield server
 
 
@@ -67,7 +54,7 @@ def test_overloaded_it_says_503_to_who_has_quota_left_and_429_to_who_has_not_and
         for _ in range(5):
             assert told(ask(server, "acme")) == (503, "SERVICE_OVERLOADED")
         assert told(ask(server, "spent")) == (429, "QUOTA_EXCEEDED")
-        (server.directory / "open").touch()
+        server.open()
         assert (first.result().status, second.result().status) == (200, 200)
         third = ask(server, "acme")
         assert (third.status, third.headers["ratelimit-remaining"]) == (200, "0")  # five 503 were not counted
@@ -82,6 +69,6 @@ def test_shutting_down_it_says_503_to_everybody_since_another_server_may_do_bett
         eventually(lambda: server.admin("/readyz").status == 503)
         for tenant in ("acme", "spent"):
             assert told(ask(server, tenant)) == (503, "SERVICE_DRAINING")
-        (server.directory / "open").touch()
+        server.open()
         assert first.result().status == 200
-        assert server.process.wait(60) == 0
+        assert server.process.wait(HUNG) == 0

@@ -2,30 +2,38 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.errors import STATUS_BY_CODE
 from penstock.types import Outcome, Reason
-from server import Server, eventually, running
+from server import PATIENT, Server, eventually, running
 
 # A batch goes when it holds two: until then, requests wait.
-PAIRS = """
+PAIRS = f"""{PATIENT}
 [models.pairs]
 target = "sim:1ms"
 policy = "window"
 max_batch = 2
-max_wait = "20s"
-[timeouts]
-queue = "30s"
-request = "40s"
+max_wait = "60s"
+"""
+
+# It dies of its first batch and never starts again: what follows does not pass by before anybody has looked.
+DYING = """
+import os
+if os.path.exists("dead"):
+    raise RuntimeError("once was enough")
+def batch(inputs):
+    open("dead", "w").close()
+    os._exit(1)
 """
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms", "--workers", "2") as server:
+    with running("sim:1ms", "--workers", "2", config=PATIENT) as server:
         assert server.post("/v1/inference", {"input": "a"}).status == 200
         assert server.post("/v1/inference", {"input": 5}).status == 422
         yield server
@@ -37,11 +45,13 @@ def test_the_probes_say_ok(server: Server) -> None:
         assert (answer.status, answer.body) == (200, b"ok")
 
 
-def test_without_a_healthy_worker_it_is_alive_but_not_ready() -> None:
-    with running("sim:crash=100%", "--request-timeout", "500ms") as server:
+def test_without_a_healthy_worker_it_is_alive_but_not_ready(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(DYING)
+    config = f"[models.dying]\ntarget = '{tmp_path}/dying.py:batch'\nrequest_timeout = '500ms'"
+    with running(config=config) as server:
         server.post("/v1/inference", {"input": "a"})
         eventually(lambda: server.admin("/readyz").status == 503)
-        assert b"no healthy worker for sim" in server.admin("/readyz").body
+        assert b"no healthy worker for dying" in server.admin("/readyz").body
         assert server.admin("/livez").status == 200
 
 
@@ -70,7 +80,7 @@ def test_a_request_can_be_looked_at_while_it_waits_and_a_task_afterwards_too() -
         said = answer.json()
         assert (said["request_id"], said["model"], said["tenant"]) == ("look", "pairs", "acme")
         assert said["status"] == "PENDING"
-        assert 0 < said["deadline_in_ms"] <= 40_000
+        assert 0 < said["deadline_in_ms"] <= 60_000
         server.post("/v1/inference", {"input": "b"}, {"prefer": "respond-async", "x-request-id": "kept"})
         assert asked.result().status == 200
         assert server.admin("/internal/requests/kept").json()["status"] == "SUCCESS"

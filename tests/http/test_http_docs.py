@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from browser import browsing
 
-from server import Server, running
+from server import PATIENT, Server, running
 
 TWO_MODELS = """
 [models.upper]
@@ -37,7 +37,7 @@ TRY = """new Promise(resolve => {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms") as server:
+    with running("sim:1ms", config=PATIENT) as server:
         yield server
 
 

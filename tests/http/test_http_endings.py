@@ -2,23 +2,26 @@
 
 import signal
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
-from server import Server, eventually, running
+from server import HUNG, PATIENT, Server, eventually, held, running
 from wire import post
 
 # A batch goes when it holds three: until then, requests wait.
-HOLDING = """
+HOLDING = f"""{PATIENT}
 [models.holding]
 target = "sim:1ms"
 policy = "window"
 max_batch = 3
-max_wait = "20s"
-[timeouts]
-queue = "30s"
-request = "40s"
+max_wait = "60s"
 """
+
+
+def held_one(folder: Path) -> str:
+    """The configuration of a model that has one batch of one in hand until the test lets it go."""
+    return f"{PATIENT}\n[server]\ndrain = '60s'\n[models.held]\ntarget = '{held(folder)}'\nmax_batch = 1\n"
 
 
 def in_queue(server: Server, number: int) -> None:
@@ -27,13 +30,11 @@ def in_queue(server: Server, number: int) -> None:
 
 def test_a_client_that_leaves_before_dispatch_takes_its_request_along() -> None:
     with running(config=HOLDING) as server:
-        staying = socket.create_connection(server.address, timeout=30)
-        leaving = socket.create_connection(server.address)
-        with staying:
+        with socket.create_connection(server.address, timeout=HUNG) as staying:
             staying.sendall(post(b'{"input": "stays"}'))
-            leaving.sendall(post(b'{"input": "leaves"}'))
-            in_queue(server, 2)
-            leaving.close()
+            with socket.create_connection(server.address, timeout=HUNG) as leaving:
+                leaving.sendall(post(b'{"input": "leaves"}'))
+                in_queue(server, 2)
             in_queue(server, 1)
             assert server.health()["waiting_clients"] == 1
             assert server.metric("penstock_requests_total", model="holding", outcome="CLIENT_LEFT") == 1
@@ -46,20 +47,19 @@ def test_a_client_that_leaves_before_dispatch_takes_its_request_along() -> None:
 
 def test_many_that_leave_at_once_leave_nothing_behind() -> None:
     with running(config=HOLDING.replace("max_batch = 3", "max_batch = 1000")) as server:
-        crowd = [socket.create_connection(server.address) for _ in range(200)]
-        for client in crowd:
-            client.sendall(post(b'{"input": "one of many"}'))
-        in_queue(server, 200)
-        for client in crowd:
-            client.close()
+        with ExitStack() as crowd:
+            for _ in range(200):
+                client = crowd.enter_context(socket.create_connection(server.address, timeout=HUNG))
+                client.sendall(post(b'{"input": "one of many"}'))
+            in_queue(server, 200)
         in_queue(server, 0)
         assert server.health()["waiting_clients"] == 0
         assert server.metric("penstock_requests_total", model="holding", outcome="CLIENT_LEFT") == 200
         assert server.metric("penstock_batched_requests_total", model="holding") == 0
 
 
-def test_what_is_not_answered_by_its_deadline_is_504_and_what_only_waited_never_ran() -> None:
-    with running("sim:3s", "--max-batch", "1", "--processing-timeout", "20s") as server:
+def test_what_is_not_answered_by_its_deadline_is_504_and_what_only_waited_never_ran(tmp_path: Path) -> None:
+    with running(config=held_one(tmp_path)) as server:
         with ThreadPoolExecutor(2) as pool:
             running_one = pool.submit(server.post, "/v1/inference", {"input": "a", "timeout_ms": 900})
             eventually(lambda: server.admin("/internal/workers").json()[0]["in_flight"] == 1)
@@ -69,8 +69,8 @@ def test_what_is_not_answered_by_its_deadline_is_504_and_what_only_waited_never_
                 assert answer.status == 504
                 assert answer.json()["error"] == "DEADLINE_EXCEEDED"
                 assert "retry-after" not in answer.headers
-        assert server.metric("penstock_requests_total", model="sim", outcome="DEADLINE_EXCEEDED") == 2
-        assert server.metric("penstock_batched_requests_total", model="sim") == 1
+        assert server.metric("penstock_requests_total", model="held", outcome="DEADLINE_EXCEEDED") == 2
+        assert server.metric("penstock_batched_requests_total", model="held") == 1
         assert server.health()["queue_depth"] == server.health()["waiting_clients"] == 0
 
 
@@ -89,14 +89,10 @@ def test_a_client_cannot_ask_for_more_time_than_there_is() -> None:
         assert server.post("/v1/inference", {"input": "a", "timeout_ms": 60_000}).status == 504
 
 
-def test_a_drain_answers_what_was_accepted_and_refuses_the_rest() -> None:
-    with running("sim:1500ms") as server:
+def test_a_drain_answers_what_was_accepted_and_refuses_the_rest(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool, running(config=held_one(tmp_path)) as server:
         assert server.admin("/readyz").status == 200
-        accepted: list[int] = []
-        asker = threading.Thread(
-            target=lambda: accepted.append(server.post("/v1/inference", {"input": "in time"}).status)
-        )
-        asker.start()
+        accepted = pool.submit(server.post, "/v1/inference", {"input": "in time"})
         eventually(lambda: server.health()["waiting_clients"] == 1)
         server.process.send_signal(signal.SIGTERM)
         eventually(lambda: server.admin("/readyz").status == 503)
@@ -108,9 +104,9 @@ def test_a_drain_answers_what_was_accepted_and_refuses_the_rest() -> None:
             assert late.status == 503
             assert late.json()["error"] == "SERVICE_DRAINING"
             assert int(late.headers["retry-after"]) >= 1
-        asker.join()
-        assert accepted == [200]
-        assert server.process.wait(30) == 0
+        server.open()
+        assert accepted.result().status == 200
+        assert server.process.wait(HUNG) == 0
         assert "Traceback" not in server.stderr()
 
 

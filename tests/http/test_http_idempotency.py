@@ -10,19 +10,16 @@ import pytest
 
 from penstock.errors import Malformed
 from penstock.http.idempotency import idempotency_key
-from server import Answer, Server, eventually, running
+from server import HUNG, PATIENT, Answer, Server, eventually, running
 from wire import post
 
 # A batch goes when it holds two: until the test sends the second, the first waits.
-PAIRS = """
+PAIRS = f"""{PATIENT}
 [models.pairs]
 target = "sim:1ms,poison=POISON"
 policy = "window"
 max_batch = 2
-max_wait = "20s"
-[timeouts]
-queue = "30s"
-request = "40s"
+max_wait = "60s"
 """
 ASYNC = {"prefer": "respond-async"}
 _keys = count()
@@ -30,7 +27,7 @@ _keys = count()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms,poison=POISON") as server:
+    with running("sim:1ms,poison=POISON", config=PATIENT) as server:
         yield server
 
 
@@ -120,7 +117,7 @@ def test_a_client_that_loses_its_connection_finds_the_outcome_when_it_asks_again
     before = executed(pairs, "pairs")
     keys = pairs.health()["idempotency_keys"]
     said = {"input": "a", "parameters": {"lane": key}}
-    with socket.create_connection(pairs.address) as client:
+    with socket.create_connection(pairs.address, timeout=HUNG) as client:
         client.sendall(post(json.dumps(said).encode(), f"idempotency-key: {key}"))
         eventually(lambda: pairs.health()["idempotency_keys"] == keys + 1)
     release(pairs, key)
@@ -177,7 +174,7 @@ def test_a_task_with_a_key_is_given_again_and_can_be_awaited_in_the_other_form(
     assert again.headers["idempotency-replayed"] == "true"
     assert "idempotency-replayed" not in first.headers
     release(pairs, key)
-    result = pairs.get(f"{first.headers['location']}?wait_ms=9000").json()
+    result = pairs.get(f"{first.headers['location']}?wait_ms=30000").json()
     assert (result["status"], result["output"]) == ("SUCCESS", "a")
     assert ask(pairs, key, lane=key).json()["output"] == "a"
 

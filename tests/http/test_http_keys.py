@@ -29,8 +29,10 @@ def in_file(path: Path, deed: Deed) -> None:
 def in_postgres(url: str, deed: Deed) -> None:
     async def done() -> None:
         store = PostgresKeys(url)
-        await deed(store)
-        await store.close()
+        try:
+            await deed(store)
+        finally:
+            await store.close()
 
     asyncio.run(done())
 

@@ -1,13 +1,12 @@
 """A7 and D6: every refusal has one shape, the right status, and says what to change."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from server import Answer, Server, eventually, running
+from server import PATIENT, Answer, Server, running
 
-JSON_MODEL = """
+JSON_MODEL = f"""{PATIENT}
 [models.any]
 target = "sim:1ms"
 input = "json"
@@ -15,15 +14,12 @@ output = "json"
 """
 
 # One may wait, and it goes only when another would join it: whoever comes second finds the queue full.
-ONE_PLACE = """
+ONE_PLACE = f"""{PATIENT}
 [models.narrow]
 target = "sim:1ms"
 policy = "window"
 max_batch = 2
-max_wait = "20s"
-[timeouts]
-queue = "30s"
-request = "40s"
+max_wait = "60s"
 [limits]
 max_queue = 1
 """
@@ -31,7 +27,7 @@ max_queue = 1
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms") as server:
+    with running("sim:1ms", config=PATIENT) as server:
         yield server
 
 
@@ -180,19 +176,18 @@ def test_a_method_nobody_knows_is_400(server: Server) -> None:
 
 
 def test_a_full_queue_is_503_with_a_time_to_come_back() -> None:
-    with running(config=ONE_PLACE) as server, ThreadPoolExecutor(1) as pool:
-        first = pool.submit(server.post, "/v1/inference", {"input": "a", "timeout_ms": 1500})
-        eventually(lambda: server.health()["queue_depth"] == 1)
+    with running(config=ONE_PLACE) as server:
+        assert server.post("/v1/inference", {"input": "a"}, {"prefer": "respond-async"}).status == 202
+        assert server.health()["queue_depth"] == 1
         answer = server.post("/v1/inference", {"input": "b"})
         check_error(answer, 503, "SERVICE_OVERLOADED", "queue is full")
         assert int(answer.headers["retry-after"]) * 1000 >= answer.json()["retry_after_ms"]
         refused = {"model": "narrow", "code": "SERVICE_OVERLOADED"}
         assert server.metric("penstock_refused_requests_total", **refused) == 1
-        first.result()
 
 
 def test_what_the_backend_fails_is_502_and_counted() -> None:
-    with running("sim:poison=POISON") as server:
+    with running("sim:poison=POISON", config=PATIENT) as server:
         check_error(server.post("/v1/inference", {"input": "POISON"}), 502, "BACKEND_FAILED")
         assert server.metric("penstock_requests_total", model="sim", outcome="BACKEND_FAILED") == 1
         assert server.post("/v1/inference", {"input": "fine"}).status == 200

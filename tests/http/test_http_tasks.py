@@ -4,23 +4,21 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
-from server import Answer, Server, eventually, running
+from server import PATIENT, Answer, Server, eventually, held, running
 
 # A batch goes when it holds two: until the test sends the second, the first waits.
-PAIRS = """
+PAIRS = f"""{PATIENT}
 [models.pairs]
 target = "sim:1ms"
 policy = "window"
 max_batch = 2
-max_wait = "20s"
-[timeouts]
-queue = "30s"
-request = "40s"
+max_wait = "60s"
 [limits]
-max_long_poll = "10s"
+max_long_poll = "50s"
 """
 ASYNC = {"prefer": "respond-async"}
 
@@ -63,7 +61,7 @@ def test_a_finished_task_gives_its_output_again_and_again(server: Server) -> Non
     task = make_task(server, "again")
     assert release(server, "again").status == 200
     for _ in range(2):
-        answer = server.get(f"/v1/result/{task}?wait_ms=5000")
+        answer = server.get(f"/v1/result/{task}?wait_ms=50000")
         assert answer.status == 200
         said = answer.json()
         assert set(said) == {"task_id", "status", "output", "timestamp"}
@@ -75,7 +73,7 @@ def test_a_finished_task_gives_its_output_again_and_again(server: Server) -> Non
 def test_a_long_poll_is_answered_when_the_task_is_over(server: Server) -> None:
     task = make_task(server, "poll")
     with ThreadPoolExecutor(3) as pool:
-        polls = [pool.submit(server.get, f"/v1/result/{task}?wait_ms=9000") for _ in range(3)]
+        polls = [pool.submit(server.get, f"/v1/result/{task}?wait_ms=50000") for _ in range(3)]
         release(server, "poll")
         assert {poll.result().json()["status"] for poll in polls} == {"SUCCESS"}
 
@@ -88,18 +86,19 @@ def test_a_long_poll_that_ends_first_tells_how_the_task_stands(server: Server) -
     release(server, "unfinished")
 
 
-def test_a_task_on_its_worker_is_processing() -> None:
-    with running("sim:500ms") as server:
+def test_a_task_on_its_worker_is_processing(tmp_path: Path) -> None:
+    with running(held(tmp_path), config=PATIENT) as server:
         task = server.post("/v1/inference", {"input": "slow"}, ASYNC).json()["task_id"]
         eventually(lambda: server.get(f"/v1/result/{task}").json()["status"] == "PROCESSING")
+        server.open()
         said = server.get(f"/v1/result/{task}?wait_ms=20000").json()
         assert (said["status"], said["output"]) == ("SUCCESS", "slow")
 
 
 def test_what_failed_says_why() -> None:
-    with running("sim:poison=POISON") as server:
+    with running("sim:poison=POISON", config=PATIENT) as server:
         task = server.post("/v1/inference", {"input": "POISON"}, ASYNC).json()["task_id"]
-        said = server.get(f"/v1/result/{task}?wait_ms=9000").json()
+        said = server.get(f"/v1/result/{task}?wait_ms=50000").json()
         assert said["status"] == "FAILED"
         assert "output" not in said
         assert said["error"]["error"] == "BACKEND_FAILED"
@@ -109,7 +108,7 @@ def test_what_failed_says_why() -> None:
 def test_what_passed_its_deadline_has_expired() -> None:
     with running("sim:3s", "--processing-timeout", "20s") as server:
         task = server.post("/v1/inference", {"input": "a", "timeout_ms": 200}, ASYNC).json()["task_id"]
-        said = server.get(f"/v1/result/{task}?wait_ms=9000").json()
+        said = server.get(f"/v1/result/{task}?wait_ms=50000").json()
         assert (said["status"], said["error"]["error"]) == ("EXPIRED", "DEADLINE_EXCEEDED")
 
 
@@ -144,7 +143,7 @@ def test_a_cancelled_task_never_goes_to_a_worker(server: Server) -> None:
 def test_cancelling_what_is_over_changes_nothing(server: Server) -> None:
     task = make_task(server, "over")
     release(server, "over")
-    server.get(f"/v1/result/{task}?wait_ms=9000")
+    server.get(f"/v1/result/{task}?wait_ms=50000")
     said = server.call("DELETE", f"/v1/result/{task}").json()
     assert (said["status"], said["output"]) == ("SUCCESS", "over")
 
@@ -155,7 +154,7 @@ def test_cancelling_ends_a_long_poll(server: Server) -> None:
 
     def poll() -> str:
         begun.set()
-        status: str = server.get(f"/v1/result/{task}?wait_ms=9000").json()["status"]
+        status: str = server.get(f"/v1/result/{task}?wait_ms=50000").json()["status"]
         return status
 
     with ThreadPoolExecutor(1) as pool:

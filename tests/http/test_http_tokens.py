@@ -46,7 +46,7 @@ async def opened(provider: IdentityProvider) -> AsyncIterator[Door]:
     clock, loop = Clock(), asyncio.get_running_loop()
     config = load(None, {}, {"model.target": "sim:0ms"})
     behind = Embedded(config, loop)
-    tokens = verifier(provider.url, clock, timeout=10.0)
+    tokens = verifier(provider.url, clock, timeout=60.0)
     assert tokens.provider is not None
     edge = data_plane(behind.gateway, config, loop, time.monotonic, Authenticator(tokens=tokens))
     listener = DataListener(edge, bind("127.0.0.1", 0, ""))

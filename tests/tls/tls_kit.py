@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from certificates import Authority, Pair
-from server import Server, running
+from server import HUNG, Server, running
 from wire import Heard, listen
-
-HUNG = 30.0  # seconds after which something that should happen has not
 
 
 @contextmanager
