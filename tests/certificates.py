@@ -32,9 +32,11 @@ class Pair:
         return self.key.read_bytes(), self.certificate.read_bytes()
 
     def replace(self, other: "Pair") -> None:
-        """Into the same files, as a tool that renews them would."""
-        for old, new in ((self.certificate, other.certificate), (self.key, other.key)):
-            old.write_bytes(new.read_bytes())
+        """Into the same files, as a tool that renews them would: one right after the other, since whoever looks
+        in between finds a certificate and a key that do not belong together."""
+        key, certificate = other.read()
+        self.certificate.write_bytes(certificate)
+        self.key.write_bytes(key)
 
 
 class Authority:

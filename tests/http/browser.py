@@ -66,16 +66,18 @@ class Page:
 async def browsing(url: str) -> AsyncIterator[Page]:
     """A page at this address, once it has loaded."""
     with _chromium() as port:
-        async with ClientSession() as session:
-            async with session.ws_connect(await _first_page(session, port), max_msg_size=0) as socket:
-                page = Page(socket)
-                await page.tell("Page.enable")
-                await page.tell("Page.setLifecycleEventsEnabled", enabled=True)
-                await page.tell("Network.enable")
-                loader = (await page.tell("Page.navigate", url=url))["loaderId"]
-                while not page.has_loaded(loader):
-                    await page.hear()
-                yield page
+        async with (
+            ClientSession() as session,
+            session.ws_connect(await _first_page(session, port), max_msg_size=0) as socket,
+        ):
+            page = Page(socket)
+            await page.tell("Page.enable")
+            await page.tell("Page.setLifecycleEventsEnabled", enabled=True)
+            await page.tell("Network.enable")
+            loader = (await page.tell("Page.navigate", url=url))["loaderId"]
+            while not page.has_loaded(loader):
+                await page.hear()
+            yield page
 
 
 async def _first_page(session: ClientSession, port: int) -> str:

@@ -5,7 +5,7 @@ import gc
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ Attempt = Callable[[int], Coroutine[Any, Any, None]]
 
 async def not_tls(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET / HTTP/1.1\r\n\r\n")
-    await ended(reader)
-    writer.close()
+    with closing(writer):
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        await ended(reader)
 
 
 async def half_a_greeting(port: int) -> None:
@@ -104,8 +104,8 @@ def test_a_handshake_that_fails_leaves_nothing_behind(attempt: Attempt, pair: Pa
                 for _ in range(5):
                     await attempt(port)
                 await becomes(lambda: tls.failed_handshakes == 5)
-                assert not edge.connections
-                assert not [each for each in gc.get_objects() if isinstance(each, Opening)]
+                await becomes(lambda: not edge.connections)
+                await becomes(lambda: not any(isinstance(each, Opening) for each in gc.get_objects()))
             finally:
                 gc.enable()
 
@@ -117,27 +117,30 @@ def test_a_handshake_that_takes_too_long_is_ended(pair: Pair) -> None:
         tls = ServerTls(TlsSettings(pair.certificate, pair.key))
         async with edge_behind(tls, head_seconds=0.1) as (edge, port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            await ended(reader)
-            await becomes(lambda: not edge.connections)
-            writer.close()
+            with closing(writer):
+                await ended(reader)
+                await becomes(lambda: not edge.connections)
 
     uvloop.run(body())
 
 
 def test_a_refused_client_that_does_not_take_leave_is_cut_off(authority: Authority, pair: Pair) -> None:
     def refused(port: int) -> ssl.SSLSocket:
-        bare = socket.create_connection(("127.0.0.1", port), timeout=30)
+        bare = socket.create_connection(("127.0.0.1", port), timeout=60)
         secured = authority.trusting().wrap_socket(bare, server_hostname="localhost")
-        secured.sendall(b"nonsense\r\n\r\n")
-        assert secured.recv(12) == b"HTTP/1.1 400"
+        try:
+            secured.sendall(b"nonsense\r\n\r\n")
+            assert secured.recv(12) == b"HTTP/1.1 400"
+        except BaseException:
+            secured.close()
+            raise
         return secured
 
     async def body() -> None:
         tls = ServerTls(TlsSettings(pair.certificate, pair.key))
         async with edge_behind(tls, linger_seconds=0.2, send_seconds=1000.0) as (edge, port):
-            client = await asyncio.to_thread(refused, port)
-            await becomes(lambda: not edge.connections)
-            client.close()
+            with await asyncio.to_thread(refused, port):
+                await becomes(lambda: not edge.connections)
 
     uvloop.run(body())
 

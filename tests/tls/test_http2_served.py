@@ -15,7 +15,7 @@ from tls_kit import HUNG, connected, encrypted
 
 from certificates import Authority, Pair
 from http2_client import Heard, Http2Client
-from server import Server, eventually
+from server import PATIENT, Server, eventually, held
 
 INFERENCE = "/v1/inference"
 
@@ -75,21 +75,23 @@ def pair(authority: Authority, folder: Path) -> Pair:
 
 @pytest.fixture(scope="module")
 def server(pair: Pair) -> Iterator[Server]:
-    with encrypted(pair, config="[timeouts]\nrequest = '30s'\nqueue = '30s'") as server:
+    with encrypted(pair, config=PATIENT) as server:
         yield server
 
 
 def test_many_requests_on_one_connection_share_batches_and_each_gets_its_own_answer(
-    server: Server, authority: Authority
+    authority: Authority, pair: Pair
 ) -> None:
-    with calling(server, authority) as caller:
+    """A batch goes when it is full and not after some time, so that it does not matter how fast they come."""
+    model = "[models.fifties]\ntarget = 'sim:5ms'\npolicy = 'window'\nmax_batch = 50\nmax_wait = '60s'"
+    with encrypted(pair, None, config=PATIENT + model) as server, calling(server, authority) as caller:
         asked = {caller.infer(f"{index} " + "x" * 2048): index for index in range(200)}
         for number, index in asked.items():
             answer = caller.answer(number)
             assert answer.status == 200
             assert answer.json()["output"].startswith(f"{index} x")
             assert answer.headers["x-request-id"] == answer.json()["request_id"]
-    assert server.metric("penstock_batches_total", model="sim", reason="full") > 0
+        assert server.metric("penstock_batches_total", model="fifties", reason="full") == 4
 
 
 def test_a_body_and_an_answer_of_a_megabyte_pass(server: Server, authority: Authority) -> None:
@@ -137,7 +139,7 @@ def test_tasks_and_documents_are_served_too(server: Server, authority: Authority
         accepted = caller.answer(caller.ask("POST", INFERENCE, b'{"input": "later"}', headers))
         assert accepted.status == 202
         place = accepted.headers["location"]
-        result = caller.answer(caller.ask("GET", f"{place}?wait_ms=20000", headers=()))
+        result = caller.answer(caller.ask("GET", f"{place}?wait_ms=30000", headers=()))
         assert result.json()["output"] == "later"
         assert caller.answer(caller.ask("GET", "/openapi.json", headers=())).status == 200
 
@@ -173,22 +175,25 @@ def test_curl_speaks_it_with_many_requests_at_once(
 def test_a_client_that_is_told_to_go_elsewhere_gets_the_answers_that_are_under_way(
     authority: Authority, pair: Pair, folder: Path
 ) -> None:
-    config = "[server]\ndrain_grace = '2s'"
+    config = PATIENT + "[server]\ndrain = '60s'\ndrain_grace = '2s'"
     with (
-        encrypted(pair, "sim:400ms", "--max-batch", "1", config=config) as server,
         ThreadPoolExecutor() as threads,
+        encrypted(pair, held(folder), "--max-batch", "1", config=config) as server,
     ):
         answers = threads.submit(curl, server, authority.save(folder), 3)
         eventually(lambda: server.health()["waiting_clients"] == 3)
         server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: server.admin("/readyz").status == 503)
+        server.open()
         assert answers.result(HUNG) == ["2 200"] * 3
         assert server.process.wait(HUNG) == 0
 
 
 def test_a_stream_that_is_reset_or_cut_off_is_taken_out_of_the_queue(
-    authority: Authority, pair: Pair
+    authority: Authority, pair: Pair, folder: Path
 ) -> None:
-    with encrypted(pair, "sim:1s", "--max-batch", "1") as server:
+    model = f"[models.held]\ntarget = '{held(folder)}'\nmax_batch = 1"
+    with encrypted(pair, None, config=PATIENT + model) as server:
 
         def queued(number: int) -> Callable[[], bool]:
             return lambda: server.health()["queue_depth"] == number
@@ -205,17 +210,20 @@ def test_a_stream_that_is_reset_or_cut_off_is_taken_out_of_the_queue(
                 leaver.flush()
                 eventually(queued(1))
             eventually(queued(0))
-            assert server.metric("penstock_requests_total", model="sim", outcome="CLIENT_LEFT") == 2
+            assert server.metric("penstock_requests_total", model="held", outcome="CLIENT_LEFT") == 2
 
 
 def test_what_was_accepted_is_answered_when_the_server_drains_and_the_client_is_sent_elsewhere(
-    authority: Authority, pair: Pair
+    authority: Authority, pair: Pair, folder: Path
 ) -> None:
-    with encrypted(pair, "sim:500ms") as server, calling(server, authority) as caller:
+    config = PATIENT + "[server]\ndrain = '60s'"
+    with encrypted(pair, held(folder), config=config) as server, calling(server, authority) as caller:
         numbers = [caller.infer("hello") for _ in range(3)]
         caller.flush()
         eventually(lambda: server.health()["waiting_clients"] == 3)
         server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: server.admin("/readyz").status == 503)
+        server.open()
         caller.until(lambda: bool(caller.goaways))
         assert [caller.streams[number].status for number in numbers] == [200, 200, 200]
         assert caller.goaways == [ErrorCodes.NO_ERROR]

@@ -13,7 +13,7 @@ from wire import Heard, listen
 
 @contextmanager
 def encrypted(
-    pair: Pair, target: str = "sim:5ms", *options: str, tls: str = "", config: str = ""
+    pair: Pair, target: str | None = "sim:5ms", *options: str, tls: str = "", config: str = ""
 ) -> Iterator[Server]:
     section = f"[tls]\ncertificate = '{pair.certificate}'\nkey = '{pair.key}'\n{tls}\n"
     with running(target, *options, config=section + config) as server:
