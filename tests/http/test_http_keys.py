@@ -13,13 +13,13 @@ from penstock.adapters.keys_postgres import PostgresKeys
 from penstock.auth.keys import make_key
 from penstock.auth.records import KeyStore
 from postgres_server import PostgresServer, postgres_server
-from server import Server, eventually, running
+from server import PATIENT, Server, eventually, running
 
 Deed = Callable[[KeyStore], Coroutine[Any, Any, object]]
 
 
 def config(setting: str) -> str:
-    return f'[auth]\nmode = "keys"\n{setting}\n'
+    return f'{PATIENT}[auth]\nmode = "keys"\n{setting}\n'
 
 
 def in_file(path: Path, deed: Deed) -> None:

@@ -44,7 +44,8 @@ class Door:
 async def opened(provider: IdentityProvider) -> AsyncIterator[Door]:
     provider.keys = [jwk("EdDSA", "d0")]
     clock, loop = Clock(), asyncio.get_running_loop()
-    config = load(None, {}, {"model.target": "sim:0ms"})
+    patient = dict.fromkeys(("timeouts.queue", "timeouts.processing", "timeouts.request"), "60s")
+    config = load(None, {}, {"model.target": "sim:0ms", **patient})
     behind = Embedded(config, loop)
     tokens = verifier(provider.url, clock, timeout=60.0)
     assert tokens.provider is not None

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from h2.errors import ErrorCodes
-from tls_kit import HUNG, connected, encrypted
+from tls_kit import connected, encrypted
 
 from certificates import Authority, Pair
 from http2_client import Heard, Http2Client
-from server import PATIENT, Server, eventually, held
+from server import HUNG, PATIENT, Server, eventually, held
 
 INFERENCE = "/v1/inference"
 

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tls_kit import HUNG, connected, encrypted, say
+from tls_kit import connected, encrypted, say
 
 from certificates import Authority, Pair
 from penstock.config import load
 from penstock.errors import UserMistake
 from penstock.http.tls import ServerTls, TlsSettings
 from redis_servers import VALKEY
-from server import PATIENT, PENSTOCK, Server, call, eventually, held
+from server import HUNG, PATIENT, PENSTOCK, Server, call, eventually, held
 from wire import listen, post
 
 INPUT = {"input": "hello"}
