@@ -24,9 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
-HUNG = (
-    60.0  # seconds after which something that should happen has not: it bounds a failure, and is no promise
-)
+HUNG = 60.0  # seconds after which what should have happened has not: the bound of a failure, and no promise
 
 # For servers whose own limits are not what is tested: a machine that stalls for a few seconds changes no answer.
 PATIENT = """

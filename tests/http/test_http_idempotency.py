@@ -180,13 +180,13 @@ def test_a_task_with_a_key_is_given_again_and_can_be_awaited_in_the_other_form(
 
 
 def test_a_key_is_forgotten_after_its_time() -> None:
-    with running("sim:1ms", config="[idempotency]\nttl = '50ms'") as server:
+    with running("sim:1ms", config=PATIENT + "[idempotency]\nttl = '50ms'") as server:
         assert ask(server, "k").status == 200
         eventually(lambda: ask(server, "k", input="b").status == 200)
 
 
 def test_repeated_requests_count_against_the_quota_and_conflicts_too() -> None:
-    config = """
+    config = f"""{PATIENT}
 [tiers.levels.paid]
 rank = 0
 requests_per_minute = 3

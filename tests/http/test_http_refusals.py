@@ -115,7 +115,7 @@ def test_of_a_field_given_twice_the_last_counts(server: Server) -> None:
 
 def test_control_characters_can_be_stripped() -> None:
     rule = "[limits]\ncontrol_characters = 'strip'"
-    with running("sim:1ms", config=rule) as server:
+    with running("sim:1ms", config=PATIENT + rule) as server:
         assert server.post("/v1/inference", {"input": "a\0\x1b[1mb\n\x7f"}).json()["output"] == "a[1mb\n"
     with running(config=JSON_MODEL + rule) as server:
         said = server.post("/v1/inference", {"input": {"k\0": ["\x85v", 1, None]}}).json()
@@ -123,7 +123,7 @@ def test_control_characters_can_be_stripped() -> None:
 
 
 def test_control_characters_can_be_allowed() -> None:
-    with running("sim:1ms", config="[limits]\ncontrol_characters = 'allow'") as server:
+    with running("sim:1ms", config=PATIENT + "[limits]\ncontrol_characters = 'allow'") as server:
         text = "a\0\x1b\x7f\x85"
         assert server.post("/v1/inference", {"input": text}).json()["output"] == text
 
@@ -194,5 +194,5 @@ def test_what_the_backend_fails_is_502_and_counted() -> None:
 
 
 def test_a_batch_that_hangs_is_504() -> None:
-    with running("sim:hang=100%", "--processing-timeout", "100ms", "--request-timeout", "30s") as server:
+    with running("sim:hang=100%", "--processing-timeout", "100ms", config=PATIENT) as server:
         check_error(server.post("/v1/inference", {"input": "a"}), 504, "BACKEND_TIMEOUT")
