@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from browser import browsing
@@ -121,8 +122,9 @@ def test_the_page_needs_nothing_but_this_server(server: Server) -> None:
     assert "https://" not in text
 
 
-def test_the_page_is_drawn_by_a_browser_without_help(server: Server) -> None:
+def test_the_page_is_drawn_by_a_browser_without_help(server: Server, tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    command += ["--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"]  # a browser of its own
     drawn = subprocess.run(
         [*command, "--dump-dom", f"{server.url}/docs"], capture_output=True, text=True, check=True
     ).stdout
