@@ -32,7 +32,9 @@ class _Started(dict[str, str]):
             self[kind] = self._stack.enter_context(redis_server(kind)).url
         else:
             cluster = self._stack.enter_context(redis_cluster(VALKEY))
-            cluster.give_up_after(60.0)  # nobody hurts it: a node that is silent is on a machine that stands still
+            cluster.give_up_after(
+                60.0
+            )  # nobody hurts it: a node that is silent is on a machine that stands still
             self[kind] = cluster.url
         return self[kind]
 
