@@ -31,7 +31,11 @@ class _Started(dict[str, str]):
         if kind in KINDS:
             self[kind] = self._stack.enter_context(redis_server(kind)).url
         else:
-            self[kind] = self._stack.enter_context(redis_cluster(VALKEY)).url
+            cluster = self._stack.enter_context(redis_cluster(VALKEY))
+            cluster.give_up_after(
+                60.0
+            )  # nobody hurts it: a node that is silent is on a machine that stands still
+            self[kind] = cluster.url
         return self[kind]
 
 

@@ -24,7 +24,8 @@ from penstock.errors import StoreDown
 
 VALKEY, REDIS = "valkey", "redis"
 KINDS = (VALKEY, REDIS)
-_START_WITHIN = 20.0
+_START_WITHIN = 60.0
+_given: set[int] = set()  # ports, in this process: each once, since it is bound only a while after
 # A replica's first copy at once, and a dead primary noticed in seconds.
 _CLUSTERED = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0")
 
@@ -44,13 +45,16 @@ def free_port() -> int:
     """
     while True:
         port = random.SystemRandom().randrange(10_000, 22_000)
+        if _given & {port, port + 10_000, port - 10_000}:
+            continue
         with socket.socket() as probe, socket.socket() as bus:
             try:
                 probe.bind(("127.0.0.1", port))
                 bus.bind(("127.0.0.1", port + 10_000))
             except OSError:
                 continue
-            return port
+        _given.add(port)
+        return port
 
 
 def patient(url: str, namespace: str = "penstock", *, timeout: float = 20.0, **others: Any) -> RedisSettings:
@@ -135,7 +139,7 @@ class Server:
         self.wait()
 
     def client(self) -> "Redis":
-        return Redis(port=self.port, socket_timeout=5)
+        return Redis(port=self.port, socket_timeout=60)
 
     def command(self, *args: str | int) -> object:
         with self.client() as client:
@@ -202,10 +206,16 @@ class Cluster:
         time.sleep(seconds / 2)
         while keys := source.command("CLUSTER", "GETKEYSINSLOT", slot, 100):
             assert isinstance(keys, list)
-            source.command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+            source.command("MIGRATE", "127.0.0.1", target.port, "", 0, 60_000, "KEYS", *keys)
         time.sleep(seconds / 2)
         for server in sorted(primaries, key=lambda server: server is not target):
             server.command("CLUSTER", "SETSLOT", slot, "NODE", names[target])
+
+    def give_up_after(self, seconds: float) -> None:
+        """How long a node may be silent until the others count it as dead. With one that is dead nothing at all is
+        served, until a replica is in its place."""
+        for server in self.servers:
+            server.command("CONFIG", "SET", "cluster-node-timeout", round(seconds * 1000))
 
     def copy(self) -> None:
         """Returns when the replicas have all that has been written so far."""

@@ -139,8 +139,9 @@ async def identity_provider() -> AsyncIterator[IdentityProvider]:
         await runner.cleanup()
 
 
-def verifier(url: str, clock: Clock, **more: Any) -> JwtVerifier:
-    provider = ProviderSettings(url, **more)
+def verifier(url: str, clock: Clock, *, timeout: float = 60.0, **more: Any) -> JwtVerifier:
+    """One that is patient with its provider: on a machine that stands still for a moment it is not away."""
+    provider = ProviderSettings(url, timeout=timeout, **more)
     return JwtVerifier(JwtSettings(RULES, provider=provider), clock, clock)
 
 

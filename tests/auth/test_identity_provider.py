@@ -30,10 +30,12 @@ def play(body: Body) -> None:
     async def played() -> None:
         async with identity_provider() as provider:
             clock = Clock()
-            tokens = verifier(provider.url, clock, timeout=5.0)
-            await body(provider, tokens, clock)
+            tokens = verifier(provider.url, clock)
             assert tokens.provider is not None
-            await tokens.provider.close()
+            try:
+                await body(provider, tokens, clock)
+            finally:
+                await tokens.provider.close()
 
     asyncio.run(played())
 

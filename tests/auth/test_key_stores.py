@@ -56,7 +56,7 @@ def redis_store(settings: RedisSettings) -> OpenStore:
     return opened
 
 
-def postgres_store(url: str, time_limit: float = 10.0) -> OpenStore:
+def postgres_store(url: str, time_limit: float = 60.0) -> OpenStore:
     @asynccontextmanager
     async def opened() -> AsyncIterator[KeyStore]:
         store = PostgresKeys(url, time_limit)
@@ -229,7 +229,7 @@ def test_keys_are_honoured_while_postgresql_is_down_hangs_or_has_lost_its_tables
         ring.identify(newer_key.encode())
 
     with postgres_server() as server:
-        play(postgres_store(server.url, time_limit=2.0), body)
+        play(postgres_store(server.url, time_limit=5.0), body)
 
 
 def test_a_server_may_be_one_that_can_only_read_the_keys(postgres: PostgresServer) -> None:

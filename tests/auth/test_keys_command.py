@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from penstock.adapters import keys_postgres
 from penstock.adapters.keys_file import KeysFile
 from penstock.auth.keys import KeyRing
 from penstock.cli.keys import app
 from penstock.errors import Unauthorized, UserMistake
+from penstock.roles import shared
 from postgres_server import PostgresServer
 from token_kit import TIERS
 
@@ -66,6 +70,10 @@ def test_a_revoked_key_lets_nobody_in(by: str) -> None:
 def test_keys_are_kept_in_redis_where_that_is_asked_for(
     redis_urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    usual = shared.redis_settings
+    monkeypatch.setattr(
+        shared, "redis_settings", lambda config: replace(usual(config), timeout=20.0)
+    )  # see `patient`
     monkeypatch.setenv("PENSTOCK_REDIS_NAMESPACE", f"test-{uuid4().hex[:8]}")
     redis = ("--redis", redis_urls["valkey"])
     key_id = keys("create", "--tenant", "acme", "--tier", "paid", *redis).stdout.split("_")[1]
@@ -76,7 +84,11 @@ def test_keys_are_kept_in_redis_where_that_is_asked_for(
     assert not Path("penstock-keys.json").exists()
 
 
-def test_keys_are_kept_in_postgresql_where_that_is_asked_for_or_configured(postgres: PostgresServer) -> None:
+def test_keys_are_kept_in_postgresql_where_that_is_asked_for_or_configured(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = partial(keys_postgres.PostgresKeys, time_limit=60.0)
+    monkeypatch.setattr(keys_postgres, "PostgresKeys", patient)
     url = postgres.fresh()
     key_id = keys("create", "--tenant", "acme", "--tier", "paid", "--keys-url", url).stdout.split("_")[1]
     Path("penstock.toml").write_text(f"[auth]\nkeys_url = '{url}'\n")

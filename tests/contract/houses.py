@@ -209,8 +209,10 @@ class RedisHouse:
 @asynccontextmanager
 async def memory_house(ttl: float = 60.0) -> AsyncIterator[House]:
     house = MemoryHouse(ttl)
-    yield house
-    house.wheel.close()
+    try:
+        yield house
+    finally:
+        house.wheel.close()
 
 
 def redis_house(url: str) -> Build:
@@ -225,9 +227,11 @@ def redis_house(url: str) -> Build:
             loops = [gate.mailbox.run(gate.hear) for gate in house.gates]
             loops += [gate.publisher.run() for gate in house.gates]
             async with running(house.intake.run(), *loops):
-                yield house
-                for gate in house.gates:
-                    await gate.close()
+                try:
+                    yield house
+                finally:
+                    for gate in house.gates:
+                        await gate.close()
         finally:
             await store.close()
 

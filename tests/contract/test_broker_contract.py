@@ -24,8 +24,9 @@ WARM_UP = 48  # messages: each shard is met three times, over connections that a
 def test_a_request_arrives_as_it_was_sent(build: Build) -> None:
     async def body() -> None:
         async with build() as house:
+            now = monotonic()
             sent = Request(
-                "key", "model", '{"a": "ü\\u0000"}'.encode(), monotonic(), monotonic() + 7, monotonic() + 9, "id",
+                "key", "model", '{"a": "ü\\u0000"}'.encode(), now, now + 70, now + 72, "id",
                 b'{"t":1}', "anna", 2, 3.5, 17, "00-abc-def-01", task=True,
             )  # fmt: skip
             house.broker.publish(sent)
@@ -36,7 +37,7 @@ def test_a_request_arrives_as_it_was_sent(build: Build) -> None:
                     assert getattr(got, field.name) == getattr(sent, field.name), field.name
             now = monotonic()
             assert sent.arrival <= got.arrival + 0.001
-            assert 0 < got.expires - now <= 7
+            assert 0 < got.expires - now <= 70
             assert got.deadline - got.expires == pytest.approx(2, abs=0.01)
 
     asyncio.run(body())

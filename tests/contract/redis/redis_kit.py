@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from itertools import count
+from time import monotonic
 from typing import Any
 
+import psutil
+
+import redis_servers
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.wire import Envelope, decode_envelope
@@ -22,8 +26,7 @@ def ask(text: bytes = b'"x"', *, now: float = 0.0, limit: float = 100.0, task: b
 
 @asynccontextmanager
 async def opened(settings: RedisSettings) -> AsyncIterator[Store]:
-    store = Store(settings)
-    await store.open()
+    store = await redis_servers.opened(settings)
     try:
         yield store
     finally:
@@ -42,14 +45,31 @@ async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    """For what can be seen from outside only; fails when it takes ten seconds."""
-    for _ in range(2000):
+async def until(holds: Callable[[], bool | Awaitable[bool]], seconds: float = 60.0) -> None:
+    """For what can be seen from outside only."""
+    ends = monotonic() + seconds
+    while True:
         seen = holds()
         if seen if isinstance(seen, bool) else await seen:
             return
+        assert monotonic() < ends, "it never came to hold"
         await asyncio.sleep(0.005)
-    raise AssertionError("it never came to hold")
+
+
+def run_encrypted(scene: Coroutine[Any, Any, Any], port: int) -> None:
+    """TLS takes leave over the wire: the loop must not end before, or its sockets are missed."""
+
+    async def to_the_end() -> None:
+        try:
+            await scene
+        finally:
+            await until(lambda: port not in connected_to())
+
+    asyncio.run(to_the_end())
+
+
+def connected_to() -> set[int]:
+    return {each.raddr.port for each in psutil.Process().net_connections("tcp") if each.raddr}
 
 
 async def envelopes(store: Store, shard: int) -> list[Envelope]:

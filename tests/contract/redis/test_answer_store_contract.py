@@ -69,7 +69,7 @@ def test_a_value_may_hold_any_bytes_or_none_and_the_last_one_counts(play: Callab
 def test_what_is_kept_is_gone_when_its_time_is_over(play: Callable[[Play], None]) -> None:
     async def scene(answers: AnswerStore) -> None:
         short, long = urandom(32), urandom(32)
-        await answers.keep([(short, b"1", 0.05), (long, b"2", 60.0)])
+        await answers.keep([(short, b"1", 0.05), (long, b"2", 600.0)])
 
         async def only_the_long() -> bool:
             return list(await answers.fetch([short, long])) == [None, b"2"]
@@ -129,10 +129,12 @@ def test_while_redis_is_dead_or_stopped_lookups_are_bypassed_and_then_served_aga
                     return seen[0]
 
                 async def found() -> bool:
+                    shared.keep(
+                        fingerprint, b"1", 600.0
+                    )  # what could not be written in time is not written later
                     return await look_up() == (b"1", False)
 
                 async with running(shared.run()):
-                    shared.keep(fingerprint, b"1", 60.0)
                     await until(found)
                     server.stop()
                     assert await look_up() == (None, True)

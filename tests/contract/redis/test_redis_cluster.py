@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from redis_kit import until
 
 from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.leases import Leases
@@ -18,14 +19,15 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-async def opened(cluster: Cluster, namespace: str) -> Store:
-    store = Store(patient(cluster.url, namespace=namespace))
+async def opened(cluster: Cluster, namespace: str, lease: float = 2.0) -> Store:
+    store = Store(patient(cluster.url, namespace=namespace, lease=lease))
     await store.open()
     return store
 
 
 def test_a_slot_that_moves_during_traffic_shows_to_nobody(cluster: Cluster) -> None:
     async def body() -> None:
+        cluster.give_up_after(60.0)  # no node is lost here
         store = await opened(cluster, "moving")
         post, got, sent = Post(store), list[bytes](), list[bytes]()
         box = Mailbox(store, "g1")
@@ -50,8 +52,12 @@ def test_a_slot_that_moves_during_traffic_shows_to_nobody(cluster: Cluster) -> N
 
 
 def test_when_a_primary_dies_messages_and_leases_go_on_at_its_replica(cluster: Cluster) -> None:
+    """A lease outlives the failover: until the replica is in its place the others serve nobody either."""
+    lease, fresh = 6.0, 4000  # seconds; ms left of a lease that was renewed since the primary died
+
     async def body() -> None:
-        store = await opened(cluster, "failing-over")
+        cluster.give_up_after(2.0)
+        store = await opened(cluster, "failing-over", lease)
         names = [f"g{number}" for number in range(8)]  # on all primaries
         got: dict[str, set[bytes]] = {name: set() for name in names}
         boxes = [Mailbox(store, name) for name in names]
@@ -63,8 +69,15 @@ def test_when_a_primary_dies_messages_and_leases_go_on_at_its_replica(cluster: C
             await becomes(lambda: leases.owned == ever)
             await asyncio.to_thread(cluster.copy)
             await asyncio.to_thread(cluster.primaries[0].kill)
-            assert await Post(store).send_all([(name, b"after") for name in names]) == [True] * 8
+            sent = await Post(store).send_all([(name, b"after") for name in names], give_up_after=60.0)
+            assert sent == [True] * 8
             await becomes(lambda: all(b"after" in messages for messages in got.values()))
+
+            async def renewed() -> bool:
+                left = await store.each([("PTTL", store.keys.lease(shard)) for shard in sorted(ever)])
+                return all(isinstance(ms, int) and ms > fresh for ms in left)
+
+            await until(renewed)
             await becomes(lambda: leases.owned == ever)
         assert len(lost) < 16  # those of the other primaries were kept throughout
         await store.close()

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from redis import exceptions as redis_errors
+from redis_kit import run_encrypted
 
 from penstock.adapters.redis.connect import (
     Features,
@@ -21,7 +23,7 @@ from penstock.adapters.redis.connect import (
     is_outage,
 )
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import KINDS, REDIS, VALKEY, free_port, redis_server
+from redis_servers import KINDS, REDIS, VALKEY, free_port, patient, redis_server
 
 
 async def opened(settings: RedisSettings) -> Store:
@@ -30,10 +32,10 @@ async def opened(settings: RedisSettings) -> Store:
     return store
 
 
-def refusal(url: str) -> UserMistake | StoreDown:
+def refusal(url: str, timeout: float = 20.0) -> UserMistake | StoreDown:
     """What opening this address says."""
     with pytest.raises((UserMistake, StoreDown)) as caught:
-        asyncio.run(opened(RedisSettings(url, timeout=0.2)))
+        run_encrypted(opened(patient(url, timeout=timeout)), urlsplit(url).port or 0)
     assert isinstance(caught.value, UserMistake | StoreDown)
     return caught.value
 
@@ -56,7 +58,7 @@ def test_an_open_store_takes_commands_and_knows_its_server(redis_settings: Redis
 
 def test_the_memory_ratio_is_that_of_the_allowed_memory() -> None:
     async def body(url: str) -> None:
-        store = await opened(RedisSettings(url))
+        store = await opened(patient(url))
         assert store.features.maxmemory == 100 << 20
         assert 0 < await store.memory_ratio() < 0.5
         await store.close()
@@ -115,7 +117,7 @@ def test_an_acl_user_opens_the_store_and_one_without_rights_is_told(kind: str) -
 
 
 async def _open_and_close(url: str) -> None:
-    store = await opened(RedisSettings(url))
+    store = await opened(patient(url))
     await store.close()
 
 
@@ -125,22 +127,24 @@ def test_nobody_at_the_address_is_an_outage() -> None:
 
 
 def test_a_host_that_cannot_be_found_is_an_outage() -> None:
-    assert isinstance(refusal("redis://no-such-host.invalid:6379"), StoreDown)
+    assert isinstance(refusal("redis://no-such-host.invalid:6379", timeout=0.2), StoreDown)
 
 
 def test_something_else_than_a_redis_is_the_users_mistake() -> None:
     async def body() -> UserMistake:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
-            await writer.drain()
-            await reader.read()
-            writer.close()
+            try:
+                await reader.read(1)
+                writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+                await writer.drain()
+                await reader.read()
+            finally:
+                writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(UserMistake) as caught:
-            await opened(RedisSettings(f"redis://127.0.0.1:{port}"))
+            await opened(patient(f"redis://127.0.0.1:{port}"))
         server.close()
         await server.wait_closed()
         return caught.value
@@ -177,8 +181,8 @@ def encrypted_server(folder: Path) -> Iterator[tuple[int, Path]]:
 
 def test_an_encrypted_connection_needs_a_certificate_that_is_trusted(tmp_path: Path) -> None:
     with encrypted_server(tmp_path) as (port, certificate):
-        asyncio.run(_open_and_close(f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}"))
-        asyncio.run(_open_and_close(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none"))
+        for trusted in (f"ssl_ca_certs={certificate}", "ssl_cert_reqs=none"):
+            run_encrypted(_open_and_close(f"rediss://127.0.0.1:{port}?{trusted}"), port)
         assert "name its CA with ?ssl_ca_certs=FILE" in refusal(f"rediss://127.0.0.1:{port}").message
         assert isinstance(refusal(f"redis://127.0.0.1:{port}"), StoreDown)
 

@@ -1,6 +1,7 @@
 """Idle slots in line."""
 
 import asyncio
+from dataclasses import replace
 
 from penstock.adapters.redis.connect import RedisSettings
 from penstock.adapters.redis.credits import Credits
@@ -38,9 +39,9 @@ def test_a_slot_that_posts_again_keeps_its_place(redis_settings: RedisSettings) 
 
 def test_whoever_waits_for_a_slot_gets_the_one_that_comes(redis_settings: RedisSettings) -> None:
     async def body() -> None:
-        store = await opened(redis_settings)
+        store = await opened(replace(redis_settings, block=20.0))
         credit = Credits(store)
-        waiters = [asyncio.create_task(credit.take(model, 1)) for model in ("echo", "other")]
+        waiters = [asyncio.create_task(credit.take(model, 20)) for model in ("echo", "other")]
         await credit.post("other", "b")
         await credit.post("echo", "a")
         assert await asyncio.gather(*waiters) == ["a", "b"]
@@ -67,9 +68,9 @@ def test_a_wait_that_is_given_up_leaves_its_connection_fit_for_the_next(
     redis_settings: RedisSettings,
 ) -> None:
     async def body() -> None:
-        store = await opened(redis_settings)
+        store = await opened(replace(redis_settings, block=20.0))
         credit = Credits(store)
-        waiter = asyncio.create_task(credit.take("echo", 1))
+        waiter = asyncio.create_task(credit.take("echo", 20))
         while not any(info["blocked_clients"] for info in await store.infos()):
             continue
         waiter.cancel()

@@ -193,7 +193,7 @@ def test_the_result_of_a_task_is_stored_and_whoever_waits_for_it_is_told(
                     return record.status is TaskStatus.PROCESSING
 
                 await until(processing)
-            waiting = asyncio.ensure_future(tasks.wait(request.request_id, "", 10.0))
+            waiting = asyncio.ensure_future(tasks.wait(request.request_id, "", 60.0))
 
             async def watched() -> bool:
                 key = post.store.keys.watch(named(request))

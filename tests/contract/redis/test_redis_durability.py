@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 import pytest
 from redis_kit import all_envelopes, ask, opened, running
 
+from penstock.adapters.redis import publisher as publisher_module
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.durability import Appender
 from penstock.adapters.redis.publisher import Publisher
@@ -25,7 +27,7 @@ async def length(store: Store, key: str) -> int:
     return int(await store.commands.execute_command("XLEN", key))
 
 
-async def append(store: Store, *bodies: bytes, seconds: float = 2.0) -> int:
+async def append(store: Store, *bodies: bytes, seconds: float = 20.0) -> int:
     """How many entries there are afterwards."""
     key = store.keys.shard(3)
     await Appender(store, seconds).append(key, bodies)
@@ -78,7 +80,7 @@ def test_replica_waits_until_another_server_has_it(redis_urls: dict[str, str]) -
         settings = patient(redis_urls["cluster"], namespace="replicated", durability="replica")
         async with opened(settings) as store:
             assert await append(store, b"a", b"b") == 2
-            appender = Appender(store)
+            appender = Appender(store, 20.0)
             for shard in range(settings.shards):  # on every node of the cluster
                 await appender.append(store.keys.shard(shard), [b"x"])
 
@@ -106,7 +108,11 @@ def test_more_replicas_than_a_cluster_has_are_never_reached(redis_urls: dict[str
     asyncio.run(body())
 
 
-def test_a_publisher_does_not_stand_still_while_it_waits_for_the_disk() -> None:
+def test_a_publisher_does_not_stand_still_while_it_waits_for_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(publisher_module, "Appender", partial(Appender, seconds=20.0))  # a disk may be slow
+
     async def body(server: Server) -> None:
         async with opened(patient(server.url, durability="fsync")) as store:
             publisher = Publisher(store, "gateway", monotonic)

@@ -9,6 +9,7 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 from redis_kit import ask, opened, running, until
 
+from penstock.adapters.redis import publisher as publisher_module
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.intake import Entry, Intake
 from penstock.adapters.redis.pending import GROUP, consumers
@@ -105,13 +106,13 @@ def test_requests_of_all_shards_arrive_with_what_is_left_of_their_time(redis_set
     async def body() -> None:
         async with reading(redis_settings) as bench:
             now = monotonic()
-            sent = [ask(now=now, limit=7.0) for _ in range(16)]
+            sent = [ask(now=now, limit=70.0) for _ in range(16)]
             for shard, request in enumerate(sent):
                 await send(bench.store, request, shard=shard)
             await bench.got(*sent)
             for request in bench.requests:
                 assert now <= request.arrival <= monotonic()
-                assert request.arrival <= request.expires <= monotonic() + 7.0
+                assert request.arrival <= request.expires <= monotonic() + 70.0
                 assert request.deadline == request.expires
                 assert isinstance(request.origin, Entry)
                 assert request.origin.gateway == "gateway"
@@ -292,10 +293,13 @@ def test_who_gave_a_shard_away_finishes_what_it_has_in_hand(redis_settings: Redi
                 await read_by(new)
                 assert first.key not in new.keys
                 assert not old.lost
-                old.intake.settled(old.requests)
 
                 async def all_gone() -> bool:
-                    new.intake.settled(new.requests)
+                    for bench in (
+                        old,
+                        new,
+                    ):  # what was sent while the shard changed hands may have come to either
+                        bench.intake.settled(bench.requests)
                     return await length(store) == 0
 
                 await until(all_gone)
@@ -351,7 +355,13 @@ def test_an_answer_that_broke_off_on_its_way_is_fetched_again(server: Server) ->
     asyncio.run(body())
 
 
-def test_connections_killed_again_and_again_lose_and_double_nothing(server: Server) -> None:
+def test_connections_killed_again_and_again_lose_and_double_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        publisher_module, "LONGEST_RETRY", 60.0
+    )  # the second try may come late, and is not given up
+
     async def body() -> None:
         async with reading(patient(server.url)) as bench:
             publisher = Publisher(bench.store, "gateway", monotonic)

@@ -183,7 +183,7 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
 
             async with running(box.run(hear)):
                 assert (await claims.claim(NAME, request, "mine", 10.0)).ours
-                waiting = asyncio.create_task(tasks.wait(NAME.id, "anna", 20.0))
+                waiting = asyncio.create_task(tasks.wait(NAME.id, "anna", 60.0))
                 await becomes(lambda: bool(tasks._pollers))
                 watched = store.keys.watch(TASK)
                 await until(lambda: _exists(store, watched))
@@ -236,7 +236,7 @@ def test_calls_at_once_go_together_and_each_gets_its_own_answer(redis_settings: 
             assert trips == [MOST, 10]
             left.clear()
             alone = asyncio.create_task(call([store.keys.task("x")], ["alone"]))
-            await asyncio.wait_for(left.wait(), 10.0)
+            await asyncio.wait_for(left.wait(), 60.0)
             # This one comes while the other is on its way.
             assert await call([store.keys.task("x")], ["next"]) == b"next"
             assert await alone == b"alone"

@@ -13,8 +13,13 @@ from redis_servers import KINDS, Server, becomes, opened, redis_server, running
 ALL = frozenset(range(16))
 
 
-def quick(settings: RedisSettings) -> RedisSettings:
-    return replace(settings, lease=0.4, heartbeat=0.1, block=0.2)
+def quick(settings: RedisSettings, lease: float = 0.4) -> RedisSettings:
+    return replace(settings, lease=lease, heartbeat=0.1, block=0.2)
+
+
+def lasting(settings: RedisSettings) -> RedisSettings:
+    """For leases that are not to run out, though the machine may stand still for a moment."""
+    return quick(settings, lease=60.0)
 
 
 class Batcher:
@@ -59,7 +64,7 @@ def test_one_batcher_has_all_shards_and_a_second_and_third_their_share(redis_set
 
 def test_once_shared_nothing_moves(redis_settings: RedisSettings) -> None:
     async def body() -> None:
-        store = await opened(quick(redis_settings))
+        store = await opened(lasting(redis_settings))
         alive = {"a", "b"}
         a, b = (Batcher(store, name, alive) for name in "ab")
         async with running(a.leases.run(), b.leases.run()):
@@ -80,9 +85,9 @@ def test_the_shards_of_a_dead_batcher_are_taken_over_with_a_higher_fence(
     redis_settings: RedisSettings,
 ) -> None:
     async def body() -> None:
-        store = await opened(quick(redis_settings))
+        store, brief = await opened(lasting(redis_settings)), await opened(quick(redis_settings))
         alive = {"a", "b"}
-        a, b = (Batcher(store, name, alive) for name in "ab")
+        a, b = Batcher(store, "a", alive), Batcher(brief, "b", alive)
         async with running(a.leases.run()):
             async with running(b.leases.run()):
                 await becomes(lambda: shared((a, b), [8, 8]))
@@ -93,14 +98,15 @@ def test_the_shards_of_a_dead_batcher_are_taken_over_with_a_higher_fence(
             await b.leases.step()
             assert not b.leases.owned
         await store.close()
+        await brief.close()
 
     asyncio.run(body())
 
 
 def test_a_batcher_that_was_paused_learns_that_its_shards_are_gone(redis_settings: RedisSettings) -> None:
     async def body() -> None:
-        store = await opened(quick(redis_settings))
-        a, b = Batcher(store, "a", {"a"}), Batcher(store, "b", {"b"})
+        brief, store = await opened(quick(redis_settings)), await opened(lasting(redis_settings))
+        a, b = Batcher(brief, "a", {"a"}), Batcher(store, "b", {"b"})
         await a.leases.step()
         assert a.leases.owned == ALL
         async with running(b.leases.run()):
@@ -109,6 +115,7 @@ def test_a_batcher_that_was_paused_learns_that_its_shards_are_gone(redis_setting
             assert not a.leases.owned
             assert not a.told
         await store.close()
+        await brief.close()
 
     asyncio.run(body())
 

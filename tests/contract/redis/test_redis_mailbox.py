@@ -12,7 +12,7 @@ from redis_servers import KINDS, VALKEY, becomes, opened, patient, redis_server,
 
 async def until_sent(post: Post, box: str, payload: bytes) -> None:
     """For a box that is about to be made anew."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await post.send(box, payload):
             continue
 
@@ -158,8 +158,8 @@ def test_messages_wait_out_a_frozen_redis_and_are_given_up_when_it_stays_so() ->
     async def body(url: str) -> None:
         store = await opened(RedisSettings(url, timeout=0.1, block=0.1))
         box, post, got = Mailbox(store, "g1"), Post(store), list[bytes]()
-        await box.create()
         async with running(box.run(got.append)):
+            await until_sent(post, "g1", b"while all is well")
             server.stop()
             with pytest.raises(StoreDown):
                 await post.send("g1", b"given up", give_up_after=0.2)

@@ -37,14 +37,16 @@ async def publishing(settings: RedisSettings) -> AsyncIterator[tuple[Store, Publ
 def test_what_is_published_together_arrives_together_and_in_order(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with publishing(redis_settings) as (store, publisher, failures):
-            sent = [ask(now=monotonic()) for _ in range(50)]
+            began = monotonic()
+            sent = [ask(now=began) for _ in range(50)]
             for request in sent[:-1]:
                 publisher.publish(request)
             await publisher.accepted(sent[-1])
             [envelope] = await all_envelopes(store)
             assert [wire.key for wire in envelope.requests] == [request.key for request in sent]
             assert envelope.gateway == "gateway"
-            assert all(99 < wire.expires_in <= 100 for wire in envelope.requests)
+            least = 100 - (monotonic() - began)
+            assert all(least <= wire.expires_in <= 100 for wire in envelope.requests)
             assert not failures
 
     asyncio.run(body())
@@ -164,12 +166,16 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-def test_a_connection_killed_in_the_midst_of_a_send_loses_nothing(server: Server) -> None:
+def test_a_connection_killed_in_the_midst_of_a_send_loses_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_RETRY", 60.0)  # however long the killing took, there is a second try
+
     async def body() -> None:
         async with publishing(patient(server.url)) as (store, publisher, failures):
             await publisher.accepted(ask())
             for _ in range(5):
-                server.command("CLIENT", "PAUSE", 10_000, "WRITE")
+                server.command("CLIENT", "PAUSE", 60_000, "WRITE")
                 request = ask()
                 acceptance = asyncio.ensure_future(publisher.accepted(request))
                 await until(lambda: blocked(server))
@@ -267,11 +273,24 @@ def test_a_redis_that_cannot_take_more_is_down_until_it_can(
     asyncio.run(body())
 
 
+async def gets_through(publisher: Publisher) -> None:
+    """A server that is well but late is asked again."""
+
+    async def accepted() -> bool:
+        try:
+            await publisher.accepted(ask())
+        except StoreDown:
+            return False
+        return True
+
+    await until(accepted)
+
+
 def test_a_silent_redis_fails_requests_without_holding_the_event_loop(server: Server) -> None:
     async def body() -> None:
         settings = RedisSettings(server.url, timeout=0.2)
         async with publishing(settings) as (_, publisher, _failures):
-            await publisher.accepted(ask())
+            await gets_through(publisher)
             server.stop()
             try:
                 with pytest.raises(StoreDown):
@@ -280,13 +299,14 @@ def test_a_silent_redis_fails_requests_without_holding_the_event_loop(server: Se
             finally:
                 server.cont()
             await until(lambda: not publisher.down)
-            await publisher.accepted(ask())
+            await gets_through(publisher)
 
     asyncio.run(body())
 
 
 def test_what_a_lost_node_of_a_cluster_did_not_acknowledge_goes_to_the_others() -> None:
     async def body(cluster: Cluster) -> None:
+        cluster.give_up_after(60.0)  # until the others know that one is dead, they serve
         async with publishing(patient(cluster.url)) as (store, publisher, failures):
             await asyncio.gather(*(publisher.accepted(ask()) for _ in range(20)))
             cluster.primaries[0].kill()

@@ -100,7 +100,7 @@ def test_a_silent_member_ages_while_others_beat(redis_settings: RedisSettings) -
     async def body(store: Store) -> None:
         now = await server_now(store)
         await pretend(store, last=now - 400, since=now - 20_000, stamp=now - 5_000)
-        unbroken, _, _, _, workers = await beat(store, 1, "g1")
+        unbroken, _, _, _, workers = await beat(store, 1, "g1", lease=60_000)
         assert unbroken >= 20_000
         assert workers[1] >= 5_000
 
@@ -125,7 +125,7 @@ def test_a_member_silent_for_a_minute_is_forgotten(redis_settings: RedisSettings
     async def body(store: Store) -> None:
         now = await server_now(store)
         await pretend(store, last=now, since=now - 90_000, stamp=now - 61_000)
-        assert (await beat(store, 1, "g1"))[4] == []
+        assert (await beat(store, 1, "g1", lease=60_000))[4] == []
         assert await store.commands.execute_command("EXISTS", store.keys.registry("workers")) == 0
 
     over(redis_settings, body)
@@ -134,16 +134,16 @@ def test_a_member_silent_for_a_minute_is_forgotten(redis_settings: RedisSettings
 def test_only_the_owner_renews_and_releases_and_the_fence_grows(redis_settings: RedisSettings) -> None:
     async def body(store: Store) -> None:
         client, lease, fence = store.commands, store.keys.lease(0), store.keys.fence(0)
-        assert await scripts.LEASE_TAKE(client, [lease, fence], ["a:1", 5000]) == 1
-        assert await scripts.LEASE_TAKE(client, [lease, fence], ["a:1", 5000]) == 1
-        assert await scripts.LEASE_TAKE(client, [lease, fence], ["b", 5000]) == 0
+        assert await scripts.LEASE_TAKE(client, [lease, fence], ["a:1", 50_000]) == 1
+        assert await scripts.LEASE_TAKE(client, [lease, fence], ["a:1", 50_000]) == 1
+        assert await scripts.LEASE_TAKE(client, [lease, fence], ["b", 50_000]) == 0
         assert await scripts.LEASE_RENEW(client, [lease], ["b", 1, 5000]) == 0
         assert await scripts.LEASE_RENEW(client, [lease], ["a:1", 1, 90_000]) == 1
-        assert await client.execute_command("PTTL", lease) > 5000
+        assert await client.execute_command("PTTL", lease) > 50_000
         assert await scripts.LEASE_RELEASE(client, [lease], ["b", 1]) == 0
         assert await scripts.LEASE_RELEASE(client, [lease], ["a:1", 1]) == 1
         assert await scripts.LEASE_RENEW(client, [lease], ["a:1", 1, 5000]) == 0
-        assert await scripts.LEASE_TAKE(client, [lease, fence], ["b", 5000]) == 2
+        assert await scripts.LEASE_TAKE(client, [lease, fence], ["b", 50_000]) == 2
         assert await client.execute_command("GET", lease) == b"b:2"
 
     over(redis_settings, body)
@@ -192,8 +192,8 @@ def test_the_books_are_kept_while_the_memory_is_full(kind: str) -> None:
             await client.execute_command("SET", "one", "more")
         assert len((await beat(store, 3, "w1"))[4]) == 3
         taken = [store.keys.lease(0), store.keys.fence(0)]
-        assert await scripts.LEASE_TAKE(client, taken, ["b1", 5000]) == 1
-        assert await scripts.LEASE_RENEW(client, taken[:1], ["b1", 1, 5000]) == 1
+        assert await scripts.LEASE_TAKE(client, taken, ["b1", 50_000]) == 1
+        assert await scripts.LEASE_RENEW(client, taken[:1], ["b1", 1, 50_000]) == 1
         assert await scripts.CREDIT_POST(client, [store.keys.idle("echo")], ["w1/0"]) == 1
         assert await scripts.BOX_CREATE(client, [store.keys.box("g1")], [60_000])
         with pytest.raises(StoreDown):

@@ -155,7 +155,7 @@ def test_every_gateway_that_waits_is_told(redis_settings: RedisSettings) -> None
                 await Mailbox(tasks.store, owner).create()
             request = await tasks.new()
             both = [
-                asyncio.ensure_future(gateway.wait(request.request_id, "", 20.0))
+                asyncio.ensure_future(gateway.wait(request.request_id, "", 60.0))
                 for gateway in (tasks.here, tasks.there)
             ]
             keys = tasks.store.keys

@@ -1,19 +1,17 @@
 """rediss:// with an account and certificates on both sides, against a real Redis that demands them."""
 
-import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
 import pytest
 from redis import exceptions as redis_errors
+from redis_kit import run_encrypted
 
 from certificates import Authority, Pair
 from penstock.adapters.redis.connect import Store
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import REDIS, becomes, free_port, patient, redis_server
+from redis_servers import REDIS, free_port, patient, redis_server
 
 ACCOUNT = "penstock:secret"
 
@@ -50,22 +48,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield scene
 
 
-def run(scene: Coroutine[Any, Any, Any], port: int) -> None:
-    """TLS takes leave over the wire: the loop must not end before, or its sockets are missed."""
-
-    async def to_the_end() -> None:
-        try:
-            await scene
-        finally:
-            await becomes(lambda: port not in connected_to())
-
-    asyncio.run(to_the_end())
-
-
-def connected_to() -> set[int]:
-    return {each.raddr.port for each in psutil.Process().net_connections("tcp") if each.raddr}
-
-
 async def opened(url: str) -> Store:
     store = Store(patient(url))
     await store.open()
@@ -74,7 +56,7 @@ async def opened(url: str) -> Store:
 
 def refusal(url: str) -> UserMistake | StoreDown:
     with pytest.raises((UserMistake, StoreDown)) as caught:
-        run(opened(url), urlsplit(url).port or 0)
+        run_encrypted(opened(url), urlsplit(url).port or 0)
     assert "secret" not in str(caught.value)
     assert isinstance(caught.value, UserMistake | StoreDown)
     return caught.value
@@ -88,7 +70,7 @@ def test_an_account_and_a_certificate_open_a_store_that_takes_commands(guarded: 
         assert await store.blocking().execute_command("GET", key) == b"x"
         await store.close()
 
-    run(body(), guarded.port)
+    run_encrypted(body(), guarded.port)
 
 
 def test_what_is_wrong_with_certificates_or_the_account_is_told(guarded: Guarded) -> None:
@@ -114,4 +96,4 @@ def test_a_renewed_certificate_is_shown_when_the_connection_is_made_anew(guarded
         await store.commands.execute_command("PING")
         await store.close()
 
-    run(body(), guarded.port)
+    run_encrypted(body(), guarded.port)
