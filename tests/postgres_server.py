@@ -18,7 +18,7 @@ from benchmarks.postgres import data_directory, programs
 
 from redis_servers import free_port
 
-_START_WITHIN = 30.0
+_START_WITHIN = 60.0
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -37,14 +37,14 @@ class PostgresServer:
         self._own_disk = own_disk
         self._ballast = directory / "ballast"
         self._data, self._as = data_directory(directory)
-        self._port = free_port()
-        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
         subprocess.run(
             [programs() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "utf8",
              "--locale=C", "--no-sync", "--wal-segsize=1"],
             check=True, stdout=subprocess.DEVNULL, **self._as,
         )  # fmt: skip
+        self._port = free_port()  # only now: another could take it meanwhile
+        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
 
     def execute(self, statement: str) -> None:
         async def execute() -> None:
