@@ -224,8 +224,12 @@ class GrpcBackend:
 
     async def _connection_lost(self) -> bool:
         """Whether the status was gRPC's own and not the endpoint's, which looks the same."""
-        await asyncio.sleep(_SETTLED)
-        return self._channel is None or self._channel.get_state() is not grpc.ChannelConnectivity.READY
+        ends = asyncio.get_running_loop().time() + _SETTLED
+        while self._channel is not None and self._channel.get_state() is grpc.ChannelConnectivity.READY:
+            if asyncio.get_running_loop().time() >= ends:
+                return False
+            await asyncio.sleep(0.005)
+        return True
 
     def _open(self) -> grpc.aio.Channel:
         if self._channel is None:
