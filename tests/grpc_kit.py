@@ -18,6 +18,8 @@ from penstock.types import Batch, Reason, Request, Result
 
 Context = Any  # grpc.aio.ServicerContext, whose types want parameters that mean nothing here
 Infer = Callable[[Any, Context], Awaitable[Any]]
+# An endpoint that is well may answer late: who tests the limit sets it.
+PATIENT: dict[str, Any] = {"probe_timeout": 60.0}
 
 
 def batch_of(*inputs: bytes, parameters: bytes = b"", traceparents: tuple[str | None, ...] = ()) -> Batch:
@@ -129,7 +131,7 @@ async def serving(
 async def backend_for(
     url: str, shape: GrpcShape | None = None, **settings: Any
 ) -> AsyncIterator[GrpcBackend]:
-    backend = GrpcBackend(url, shape, **settings)
+    backend = GrpcBackend(url, shape, **{**PATIENT, **settings})
     await backend.start()
     try:
         yield backend
@@ -175,7 +177,7 @@ class Line:
 async def line_to(url: str, *, answers: int | None = None) -> AsyncIterator[Line]:
     """`answers`: cut by itself after so many bytes from the endpoint."""
     host, _, port = url.removeprefix("grpc://").partition("/")[0].partition(":")
-    tasks: set[asyncio.Task[None]] = set()
+    tasks: set[asyncio.Task[Any]] = set()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int | None) -> None:
         try:
@@ -193,10 +195,13 @@ async def line_to(url: str, *, answers: int | None = None) -> AsyncIterator[Line
         writer.close()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        line.writers.append(writer)
         there, back = await asyncio.open_connection(host, int(port))
-        line.writers += [writer, back]
-        for task in (carry(reader, back, None), carry(there, writer, answers)):
-            tasks.add(asyncio.create_task(task))
+        line.writers.append(back)
+        await asyncio.gather(carry(reader, back, None), carry(there, writer, answers))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     line = Line(f"grpc://127.0.0.1:{server.sockets[0].getsockname()[1]}/m")

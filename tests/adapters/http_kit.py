@@ -10,12 +10,13 @@ import pytest
 from aiohttp import web
 
 from penstock.adapters.backends.http import HttpBackend, HttpShape
-from penstock.errors import (
-    BackendError,
-)
+from penstock.errors import BackendError
 from penstock.types import Batch, Reason, Request, Result
+from redis_servers import becomes
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# An endpoint that is well may answer late: who tests one of these limits sets it.
+PATIENT: dict[str, Any] = {"connect_timeout": 60.0, "probe_timeout": 60.0}
 
 
 def batch_of(*inputs: bytes, parameters: bytes = b"", traceparents: tuple[str | None, ...] = ()) -> Batch:
@@ -52,7 +53,10 @@ async def serving(
 async def saying(words: bytes, *, reset: bool = False) -> AsyncIterator[str]:
     """A server that answers every request with these bytes and hangs up (or resets)."""
 
+    writers: list[asyncio.StreamWriter] = []
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         if await reader.read(65536):
             writer.write(words)
             if reset:
@@ -63,6 +67,8 @@ async def saying(words: bytes, *, reset: bool = False) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/batch"
     finally:
+        for writer in writers:
+            writer.transport.abort()
         server.close()
         await server.wait_closed()
 
@@ -71,12 +77,20 @@ async def saying(words: bytes, *, reset: bool = False) -> AsyncIterator[str]:
 async def backend_for(
     url: str, shape: HttpShape | None = None, **settings: Any
 ) -> AsyncIterator[HttpBackend]:
-    backend = HttpBackend(url, shape, **{"output_kind": "json", **settings})
+    backend = HttpBackend(url, shape, **{"output_kind": "json", **PATIENT, **settings})
     await backend.start()
     try:
         yield backend
     finally:
         await backend.close()
+
+
+async def loss_noticed(backend: HttpBackend) -> None:
+    """Until it knows that the connections it has kept are gone."""
+    connector = backend._open().connector
+    assert connector is not None
+    kept = [protocol for connections in connector._conns.values() for protocol, _ in connections]
+    await becomes(lambda: not any(protocol.is_connected() for protocol in kept))
 
 
 def answer(

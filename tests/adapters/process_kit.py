@@ -77,6 +77,6 @@ def is_gone(pid: int) -> bool:
 def ends(pidfd: int) -> bool:
     """Whether the process behind it ends, given ample time."""
     try:
-        return bool(select.select([pidfd], [], [], 20)[0])
+        return bool(select.select([pidfd], [], [], 60)[0])
     finally:
         os.close(pidfd)

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from grpc_kit import Service, answer, backend_for, batch_of, echo, hang, raw_texts, response_to, serving
+from grpc_kit import (
+    PATIENT,
+    Service,
+    answer,
+    backend_for,
+    batch_of,
+    echo,
+    hang,
+    raw_texts,
+    response_to,
+    serving,
+)
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
 from penstock.errors import BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
@@ -259,7 +270,7 @@ def test_a_model_that_takes_something_else_does_not_start_and_says_why(
     async def body() -> None:
         async with serving(Service(inputs=inputs)) as url:
             with pytest.raises(BackendUnavailable) as caught:
-                await GrpcBackend(url, GrpcShape(input_name=name)).start()
+                await GrpcBackend(url, GrpcShape(input_name=name), **PATIENT).start()
         assert says in caught.value.message
 
     asyncio.run(body())
@@ -286,7 +297,7 @@ def test_a_warm_up_that_fails_or_hangs_fails_the_start() -> None:
                 await GrpcBackend(url, warm_up=[b'"a"'], start_timeout=0.3).start()
         async with serving(Service(fail)) as url:
             with pytest.raises(BatchRejected):
-                await GrpcBackend(url, warm_up=[b'"a"']).start()
+                await GrpcBackend(url, warm_up=[b'"a"'], **PATIENT).start()
 
     asyncio.run(body())
 

@@ -1,7 +1,9 @@
 """The gRPC backend and an endpoint that fails, hangs or leaves (SPEC F7; CHAOS C2)."""
 
 import asyncio
+import gc
 import socket
+from contextlib import AsyncExitStack
 from math import inf, nan
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import uvloop
 
 from grpc_kit import (
+    PATIENT,
     Service,
     answer,
     backend_for,
@@ -24,9 +27,11 @@ from grpc_kit import (
     response_to,
     serving,
 )
+from penstock.adapters.backends import grpc as grpc_backend
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
 from penstock.errors import BackendCrashed, BackendError, BackendUnavailable, BatchRejected
+from redis_servers import becomes, free_port
 
 # Answers that are no answer
 
@@ -156,7 +161,7 @@ def test_nobody_listening_is_unavailable_at_start() -> None:
     async def body() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
-            backend = GrpcBackend(f"grpc://127.0.0.1:{taken.getsockname()[1]}/m")
+            backend = GrpcBackend(f"grpc://127.0.0.1:{taken.getsockname()[1]}/m", **PATIENT)
             with pytest.raises(BackendUnavailable, match="cannot be reached"):
                 await backend.start()
         with pytest.raises(BackendUnavailable, match="is closed"):
@@ -173,14 +178,17 @@ def test_a_server_of_something_else_is_unavailable_and_says_so() -> None:
 
         server = await asyncio.start_server(talk, "127.0.0.1", 0)
         async with server:
+            url = f"grpc://127.0.0.1:{server.sockets[0].getsockname()[1]}/m"
             with pytest.raises(BackendUnavailable, match="cannot be reached"):
-                await GrpcBackend(f"grpc://127.0.0.1:{server.sockets[0].getsockname()[1]}/m").start()
+                await GrpcBackend(url, **PATIENT).start()
         other = grpc.aio.server()
         port = other.add_insecure_port("127.0.0.1:0")
         await other.start()
-        with pytest.raises(BackendUnavailable, match="does not speak the Open Inference Protocol"):
-            await GrpcBackend(f"grpc://127.0.0.1:{port}/m").start()
-        await other.stop(None)
+        try:
+            with pytest.raises(BackendUnavailable, match="does not speak the Open Inference Protocol"):
+                await GrpcBackend(f"grpc://127.0.0.1:{port}/m", **PATIENT).start()
+        finally:
+            await other.stop(None)
 
     asyncio.run(body())
 
@@ -207,18 +215,19 @@ def test_a_probe_says_when_the_model_is_not_ready_or_the_answer_does_not_come() 
 
 def test_an_endpoint_that_goes_away_between_batches_is_unavailable_and_serves_when_it_is_back() -> None:
     async def body() -> None:
-        async with serving(Service()) as url:
-            backend = GrpcBackend(url)
-            await backend.start()
-            await backend.run(batch_of(b'"x"'))
-        await loss_noticed(backend)
-        with pytest.raises(BackendUnavailable):
-            await backend.run(batch_of(b'"x"'))
-        async with serving(Service(), port=int(url.split(":")[2].removesuffix("/m"))):
-            await backend.close()
-            await backend.start()
-            assert (await backend.run(batch_of(b'"y"'))).outputs == [b'"y"']
-            await backend.close()
+        port = free_port()  # none that the system could give to another while the endpoint is away
+        async with AsyncExitStack() as endpoint:
+            url = await endpoint.enter_async_context(serving(Service(), port=port))
+            async with backend_for(url) as backend:
+                await backend.run(batch_of(b'"x"'))
+                await endpoint.aclose()
+                await loss_noticed(backend)
+                with pytest.raises(BackendUnavailable):
+                    await backend.run(batch_of(b'"x"'))
+                await endpoint.enter_async_context(serving(Service(), port=port))
+                await backend.close()
+                await backend.start()
+                assert (await backend.run(batch_of(b'"y"'))).outputs == [b'"y"']
 
     asyncio.run(body())
 
@@ -269,7 +278,9 @@ def test_a_connection_cut_in_the_middle_of_the_answer_is_a_crash() -> None:
     asyncio.run(body())
 
 
-def test_a_server_that_stops_with_the_batch_in_hand_is_a_crash() -> None:
+def test_a_server_that_stops_with_the_batch_in_hand_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_backend, "_SETTLED", 60.0)
+
     async def body() -> None:
         taken = asyncio.Event()
 
@@ -277,15 +288,14 @@ def test_a_server_that_stops_with_the_batch_in_hand_is_a_crash() -> None:
             taken.set()
             return await hang(_, context)
 
-        backend = None
-        async with serving(Service(infer)) as url:
-            backend = GrpcBackend(url)
-            await backend.start()
-            batch = asyncio.create_task(backend.run(batch_of(b'"x"')))
-            await taken.wait()
-        with pytest.raises(BackendCrashed):
-            await batch
-        await backend.close()
+        async with AsyncExitStack() as endpoint:
+            url = await endpoint.enter_async_context(serving(Service(infer)))
+            async with backend_for(url) as backend:
+                batch = asyncio.create_task(backend.run(batch_of(b'"x"')))
+                await taken.wait()
+                await endpoint.aclose()
+                with pytest.raises(BackendCrashed):
+                    await batch
 
     asyncio.run(body())
 
@@ -369,6 +379,7 @@ def test_hundreds_of_cancelled_batches_leak_no_connection_no_task_and_no_descrip
 
         service = Service(infer)
         async with serving(service) as url, backend_for(url) as backend:
+            gc.collect()  # what others have left is not to go meanwhile
             before = psutil.Process().num_fds()
             for turn in range(300):
                 taken.clear()
@@ -380,10 +391,10 @@ def test_hundreds_of_cancelled_batches_leak_no_connection_no_task_and_no_descrip
             while held:
                 left.clear()
                 await left.wait()
-            assert psutil.Process().num_fds() == before
+            await becomes(lambda: psutil.Process().num_fds() == before)
             service.infer = echo
             await backend.run(batch_of(b'"x"'))
-        assert asyncio.all_tasks() == tasks
+        await becomes(lambda: asyncio.all_tasks() == tasks)
 
     runner(asyncio.wait_for(body(), 60))
 

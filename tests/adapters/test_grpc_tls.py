@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from certificates import AuthorityInFolder, Pair
-from grpc_kit import Service, backend_for, batch_of, serving
+from grpc_kit import PATIENT, Service, backend_for, batch_of, serving
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
 from penstock.errors import BackendUnavailable, UserMistake
@@ -93,14 +93,16 @@ def test_a_renewed_certificate_is_taken_up_at_the_next_start(authority: Authorit
             ca_file=str(authority.file), client_certificate=str(files.certificate), client_key=str(files.key)
         )
         async with serving(Service(), credentials=server) as url:
-            backend = GrpcBackend(url, shape)
+            backend = GrpcBackend(url, shape, **PATIENT)
             with pytest.raises(BackendUnavailable):
                 await backend.start()
             files.certificate.write_bytes(good[0])
             files.key.write_bytes(good[1])
             await backend.start()
-            assert (await backend.run(batch_of(b'"a"'))).outputs == [b'"a"']
-            await backend.close()
+            try:
+                assert (await backend.run(batch_of(b'"a"'))).outputs == [b'"a"']
+            finally:
+                await backend.close()
 
     asyncio.run(body())
 
@@ -110,7 +112,7 @@ def test_an_authority_whose_file_has_become_empty_is_not_replaced_by_others(
 ) -> None:
     async def body() -> None:
         async with serving(Service(), credentials=proving(authority.sign("127.0.0.1"))) as url:
-            backend = GrpcBackend(url, GrpcShape(ca_file=str(authority.file)))
+            backend = GrpcBackend(url, GrpcShape(ca_file=str(authority.file)), **PATIENT)
             authority.file.write_text("")
             with pytest.raises(BackendUnavailable, match="no certificate in PEM"):
                 await backend.start()
@@ -126,7 +128,7 @@ def test_tls_is_never_left_out_silently(authority: AuthorityInFolder) -> None:
     async def body() -> None:
         async with serving(Service()) as url:
             with pytest.raises(BackendUnavailable, match="cannot be reached"):
-                await GrpcBackend(url.replace("grpc://", "grpcs://")).start()
+                await GrpcBackend(url.replace("grpc://", "grpcs://"), **PATIENT).start()
 
     asyncio.run(body())
 

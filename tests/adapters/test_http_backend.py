@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from http_kit import answer, backend_for, batch_of, echo, handler_of, hang, serving
+from http_kit import PATIENT, answer, backend_for, batch_of, echo, handler_of, hang, serving
 
 from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.errors import BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
@@ -199,7 +199,7 @@ def test_a_warm_up_that_fails_or_hangs_fails_the_start() -> None:
                 await HttpBackend(url, warm_up=[b"1"], start_timeout=0.05).start()
         async with serving(handler_of(lambda: web.Response(status=500))) as url:
             with pytest.raises(BatchRejected):
-                await HttpBackend(url, warm_up=[b"1"]).start()
+                await HttpBackend(url, warm_up=[b"1"], **PATIENT).start()
 
     asyncio.run(body())
 
@@ -209,9 +209,9 @@ def test_a_probe_says_when_health_is_bad_or_slow() -> None:
         return web.Response(status=500)
 
     async def body() -> None:
-        for health, says in ((ill, "with 500"), (hang, "in time")):
+        for health, seconds, says in ((ill, 60.0, "with 500"), (hang, 0.05, "in time")):
             async with serving(echo, health) as url:
-                backend = HttpBackend(url, HttpShape(health="/health"), probe_timeout=0.05)
+                backend = HttpBackend(url, HttpShape(health="/health"), probe_timeout=seconds)
                 with pytest.raises(BackendUnavailable, match=says):
                     await backend.start()
 

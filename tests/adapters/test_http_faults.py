@@ -1,14 +1,29 @@
 """The HTTP backend and an endpoint that fails, hangs or leaves (SPEC F7; CHAOS C2)."""
 
 import asyncio
+import gc
 import socket
+import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 import psutil
 import pytest
 import uvloop
 from aiohttp import web
-from http_kit import Handler, answer, answer_to_words, backend_for, batch_of, echo, handler_of, hang, serving
+from http_kit import (
+    PATIENT,
+    Handler,
+    answer,
+    answer_to_words,
+    backend_for,
+    batch_of,
+    echo,
+    handler_of,
+    hang,
+    loss_noticed,
+    serving,
+)
 
 from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
@@ -78,7 +93,7 @@ def test_nobody_listening_is_unavailable_at_start() -> None:
     async def body() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
-            backend = HttpBackend(f"http://127.0.0.1:{taken.getsockname()[1]}/batch")
+            backend = HttpBackend(f"http://127.0.0.1:{taken.getsockname()[1]}/batch", **PATIENT)
             with pytest.raises(BackendUnavailable, match="cannot be reached"):
                 await backend.start()
         with pytest.raises(BackendUnavailable, match="is closed"):
@@ -89,13 +104,14 @@ def test_nobody_listening_is_unavailable_at_start() -> None:
 
 def test_an_endpoint_that_goes_away_between_batches_is_unavailable() -> None:
     async def body() -> None:
-        async with serving(echo) as url:
-            backend = HttpBackend(url, output_kind="json")
-            await backend.start()
-            await backend.run(batch_of(b"1"))
-        with pytest.raises(BackendUnavailable):
-            await backend.run(batch_of(b"1"))
-        await backend.close()
+        async with AsyncExitStack() as endpoint:
+            url = await endpoint.enter_async_context(serving(echo))
+            async with backend_for(url) as backend:
+                await backend.run(batch_of(b"1"))
+                await endpoint.aclose()
+                await loss_noticed(backend)
+                with pytest.raises(BackendUnavailable):
+                    await backend.run(batch_of(b"1"))
 
     asyncio.run(body())
 
@@ -218,6 +234,7 @@ def test_a_thousand_cancelled_batches_leak_no_connection_no_task_and_no_descript
     async def body() -> None:
         nonlocal healthy
         async with serving(handle) as url, backend_for(url) as backend:
+            gc.collect()  # what others have left is not to go meanwhile
             before = await in_use()
             for turn in range(1000):
                 taken.clear()
@@ -228,7 +245,9 @@ def test_a_thousand_cancelled_batches_leak_no_connection_no_task_and_no_descript
                     await task
             await all_have_left()
             assert served >= 900
-            assert await in_use() == before
+            ends = time.monotonic() + 30.0
+            while (after := await in_use()) != before:  # what has leaked stays
+                assert time.monotonic() < ends, f"{after} in use, and {before} before"
             healthy = True
             await backend.run(batch_of(b"1"))  # the only place in the pool is free
 

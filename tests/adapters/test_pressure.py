@@ -16,6 +16,8 @@ from penstock.adapters.backends.pressure import Memory, as_share
 from penstock.adapters.backends.process import ProcessBackend, StartFailed
 from penstock.types import Result
 
+pytestmark = pytest.mark.usefixtures("patient_processes")
+
 ECHO = """
 def echo(inputs):
     return inputs

@@ -21,6 +21,8 @@ from process_kit import (
 from penstock.adapters.backends.process import BUSY, ProcessBackend, StartFailed
 from penstock.errors import BatchRejected
 
+pytestmark = pytest.mark.usefixtures("patient_processes")
+
 
 @each_loop
 @pytest.mark.parametrize(
@@ -44,10 +46,14 @@ def test_text_goes_in_and_out_in_order(
     run_loop(body())
 
 
-def be_busy_until_answered(sock: socket.socket) -> None:
-    """And half a second more."""
-    select.select([sock], [], [], 30.0)
-    time.sleep(0.5)
+def be_busy_until(answered: bytes, sock: socket.socket) -> None:
+    """And a little more. It leaves unread what has come, among it a heartbeat perhaps."""
+    ends = time.monotonic() + 60.0
+    select.select([sock], [], [], 60.0)
+    while answered not in sock.recv(4096, socket.MSG_PEEK):
+        assert time.monotonic() < ends, "no answer came"
+        time.sleep(0.005)
+    time.sleep(10 * BUSY)
 
 
 def test_an_answer_that_lay_while_the_server_was_busy_tells_how_long() -> None:
@@ -57,7 +63,7 @@ def test_an_answer_that_lay_while_the_server_was_busy_tells_how_long() -> None:
             await asyncio.sleep(0)  # it is sent
             child = backend._child
             assert child is not None
-            be_busy_until_answered(child._sock)
+            be_busy_until(b'"a"', child._sock)
             assert (await asked).held_up > BUSY
 
     asyncio.run(body())

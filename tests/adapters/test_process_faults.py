@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -25,6 +26,8 @@ from process_kit import (
 
 from penstock.adapters.backends import process, spawned
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+
+pytestmark = pytest.mark.usefixtures("patient_processes")
 
 
 @each_loop
@@ -117,6 +120,8 @@ def test_a_frozen_process_fails_its_probe_and_a_living_one_passes(monkeypatch: p
     async def body() -> None:
         async with Started("echo") as backend:
             await backend.probe()
+            monkeypatch.setattr(process, "BEAT_EVERY", 0.1)
+            monkeypatch.setattr(process, "LOOK_LIMIT", 0.1)
             assert backend.pid is not None
             os.kill(backend.pid, signal.SIGSTOP)
             await asyncio.to_thread(os.waitid, os.P_PID, backend.pid, os.WSTOPPED | os.WNOWAIT)
@@ -183,6 +188,7 @@ def descriptors() -> int:
 def test_restarts_leave_no_descriptors_behind_and_closing_twice_is_fine(run_loop: Runner) -> None:
     async def body() -> None:
         async with Started("leaving") as backend:
+            gc.collect()  # what others have left is not to go meanwhile
             before = descriptors()
             for n in range(12):
                 if n % 3 == 0:

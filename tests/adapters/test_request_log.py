@@ -2,15 +2,23 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from itertools import cycle
 from threading import Event
 
 import pytest
 
+from penstock.adapters.observe import request_log
 from penstock.adapters.observe.request_log import RequestLog
 from penstock.logs import write_lines
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that writes may be late; here it is always to come to its end."""
+    monkeypatch.setattr(request_log, "CLOSE_SECONDS", 60.0)
 
 
 def reply(name: str, *, failure: Failure | None = None, tenant: str = "acme") -> Reply:
@@ -145,6 +153,12 @@ def test_a_log_that_cannot_be_written_ends_nothing() -> None:
 def test_lines_that_are_ready_go_where_the_log_goes(capsys: pytest.CaptureFixture[str]) -> None:
     from penstock import logs
 
-    logs.set_up("info", "json")
-    write_lines('{"id": 1}\n{"id": 2}\n')
-    assert capsys.readouterr().err == '{"id": 1}\n{"id": 2}\n'
+    ours = logging.getLogger("penstock")
+    handlers, level, propagate = list(ours.handlers), ours.level, ours.propagate
+    try:
+        logs.set_up("info", "json")
+        write_lines('{"id": 1}\n{"id": 2}\n')
+        assert capsys.readouterr().err == '{"id": 1}\n{"id": 2}\n'
+    finally:
+        ours.handlers[:], ours.propagate = handlers, propagate
+        ours.setLevel(level)

@@ -22,7 +22,7 @@ def encrypted_front(port: int, tls: ssl.SSLContext) -> Iterator[int]:
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        asyncio.run_coroutine_threadsafe(_close(server), loop).result(30)
+        asyncio.run_coroutine_threadsafe(_close(server), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

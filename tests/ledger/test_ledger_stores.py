@@ -10,7 +10,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
-from ledger_kit import EVERYTHING, missing_and_doubled, recording, row
+from ledger_kit import EVERYTHING, PATIENCE, missing_and_doubled, recording, row
 
 from penstock.adapters.ledger import sqlite
 from penstock.adapters.ledger.open import open_store
@@ -167,12 +167,13 @@ def test_what_is_no_chunk_is_rejected_whole_and_the_next_is_taken(
 def test_several_that_find_an_empty_database_make_its_tables_once(url: str) -> None:
     def write(number: int) -> int:
         with closing(open_store(url)) as store:
-            for _ in range(20):  # SQLite may have to be asked again
+            ends = time.monotonic() + PATIENCE
+            while True:  # SQLite may have to be asked again
                 try:
                     return store.write(f"s{number}", 1, to_lines([row(number)]))
                 except LedgerAway:
-                    continue
-            raise AssertionError("the database stayed away")
+                    assert time.monotonic() < ends, "the database stayed away"
+                    time.sleep(0.005)
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(write, range(4)))

@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,13 +45,13 @@ def address(postgres: PostgresServer, authority: Authority, tmp_path: Path) -> I
 
 def test_rows_are_written_and_read_over_tls(address: str, authority: Authority, tmp_path: Path) -> None:
     client = authority.issue(tmp_path, "client")
-    store = open_store(
+    url = (
         f"{address}&sslmode=verify-full&sslrootcert={authority.save(tmp_path)}"
         f"&sslcert={client.certificate}&sslkey={client.key}"
     )
-    assert store.write("spool", 1, to_lines([row(1), row(2)]))
-    assert len(store.query(None, None, None, EVERYTHING)) == 2
-    store.close()
+    with closing(open_store(url)) as store:
+        assert store.write("spool", 1, to_lines([row(1), row(2)]))
+        assert len(store.query(None, None, None, EVERYTHING)) == 2
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["wrong authority", "no certificate of ours"])
@@ -58,7 +59,6 @@ def test_a_database_that_cannot_be_trusted_or_does_not_trust_us_counts_as_away(
     address: str, authority: Authority, tmp_path: Path, trusted: bool
 ) -> None:
     ca = (authority if trusted else Authority("another")).save(tmp_path)
-    store = open_store(f"{address}&sslmode=verify-full&sslrootcert={ca}")
-    with pytest.raises(LedgerAway):
+    url = f"{address}&sslmode=verify-full&sslrootcert={ca}"
+    with closing(open_store(url)) as store, pytest.raises(LedgerAway):
         store.write("spool", 1, to_lines([row(1)]))
-    store.close()

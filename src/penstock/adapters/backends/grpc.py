@@ -224,8 +224,15 @@ class GrpcBackend:
 
     async def _connection_lost(self) -> bool:
         """Whether the status was gRPC's own and not the endpoint's, which looks the same."""
-        await asyncio.sleep(_SETTLED)
-        return self._channel is None or self._channel.get_state() is not grpc.ChannelConnectivity.READY
+        channel = self._channel
+        if channel is None:
+            return True
+        try:
+            async with asyncio.timeout(_SETTLED):
+                await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
+        except TimeoutError:
+            return False
+        return True
 
     def _open(self) -> grpc.aio.Channel:
         if self._channel is None:

@@ -50,9 +50,8 @@ class Recorder:
 
     @property
     def state(self) -> LedgerState:
-        in_memory = self._gathered + self.recorded - self._writer.taken
         state = self._writer.state
-        return replace(state, waiting=state.waiting + in_memory, lost=state.lost + self.lost)
+        return replace(state, waiting=state.waiting + self._gathered, lost=state.lost + self.lost)
 
     def start(self) -> None:
         self._writer.start()

@@ -43,6 +43,7 @@ class Spool:
         self._chunks_of: Counter[str] = Counter()  # how many of each spool are here
         self._changed = Condition()
         self._finished = False
+        self.added = 0  # rows that were ever handed to us, and are not the caller's any more
         self.rows = 0  # that wait here
         self.bytes = 0
         self.lost = 0  # rows that were dropped
@@ -53,10 +54,10 @@ class Spool:
     def name(self) -> str:
         return self._home.path.name
 
-    def counts(self) -> tuple[int, int, int, int]:
-        """Rows that wait and their bytes, rows lost, rows rejected: as they were at one moment."""
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """Rows ever added, rows that wait and their bytes, rows lost, rows rejected: as they were at one moment."""
         with self._changed:
-            return self.rows, self.bytes, self.lost, self.rejected
+            return self.added, self.rows, self.bytes, self.lost, self.rejected
 
     def adopt(self) -> None:
         """Take over what the dead have left: nobody else will deliver it."""
@@ -97,6 +98,7 @@ class Spool:
         with self._changed:
             self._chunks.append(chunk)
             self._count(chunk, 1)
+            self.added += rows
             self._changed.notify()
         if error is not None:
             if was_well:
