@@ -58,8 +58,12 @@ class Server:
         """Everything it has logged so far."""
         return (self.directory / "stderr").read_text()
 
+    def log_lines(self) -> list[str]:
+        """The same; a line that it is still writing is left out."""
+        return self.stderr().rpartition("\n")[0].splitlines()
+
     def post(
-        self, path: str, body: object, headers: Mapping[str, str] | None = None, *, timeout: float = 30.0
+        self, path: str, body: object, headers: Mapping[str, str] | None = None, *, timeout: float = 60.0
     ) -> Answer:
         """POST as JSON, or as it is where the body is bytes already."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -74,7 +78,7 @@ class Server:
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 30.0,
+        timeout: float = 60.0,
     ) -> Answer:
         return call(self.url, method, path, body, headers, timeout, self.tls)
 
@@ -108,7 +112,7 @@ def call(
     path: str,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout: float = 30.0,
+    timeout: float = 60.0,
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
     """One request on a connection of its own."""
@@ -126,7 +130,7 @@ def call(
         connection.close()
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until it holds; for what another process does in its own time and does not announce."""
     end = time.monotonic() + seconds
     while not holds():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from redis import exceptions as redis_errors
 
+from own_ports import free_port
 from penstock.adapters.redis.connect import (
     Features,
     Patience,
@@ -21,7 +22,7 @@ from penstock.adapters.redis.connect import (
     is_outage,
 )
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import KINDS, REDIS, VALKEY, free_port, redis_server
+from redis_servers import KINDS, REDIS, VALKEY, redis_server
 
 
 async def opened(settings: RedisSettings) -> Store:

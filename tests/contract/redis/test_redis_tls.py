@@ -11,9 +11,10 @@ import pytest
 from redis import exceptions as redis_errors
 
 from certificates import Authority, Pair
+from own_ports import free_port
 from penstock.adapters.redis.connect import Store
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import REDIS, becomes, free_port, patient, redis_server
+from redis_servers import REDIS, becomes, patient, redis_server
 
 ACCOUNT = "penstock:secret"
 
