@@ -246,7 +246,12 @@ def test_ctrl_c_while_it_starts_ends_what_was_started(tmp_path: Path) -> None:
     first = free_ports(4)
     words = ("up", f"{EXAMPLE}:batchstring", "--port", str(first), "--admin-port", str(first + 1))
     with started(Started, *words, directory=tmp_path) as running:
-        eventually(lambda: len(running.family()) >= 3)
+
+        def under_way() -> bool:
+            assert running.process.poll() is None, running.lines
+            return len(running.family()) >= 3
+
+        eventually(under_way)
         family = running.family()
         assert running.end(signal.SIGINT) == 0, running.lines
         all_end(family)
