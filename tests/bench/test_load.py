@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
+import psutil
 import uvloop
 from rich.console import Console
 from tiny_server import Answer, Ask, TinyServer, answer_body
@@ -24,7 +25,7 @@ def run_load(
     warmup: float = 0.0,
     timeout_ms: int | None = None,
     connections: int = 100,
-    patience: float = 10.0,
+    patience: float = 60.0,
     started: Callable[[Callable[[], object]], None] | None = None,
     finished: Callable[[Load], None] = lambda load: None,
 ) -> Run:
@@ -173,7 +174,7 @@ def test_a_stopped_run_reports_what_it_measured() -> None:
 def test_stopping_twice_waits_for_nobody() -> None:
     def started(stop: Callable[[], object]) -> None:
         def respond(ask: Ask) -> Answer:
-            if ask.number == 5:
+            if ask.number == 3:
                 stop()
                 stop()
             return Answer(silent=ask.number >= 3)
@@ -181,21 +182,25 @@ def test_stopping_twice_waits_for_nobody() -> None:
         server.respond = respond
 
     with TinyServer() as server:
-        summary = run_load(server, duration=60.0, patience=100.0, started=started).summary
-    assert summary.ok == 3
-    assert set(summary.errors) == {"INTERRUPTED"}
+        # On one connection the fourth goes out when the first three have been answered.
+        load = run_load(server, duration=60.0, patience=1000.0, connections=1, started=started)
+    assert load.summary.ok == 3
+    assert load.summary.errors["INTERRUPTED"] == 1
+    assert set(load.summary.errors) <= {"INTERRUPTED", "NOT_SENT"}
 
 
 def test_the_connections_of_the_busiest_moment_are_open_before_the_schedule_starts() -> None:
     counted: list[int] = []
 
     def respond(ask: Ask) -> Answer:
-        counted.append(server.connections)
+        if not counted:  # at the clients' end: the server may not have looked at all of them yet
+            connections = psutil.Process().net_connections("tcp4")
+            counted.append(sum(each.raddr[1:] == (server.port,) for each in connections))
         return Answer()
 
     with TinyServer(respond) as server:
         run_load(server)
-    assert counted[0] > 50  # all 50 requests come within a moment; one more was the first look
+    assert counted[0] >= 50  # all 50 requests come within a moment
 
 
 def test_a_request_is_sent_again_only_once() -> None:

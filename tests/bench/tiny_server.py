@@ -68,6 +68,9 @@ class TinyServer:
         self.port = self.listener.sockets[0].getsockname()[1]
         self._up.set()
         await self._stop.wait()
+        self.listener.close()
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)  # whoever was just let in becomes a peer, and can be hung up on
         self.go_away()
         await asyncio.sleep(0)
 

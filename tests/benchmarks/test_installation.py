@@ -15,8 +15,9 @@ from benchmarks.wrk import Load
 def test_an_installation_is_measured_and_gone_afterwards() -> None:
     with installation(Layout(TARGET, gateways=2, batchers=2)) as running:
         admins = [batcher.admin for batcher in running.batchers]
-        opened = offer(running.urls, Traffic(rate=100, seconds=1.0, warmup=0.2), 2, admins)
-        closed = measure(f"{running.urls[0]}/v1/inference", BODY, Load(connections=4, seconds=1))
+        # Seconds, so that something is asked and counted also where the machine stands still for one of them.
+        opened = offer(running.urls, Traffic(rate=100, seconds=4.0, warmup=0.2), 2, admins)
+        closed = measure(f"{running.urls[0]}/v1/inference", BODY, Load(connections=4, seconds=3))
         commands, processes = running.valkey.commands(), running.processes
         seconds = used(processes)
     assert opened.ok == opened.sent > 0

@@ -13,7 +13,8 @@ from penstock.errors import UserMistake
 
 def test_a_server_is_measured_and_gone_afterwards() -> None:
     with serving("sim:1ms", "--workers", "2") as server:
-        measured = bench(server.url, server.admin, Traffic(rate=50, seconds=0.5, warmup=0.1))
+        # Seconds, so that batches are counted also where the machine stands still for one of them.
+        measured = bench(server.url, server.admin, Traffic(rate=50, seconds=3.0, warmup=0.1))
     assert measured.ok == measured.sent > 0
     assert measured.batch is not None
     assert not psutil.pid_exists(server.pid)

@@ -1,5 +1,6 @@
 """Gateway, batcher and worker as processes of their own at one Redis (SPEC G1, E7, I1)."""
 
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,9 +20,20 @@ url = "{url}"
 namespace = "{namespace}"
 
 [timeouts]
-queue = "20s"
-processing = "20s"
-request = "20s"
+queue = "60s"
+processing = "60s"
+request = "60s"
+"""
+# `hold` waits for a file.
+FUNCTION = """\
+import time
+from pathlib import Path
+
+
+def batchstring(inputs):
+    while "hold" in inputs and not (Path(__file__).parent / "go").exists():
+        time.sleep(0.01)
+    return inputs
 """
 
 
@@ -52,8 +64,9 @@ class Stack:
 def stack(tmp_path: Path, redis_urls: dict[str, str]) -> Iterator[Stack]:
     text = PATIENT.format(url=redis_urls["valkey"], namespace=f"roles-{uuid4().hex[:8]}")
     (tmp_path / "penstock.toml").write_text(text)
+    (tmp_path / "app.py").write_text(FUNCTION)
     with ExitStack() as stack:
-        roles = (("gateway", "--port", "0"), ("batcher",), ("worker", "sim:500ms"))
+        roles = (("gateway", "--port", "0"), ("batcher",), ("worker", "app.py:batchstring"))
         parts = [
             stack.enter_context(started(Started, *words, "--admin-port", "0", directory=tmp_path))
             for words in roles
@@ -61,7 +74,9 @@ def stack(tmp_path: Path, redis_urls: dict[str, str]) -> Iterator[Stack]:
         yield Stack(*parts)
 
 
-def test_each_role_ends_with_0_once_its_work_is_done_and_the_others_say_what_is_missing(stack: Stack) -> None:
+def test_each_role_ends_with_0_once_its_work_is_done_and_the_others_say_what_is_missing(
+    stack: Stack, tmp_path: Path
+) -> None:
     for name, part in stack.parts.items():
         eventually(partial(stack.ready, part))
         assert call(part.admin, "GET", "/livez").body == b"ok"
@@ -71,10 +86,13 @@ def test_each_role_ends_with_0_once_its_work_is_done_and_the_others_say_what_is_
     eventually(lambda: stack.infer(b'{"input": "first"}').status == 200)
 
     with ThreadPoolExecutor() as pool:
-        answer = pool.submit(stack.infer, b'{"input": "in flight"}')
+        answer = pool.submit(stack.infer, b'{"input": "hold"}')
         eventually(lambda: stack.in_flight() == 1)
-        assert stack.worker.end() == 0
-        assert answer.result().json()["output"] == "in flight"
+        stack.worker.process.send_signal(signal.SIGTERM)
+        stack.worker.says('"draining"')
+        (tmp_path / "go").touch()
+        assert stack.worker.process.wait(60) == 0
+        assert answer.result().json()["output"] == "hold"
 
     assert stack.batcher.end() == 0
     admin = stack.gateway.admin

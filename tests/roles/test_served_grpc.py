@@ -16,10 +16,13 @@ from up_kit import up
 
 from certificates import AuthorityInFolder
 from grpc_kit import Service, hang, refusing, response_to, serving
+from own_ports import free_ports
 from penstock.config import Model, load
 from penstock.errors import UserMistake
 from penstock.roles.backends import backend_maker
 from server import Server, eventually, running
+
+PATIENT = '[timeouts]\nqueue = "60s"\nprocessing = "60s"\nrequest = "60s"\n'
 
 
 async def shout(request: Any, _: Any) -> Any:
@@ -49,7 +52,7 @@ def ask(server: Server, text: object, **more: object) -> tuple[int, Any]:
 
 def check_log(server: Server) -> None:
     """Every line is JSON: the library says nothing of its own."""
-    for line in server.stderr().splitlines():
+    for line in server.log_lines():
         json.loads(line)
 
 
@@ -70,25 +73,17 @@ def test_each_of_many_askers_gets_the_answer_to_their_own_question() -> None:
 
 def test_a_bad_input_fails_alone_and_a_hanging_one_is_cut_at_the_processing_time_out() -> None:
     def use(url: str) -> None:
-        options = (
-            "--policy",
-            "window",
-            "--max-wait",
-            "200ms",
-            "--processing-timeout",
-            "1s",
-            "--request-timeout",
-            "2s",
-        )
-        with running(url, *options) as server:
+        with running(url, "--policy", "window", "--max-wait", "200ms", config=PATIENT) as server:
             with ThreadPoolExecutor(8) as pool:
                 texts = ["a", "b", "bad", "c", "d"]
                 answers = dict(zip(texts, pool.map(lambda text: ask(server, text), texts), strict=True))
             assert answers["bad"][0] == 502
             assert "endpoint answered INVALID_ARGUMENT" in answers["bad"][1]["message"]
             assert [answers[text][0] for text in "abcd"] == [200] * 4
+            check_log(server)
+        with running(url, "--processing-timeout", "1s", "--request-timeout", "2s") as server:
             assert ask(server, "hang")[0] == 504
-            eventually(lambda: ask(server, "fine")[0] == 200, 30.0)
+            eventually(lambda: ask(server, "fine")[0] == 200)
             check_log(server)
 
     with_endpoint(Service(shout), use)
@@ -104,7 +99,7 @@ def test_an_endpoint_that_takes_nothing_for_a_while_is_served_again_when_it_does
                 status, told = ask(server, "a")
                 assert status in (502, 503, 504), told
                 service.infer = shout
-                eventually(lambda: ask(server, "a")[0] == 200, 30.0)
+                eventually(lambda: ask(server, "a")[0] == 200)
             check_log(server)
 
     with_endpoint(service, use)
@@ -112,15 +107,13 @@ def test_an_endpoint_that_takes_nothing_for_a_while_is_served_again_when_it_does
 
 def test_an_endpoint_that_is_not_there_yet_is_waited_for_and_one_that_left_comes_back() -> None:
     async def body() -> None:
-        async with serving(Service(shout)) as url:
-            pass
-        port = int(url.split(":")[2].removesuffix("/m"))
-        with running(url, "--request-timeout", "1s") as server:
+        port = free_ports(1)
+        with running(f"grpc://127.0.0.1:{port}/m", "--request-timeout", "1s") as server:
             for _ in range(2):
                 assert (await asyncio.to_thread(ask, server, "a"))[0] in (502, 503, 504)
                 async with serving(Service(shout), port=port):
                     good = lambda: ask(server, "a")[0] == 200  # noqa: E731 - a word for it
-                    await asyncio.to_thread(eventually, good, 30.0)
+                    await asyncio.to_thread(eventually, good)
             check_log(server)
 
     asyncio.run(body())

@@ -28,7 +28,7 @@ target = "sim:poison=xyzzy-4711-bad"
 
 def lines(server: Server) -> dict[str, dict[str, object]]:
     """By id."""
-    said = [json.loads(line) for line in server.stderr().splitlines()]
+    said = [json.loads(line) for line in server.log_lines()]
     asked = [line for line in said if line["logger"] == "penstock.requests"]
     assert len({line["id"] for line in asked}) == len(asked), "two lines for one request"
     return {str(line["id"]): line for line in asked}

@@ -10,8 +10,9 @@ from typing import Any
 import psutil
 import pytest
 from command_line import Typed, typed
-from up_kit import Started, Up, free_ports, started, up
+from up_kit import Started, Up, started, up
 
+from own_ports import free_ports
 from server import eventually
 
 __all__ = ["typed"]
@@ -61,7 +62,12 @@ def whole(workplace: Path) -> Iterator[Up]:
         yield running
         family = running.family()
         assert running.end() == 0, running.lines
-        assert not [process for process in family if process.is_running()]
+        all_end(family)
+
+
+def all_end(family: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(family, 60)
+    assert not alive
 
 
 def task(whole: Up, gateway: str, text: str, name: str, **more: str) -> None:
@@ -112,7 +118,7 @@ def test_what_is_cancelled_at_another_gateway_never_runs(whole: Up, workplace: P
     before = ran(workplace).count("hold")
     for number in range(2):
         task(whole, f"gateway-{number + 1}", "hold", f"holding-{number}")
-    eventually(lambda: ran(workplace).count("hold") == before + 2)
+    eventually(lambda: ran(workplace).count("hold") >= before + 2)
     names = [f"cancelled-{number}" for number in range(6)]
     for name in names:
         task(whole, "gateway-1", name, name)
@@ -141,29 +147,34 @@ def test_the_task_of_another_tenant_is_not_there(whole: Up) -> None:
 @pytest.mark.parametrize("name", ["gateway-1", "batcher-2", "worker-1"])
 def test_every_role_answers_its_probes_and_tells_how_all_stand(whole: Up, name: str) -> None:
     assert whole.admin_of(name, "/livez").body == b"ok"
-    assert whole.admin_of(name, "/readyz").body == b"ok"
+    eventually(lambda: whole.admin_of(name, "/readyz").body == b"ok")
     assert b"\npenstock_" in whole.admin_of(name, "/metrics").body
     assert whole.admin_of(name, "/internal/workers").status == 200
 
-    def health() -> dict[str, Any]:
+    def all_is_well() -> bool:
         said: dict[str, Any] = whole.admin_of(name, "/internal/health").json()
-        return said
+        assert said["role"] == name.partition("-")[0]
+        healthy = said["models"]["batchstring"]["workers_healthy"]
+        parts = (said["gateways"], said["batchers"], healthy)
+        return parts == (2, 2, 2) and said["status"] == "ok" and bool(said["redis"]["reachable"])
 
-    eventually(lambda: (health()["gateways"], health()["batchers"]) == (2, 2))
-    assert (health()["role"], health()["status"]) == (name.partition("-")[0], "ok")
-    assert health()["redis"]["reachable"]
-    eventually(lambda: health()["models"]["batchstring"]["workers_healthy"] == 2)
+    eventually(all_is_well)
 
 
 def test_the_workers_are_listed_with_their_state(whole: Up, typed: Typed) -> None:
-    code, listed, _ = typed("workers", "--admin", whole.admins["gateway-2"])
-    assert code == 0
-    head, *rows = listed.splitlines()
-    assert head.split()[:3] == ["worker", "model", "status"]
-    assert [row.split()[1:3] for row in rows] == [["batchstring", "healthy"]] * 2
-    told = json.loads(typed("workers", "--json", "--admin", whole.admins["gateway-1"])[1])
-    assert {row["status"] for row in told} == {"healthy"}
-    assert all(row["last_seen"] < 2.0 for row in told)
+    def both_healthy() -> bool:
+        code, listed, _ = typed("workers", "--admin", whole.admins["gateway-2"])
+        assert code == 0
+        head, *rows = listed.splitlines()
+        assert head.split()[:3] == ["worker", "model", "status"]
+        return [row.split()[1:3] for row in rows] == [["batchstring", "healthy"]] * 2
+
+    def seen_lately() -> bool:
+        told = json.loads(typed("workers", "--json", "--admin", whole.admins["gateway-1"])[1])
+        return all(row["status"] == "healthy" and row["last_seen"] < 2.0 for row in told)
+
+    eventually(both_healthy)
+    eventually(seen_lately)
 
 
 def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: Path, typed: Typed) -> None:
@@ -216,7 +227,7 @@ def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: 
 def test_a_part_that_is_killed_is_started_again(whole: Up, name: str) -> None:
     before = whole.part(name)
     before.kill()
-    psutil.wait_procs([before], 10)
+    all_end([before])
     assert "SIGKILL" in whole.says(f"{name:<10} | ended with SIGKILL; started again")
 
     def back() -> bool:
@@ -225,7 +236,7 @@ def test_a_part_that_is_killed_is_started_again(whole: Up, name: str) -> None:
         except OSError:
             return False
 
-    eventually(back, 20)
+    eventually(back)
     whole.family()
     answer = whole.ask("gateway-1", "POST", "/v1/inference", b'{"input": "again"}')
     assert answer.json()["output"] == "AGAIN"
@@ -235,10 +246,15 @@ def test_ctrl_c_while_it_starts_ends_what_was_started(tmp_path: Path) -> None:
     first = free_ports(4)
     words = ("up", f"{EXAMPLE}:batchstring", "--port", str(first), "--admin-port", str(first + 1))
     with started(Started, *words, directory=tmp_path) as running:
-        eventually(lambda: len(running.family()) >= 3)
+
+        def under_way() -> bool:
+            assert running.process.poll() is None, running.lines
+            return len(running.family()) >= 3
+
+        eventually(under_way)
         family = running.family()
         assert running.end(signal.SIGINT) == 0, running.lines
-        assert not [process for process in family if process.is_running()]
+        all_end(family)
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
@@ -250,6 +266,5 @@ def test_however_it_ends_no_process_is_left_behind(kind: signal.Signals) -> None
         assert len(family) >= 4  # the store, and one of each
         code = running.end(kind)
         assert code == (0 if kind is signal.SIGINT else -signal.SIGKILL)
-        _, alive = psutil.wait_procs(family, 15)
-        assert not alive
+        all_end(family)
         assert not [line for line in running.lines if "Traceback" in line or "never retrieved" in line]

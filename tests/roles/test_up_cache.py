@@ -30,18 +30,21 @@ version = "1"
 [tiers.levels.paid]
 rank = 0
 [timeouts]
-queue = "30s"
-request = "30s"
+queue = "60s"
+processing = "60s"
+request = "60s"
 """
 
 
 async def keys_in(settings: RedisSettings) -> dict[str, str]:
     store, keys = Store(settings), {}
-    await store.open()
-    for tenant in TENANTS:
-        keys[tenant], record = make_key(tenant, "paid", time())
-        await RedisKeys(store).add(record)
-    await store.close()
+    try:
+        await store.open()
+        for tenant in TENANTS:
+            keys[tenant], record = make_key(tenant, "paid", time())
+            await RedisKeys(store).add(record)
+    finally:
+        await store.close()
     return keys
 
 

@@ -1,10 +1,8 @@
 """`penstock up` and single roles for tests: real processes on free ports, none of which is left behind."""
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -16,22 +14,10 @@ from typing import Any, TypeVar
 
 import psutil
 
+from own_ports import free_ports
 from server import PENSTOCK, Answer, call, eventually
 
 ADMIN = re.compile(r"admin (http://\S+)/internal/health")
-
-
-def free_ports(number: int) -> int:
-    """The first of several free ones in a row, below those that the system gives to outgoing connections."""
-    while True:
-        first = random.SystemRandom().randrange(22_000, 32_000)
-        with ExitStack() as stack:
-            try:
-                for port in range(first, first + number):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
 
 
 @dataclass
@@ -52,14 +38,16 @@ class Started:
     def _read(self, stream: Any) -> None:
         self.lines.extend(line.rstrip("\n") for line in stream)
 
-    def says(self, text: str, seconds: float = 30.0) -> str:
+    def says(self, text: str) -> str:
         """The first line with this in it, once it is there."""
 
         def found() -> bool:
-            assert self.process.poll() is None or any(text in line for line in self.lines), self.lines
-            return any(text in line for line in self.lines)
+            over = not any(reader.is_alive() for reader in self.readers)  # all that it said has been read
+            told = any(text in line for line in self.lines)
+            assert told or not over, self.lines
+            return told
 
-        eventually(found, seconds)
+        eventually(found)
         return next(line for line in self.lines if text in line)
 
     def family(self) -> list[psutil.Process]:
@@ -70,7 +58,7 @@ class Started:
 
     def end(self, kind: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(kind)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     @property
     def admin(self) -> str:
@@ -97,6 +85,11 @@ class Up(Started):
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return call(self.ports[gateway], method, path, body, {"content-type": "application/json", **named})
 
+    def knows(self, name: str, workers: int) -> bool:
+        """Whether a part has heard of so many; on a slow machine that is later than `up` waits for."""
+        models = self.admin_of(name, "/internal/health").json()["models"].values()
+        return bool(models) and all(model["workers_healthy"] == workers for model in models)
+
     def admin_of(self, name: str, path: str, method: str = "GET") -> Answer:
         return call(self.admins[name], method, path)
 
@@ -121,7 +114,7 @@ def started(kind: type[S], *words: str, directory: Path) -> Iterator[S]:
                         child.kill()
                 process.kill()
             for reader in running.readers:
-                reader.join(10)
+                reader.join(60)
 
 
 @contextmanager
@@ -152,5 +145,6 @@ def up(target: str, *options: str, gateways: int = 1, batchers: int = 1, workers
         running.ports = {f"gateway-{n + 1}": f"{address}:{first + n}" for n in range(gateways)}
         running.admins = {name: f"{address}:{first + gateways + n}" for n, name in enumerate(parts)}
         running.says("try it:")
+        eventually(lambda: all(running.knows(name, workers) for name in parts if "worker" not in name))
         running.family()
         yield running

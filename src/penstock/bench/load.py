@@ -91,9 +91,10 @@ class Load:
             await self._ended.wait()
             end = min(plan.duration, self.elapsed)
             self._alarm.close()
-            closing = await self._scrape_after(0.0)
+            # In a short run the first may still be under way; the second must come after it.
+            before = await opening if end > plan.warmup else None
+            closing = await self._scrape_after(0.0) if before is not None else None
             await self._drain()
-            before = await opening if opening.done() else None
         finally:
             self._alarm.close()
             ticking.cancel()

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from penstock.sim.report import Batches
 
+PATIENCE = 5.0  # seconds: a server under load may be slow to say it
+
 _SAMPLE = re.compile(
     r"^penstock_(batches_total|batched_requests_total|worker_busy_seconds_total|workers)"
     r"(?:\{(.*)\})? (\S+)",
@@ -38,7 +40,7 @@ def scrape(admin: str) -> Scrape | None:
     try:
         # A plane on this machine must not be looked for behind a proxy.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(admin.rstrip("/") + "/metrics", timeout=2) as answer:
+        with opener.open(admin.rstrip("/") + "/metrics", timeout=PATIENCE) as answer:
             return Scrape(time.monotonic(), answer.read().decode("utf-8", "replace"))
     except (OSError, ValueError):
         return None

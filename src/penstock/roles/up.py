@@ -34,6 +34,7 @@ MISTAKE = 2  # the exit code of a process whose operator has to put something ri
 TOLD = "penstock: "  # how the line begins that says what
 PR_SET_PDEATHSIG = 1
 STORE_LIMIT = 10.0  # seconds for the store to listen
+STORE_ATTEMPTS = 3  # each with a port that was free a moment ago
 JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
 
 
@@ -222,29 +223,33 @@ class Installation:
 
     async def _start_store(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="penstock-")
-        port = _free_port()
-        self._store = await asyncio.create_subprocess_exec(
-            _store_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", self._directory.name,
-            "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL, preexec_fn=self._apart,
-        )  # fmt: skip
-        self.redis = f"redis://127.0.0.1:{port}"
-        await self._listens(port)
+        for _ in range(STORE_ATTEMPTS):
+            port = _free_port()
+            self._store = await asyncio.create_subprocess_exec(
+                _store_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", self._directory.name,
+                "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL, preexec_fn=self._apart,
+            )  # fmt: skip
+            if await self._listens(self._store, port):
+                self.redis = f"redis://127.0.0.1:{port}"
+                return
+            if self._store.returncode is None:
+                break
+        raise UserMistake("the store did not start: say where one is with --redis redis://…")
 
-    async def _listens(self, port: int) -> None:
+    async def _listens(self, store: asyncio.subprocess.Process, port: int) -> bool:
         """A server that is not ours says nothing when it is ready: ask until it answers."""
-        assert self._store is not None
         ends = asyncio.get_running_loop().time() + STORE_LIMIT
-        while self._store.returncode is None and asyncio.get_running_loop().time() < ends:
+        while store.returncode is None and asyncio.get_running_loop().time() < ends:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
                 await asyncio.sleep(0.02)
             else:
                 writer.close()
-                return
-        raise UserMistake("the store did not start: say where one is with --redis redis://…")
+                return True
+        return False
 
     async def _stop_store(self) -> None:
         if self._store is not None:

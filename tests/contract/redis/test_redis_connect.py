@@ -13,6 +13,7 @@ import pytest
 from redis import exceptions as redis_errors
 from redis_kit import run_encrypted
 
+from own_ports import free_port
 from penstock.adapters.redis.connect import (
     Features,
     Patience,
@@ -23,7 +24,7 @@ from penstock.adapters.redis.connect import (
     is_outage,
 )
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import KINDS, REDIS, VALKEY, free_port, patient, redis_server
+from redis_servers import KINDS, REDIS, VALKEY, patient, redis_server
 
 
 async def opened(settings: RedisSettings) -> Store:

@@ -9,9 +9,10 @@ from redis import exceptions as redis_errors
 from redis_kit import run_encrypted
 
 from certificates import Authority, Pair
+from own_ports import free_port
 from penstock.adapters.redis.connect import Store
 from penstock.errors import StoreDown, UserMistake
-from redis_servers import REDIS, free_port, patient, redis_server
+from redis_servers import REDIS, patient, redis_server
 
 ACCOUNT = "penstock:secret"
 
