@@ -27,11 +27,12 @@ from grpc_kit import (
     response_to,
     serving,
 )
+from own_ports import free_port
 from penstock.adapters.backends import grpc as grpc_backend
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
 from penstock.errors import BackendCrashed, BackendError, BackendUnavailable, BatchRejected
-from redis_servers import becomes, free_port
+from redis_servers import becomes
 
 # Answers that are no answer
 
