@@ -23,8 +23,8 @@ def identity_thread() -> Iterator[IdentityProvider]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(60)
         yield found[0]
     finally:
         over.set()
-        thread.join(30)
+        thread.join(60)

@@ -78,10 +78,11 @@ class History:
 
     def seconds(self, record: Record) -> float:
         """How long the answer took, but for the time in which nobody could have seen it come."""
-        stalled = sum(
-            max(0.0, min(until, record.done) - max(since, record.sent)) for since, until in self.stalls
-        )
-        return record.done - record.sent - stalled
+        return record.done - record.sent - self.stalled(record.sent, record.done)
+
+    def stalled(self, begin: float, end: float) -> float:
+        """Seconds between the two in which this process did not get to run, and so perhaps nobody did."""
+        return sum(max(0.0, min(until, end) - max(since, begin)) for since, until in self.stalls)
 
     def lost(self, grace: float) -> list[Record]:
         return [record for record in self.records if self._lost(record, grace)]
@@ -181,7 +182,8 @@ class Journal:
         path.touch()
 
     def entries(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
+        """But for a last line that is just being written."""
+        return [json.loads(line) for line in self.path.read_text().splitlines(True) if line.endswith("\n")]
 
     def executions(self) -> list[Execution]:
         open_by_pid: dict[object, int] = {}

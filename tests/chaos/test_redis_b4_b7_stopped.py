@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from history import History, asks, like, percentile, poisson
-from installation import Installation, installation
+from installation import Installation, installation, patiently
 from redis_faults import (
     Fault,
     Pulse,
@@ -119,14 +119,20 @@ class Cutter:
     async def cut(self, times: int, apart: float) -> None:
         for _ in range(times):
             await asyncio.sleep(apart)
-            await asyncio.to_thread(self._kill_all)
+            await asyncio.to_thread(self._kill_some)
 
-    def _kill_all(self) -> None:
+    def _kill_some(self) -> None:
+        """All there are, and two at least: those killed last time may not be back yet."""
+        enough = self.killed + 2
+        patiently(lambda: self._kill_all() >= enough)
+
+    def _kill_all(self) -> int:
         for gateway in self._site.gateways:
             for connection in psutil.Process(gateway.pid).net_connections():
                 if connection.raddr and connection.raddr.port == self._port:
                     where = f"{connection.laddr.ip}:{connection.laddr.port}"
                     self.killed += int(self._site.client.execute_command("CLIENT", "KILL", "ADDR", where))
+        return self.killed
 
 
 @pytest.mark.timeout(300)

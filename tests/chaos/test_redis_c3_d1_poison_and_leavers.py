@@ -72,7 +72,7 @@ def retried_as_a_task(site: Installation, letter: dict[str, str]) -> None:
     said = site.gateways[0].admin(f"/internal/dlq/{letter['id']}/retry", "POST")
     assert (said.status, said.json()) == (202, {"task_id": letter["request_id"]})
     path = f"/v1/result/{letter['request_id']}?wait_ms=30000"
-    ended = call(site.gateways[1].url, "GET", path)
+    ended = call(site.gateways[1].url, "GET", path, timeout=60.0)
     assert ended.json()["status"] == "FAILED", ended.body
 
     def one_new_letter() -> bool:
