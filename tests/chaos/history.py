@@ -18,6 +18,7 @@ from functions import answer_to
 GRACE = 0.25  # seconds past its deadline until an unanswered request counts as lost
 AGAIN = "+"  # at the end of the id of a request, for each attempt after the first
 NOISE = 10.0  # the same where only a hang is to be told from an answer, however slow the machine
+STANDSTILL, AFTERWARDS = 0.8, 3.0  # seconds: a command may take 1, and a lease is 2
 
 
 @dataclass(slots=True, frozen=True)
@@ -117,6 +118,20 @@ class History:
     def unserved(self) -> set[str]:
         """Inputs for which no attempt brought an output, however often their clients tried."""
         return {r.ask.input for r in self.records} - {r.ask.input for r in self.records if r.ok}
+
+    def failures(self, records: Iterable[Record] | None = None) -> list[Record]:
+        """Those of them (of all) that were not served. But if the machine itself stood still for about as long as
+        a command may take, Redis or its clients were away for each other, and whoever was refused then, or before
+        they had found each other again, was refused rightly."""
+        return [
+            r for r in (self.records if records is None else records) if not r.ok and not self._excused(r)
+        ]
+
+    def _excused(self, record: Record) -> bool:
+        return record.refused and any(
+            until - since > STANDSTILL and since < record.done and record.sent < until + AFTERWARDS
+            for since, until in self.stalls
+        )
 
     def longest_gap(self) -> float:
         """Seconds without any answer while there was load."""

@@ -43,7 +43,7 @@ def test_after_a_storm_of_retries_everybody_is_served_again_and_in_it_the_gpus_a
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     random = Random(chaos_seed)
-    storm, calm, batch = (60.0, 10.0, 4) if chaos_long else (2.0, 4.0, 1)
+    storm, calm, batch = (60.0, 10.0, 4) if chaos_long else (3.5, 4.0, 1)
     capacity = WORKERS * batch / SERVICE
     schedule = storm_and_calm(capacity, storm, calm, random)
     file = tmp_path / "keys.json"

@@ -73,7 +73,7 @@ def test_worker_processes_killed_in_the_middle_of_a_batch_cost_no_answer(
     site.check(history)
 
     assert killer.broken, "nobody was killed at work"
-    assert [record for record in history.records if not record.ok] == [], history.endings()
+    assert history.failures() == [], history.endings()
     if chaos_long:
         waits = [history.seconds(record) for record in history.records if record.ask.input in killer.broken]
         p99 = percentile(waits, 0.99)
@@ -101,7 +101,7 @@ def test_the_place_in_the_line_of_a_worker_that_died_unseen_is_a_trap_for_nobody
     history = asyncio.run(drive_all(site.gateways, schedule, chaos_seed))
     worker.restart()
     site.check(history)
-    assert [record for record in history.records if not record.ok] == [], history.endings()
+    assert history.failures() == [], history.endings()
 
 
 class Absence:
@@ -151,7 +151,7 @@ def test_with_all_workers_dead_nothing_is_executed_after_its_deadline_and_what_c
     assert too_late == []
     assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
     patient = [record for record in history.records if record.ask.timeout == OUTLIVES and not record.refused]
-    assert [record for record in patient if not record.ok] == [], history.endings()
+    assert history.failures(patient) == [], history.endings()
     assert any(record.status == 504 for record in history.records), history.endings()
     if chaos_long:
         waited = [record.done for record in patient if record.sent < absence.back]

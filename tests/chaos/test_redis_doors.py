@@ -157,6 +157,11 @@ def test_a_tenant_that_asks_two_gateways_at_once_gets_its_minute_within_five_per
         said: Counter[int] = Counter()
         while True:
             answer = house.ask(gateway, key)
+            if (
+                answer.status == 503
+            ):  # the machine stood still, and Redis was thought away: nothing was accepted
+                time.sleep(0.1)
+                continue
             said[answer.status] += 1
             check_quota(answer)
             spent = answer.status == 429 and int(answer.headers["retry-after"]) > 2
