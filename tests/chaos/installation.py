@@ -178,7 +178,9 @@ class Installation:
     def wait_until_known(self) -> None:
         """Until every gateway and batcher sees everyone who is alive, and the shards have owners."""
         slots = sum(len(worker.admin("/internal/workers").json()) for worker in self.workers if worker.alive)
-        batchers = [member for member in self.batchers if member.alive]
+        gateways, batchers = (
+            {each.pid for each in those if each.alive} for those in (self.gateways, self.batchers)
+        )
 
         def known() -> bool:
             said = [member.health() for member in self.alive if member.role != "worker"]
@@ -186,7 +188,8 @@ class Installation:
             owned = sorted(shard for each in said for shard in each.get("shards", ()))
             return (
                 set(healthy) == {slots}
-                and {each["batchers"] for each in said} == {len(batchers)}
+                and {(each["gateways"], each["batchers"]) for each in said}
+                == {(len(gateways), len(batchers))}
                 and owned == list(range(16))
                 and all(each["shards"] for each in said if "shards" in each)
             )
