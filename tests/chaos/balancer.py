@@ -10,6 +10,7 @@ from history import Ask, History
 from open_loop import drive
 
 EVERY = 0.05  # seconds between two looks at a gateway
+HUNG = 30.0  # seconds: one that is gone refuses at once, and one that is late is still as ready as it was
 
 
 class Gateway(Protocol):
@@ -37,9 +38,8 @@ class Balancer:
 
     async def look(self, number: int) -> None:
         gateway = self._gateways[number]
-        url = gateway.url
         if gateway.alive and await _is_ready(gateway.admin_url):
-            self._ready[number] = url
+            self._ready[number] = gateway.url
         else:
             self._ready.pop(number, None)
 
@@ -47,7 +47,7 @@ class Balancer:
 async def _is_ready(url: str) -> bool:
     host, _, port = urlsplit(url).netloc.rpartition(":")
     try:
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(HUNG):
             reader, writer = await asyncio.open_connection(host, int(port))
             try:
                 writer.write(b"GET /readyz HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")

@@ -28,10 +28,11 @@ class CutLine:
         return f"redis://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        self._loop.call_soon_threadsafe(self._whole.clear)
+        """When it returns nothing passes any more."""
+        self._do(self._set(whole=False))
 
     def mend(self) -> None:
-        self._loop.call_soon_threadsafe(self._whole.set)
+        self._do(self._set(whole=True))
 
     def start(self) -> None:
         self._thread.start()
@@ -44,7 +45,13 @@ class CutLine:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10.0)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60.0)
+
+    async def _set(self, *, whole: bool) -> None:
+        if whole:
+            self._whole.set()
+        else:
+            self._whole.clear()
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)

@@ -132,7 +132,7 @@ class Handle:
     def _ask(self, method: str, path: str, body: str = "") -> str:
         from http.client import HTTPConnection
 
-        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=60)
         try:
             connection.request(method, path, body)
             return connection.getresponse().read().decode()

@@ -18,6 +18,7 @@ from functions import answer_to
 GRACE = 0.25  # seconds past its deadline until an unanswered request counts as lost
 AGAIN = "+"  # at the end of the id of a request, for each attempt after the first
 NOISE = 10.0  # the same where only a hang is to be told from an answer, however slow the machine
+STANDSTILL, AFTERWARDS = 0.8, 3.0  # seconds: a command may take 1, and a lease is 2
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,10 +79,11 @@ class History:
 
     def seconds(self, record: Record) -> float:
         """How long the answer took, but for the time in which nobody could have seen it come."""
-        stalled = sum(
-            max(0.0, min(until, record.done) - max(since, record.sent)) for since, until in self.stalls
-        )
-        return record.done - record.sent - stalled
+        return record.done - record.sent - self.stalled(record.sent, record.done)
+
+    def stalled(self, begin: float, end: float) -> float:
+        """Seconds between the two in which this process did not get to run, and so perhaps nobody did."""
+        return sum(max(0.0, min(until, end) - max(since, begin)) for since, until in self.stalls)
 
     def lost(self, grace: float) -> list[Record]:
         return [record for record in self.records if self._lost(record, grace)]
@@ -116,6 +118,20 @@ class History:
     def unserved(self) -> set[str]:
         """Inputs for which no attempt brought an output, however often their clients tried."""
         return {r.ask.input for r in self.records} - {r.ask.input for r in self.records if r.ok}
+
+    def failures(self, records: Iterable[Record] | None = None) -> list[Record]:
+        """Those of them (of all) that were not served. But if the machine itself stood still for about as long as
+        a command may take, Redis or its clients were away for each other, and whoever was refused then, or before
+        they had found each other again, was refused rightly."""
+        return [
+            r for r in (self.records if records is None else records) if not r.ok and not self._excused(r)
+        ]
+
+    def _excused(self, record: Record) -> bool:
+        return record.refused and any(
+            until - since > STANDSTILL and since < record.done and record.sent < until + AFTERWARDS
+            for since, until in self.stalls
+        )
 
     def longest_gap(self) -> float:
         """Seconds without any answer while there was load."""
@@ -181,7 +197,8 @@ class Journal:
         path.touch()
 
     def entries(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
+        """But for a last line that is just being written."""
+        return [json.loads(line) for line in self.path.read_text().splitlines(True) if line.endswith("\n")]
 
     def executions(self) -> list[Execution]:
         open_by_pid: dict[object, int] = {}

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +27,9 @@ from server import PENSTOCK, Answer, call
 ROLES = ("gateway", "batcher", "worker")
 NAMESPACE, GROUP = "penstock", "batchers"
 SPARE = 8  # connections to Redis that a busy process keeps, besides those it needs at rest
+NOISY_SPARE = 48  # after a standstill, when all that was due meanwhile comes at once
 CLUSTER_SPARE = 20  # in a cluster, where a batcher reads each shard that it takes over by itself
-EXITS_WITHIN = 40.0
+EXITS_WITHIN = 60.0
 
 
 class Member:
@@ -47,9 +48,11 @@ class Member:
         self.admin_url = ""
         self.at_rest: Holdings | None = None  # None: it was not there when the scene began
         self.process: subprocess.Popen[str]
+        self._ended = True  # as the test wanted it
 
     def launch(self) -> None:
         """Starts the process; `wait` says when it is of use."""
+        self._ended = False
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, cwd=self.folder, env=dict(self.environment), text=True,
@@ -62,9 +65,11 @@ class Member:
         for line in self.process.stdout:
             words = line.split()
             if "admin" in words:
-                self.admin_url = words[words.index("admin") + 1].removesuffix("/internal/health")
-                if "serving" in words:
+                if (
+                    "serving" in words
+                ):  # first, for who finds the new admin plane looks for clients at this one
                     self.url = words[words.index("serving") + 1].removesuffix("/v1/inference")
+                self.admin_url = words[words.index("admin") + 1].removesuffix("/internal/health")
                 return
         raise AssertionError(f"{self.name} ended with code {self.process.wait()}:\n{self.log()}")
 
@@ -87,13 +92,24 @@ class Member:
 
     def _reap(self) -> int:
         code = self.process.wait(EXITS_WITHIN)
+        self._ended = True
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
 
+    def end(self) -> None:
+        """Whatever it does, and whether or not it was ever started."""
+        if hasattr(self, "process"):
+            self.kill()
+
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
+
+    @property
+    def gave_up(self) -> bool:
+        """It has ended, and nobody had told it to."""
+        return not self._ended and not self.alive
 
     @property
     def pid(self) -> int:
@@ -162,7 +178,9 @@ class Installation:
     def wait_until_known(self) -> None:
         """Until every gateway and batcher sees everyone who is alive, and the shards have owners."""
         slots = sum(len(worker.admin("/internal/workers").json()) for worker in self.workers if worker.alive)
-        batchers = [member for member in self.batchers if member.alive]
+        gateways, batchers = (
+            {each.pid for each in those if each.alive} for those in (self.gateways, self.batchers)
+        )
 
         def known() -> bool:
             said = [member.health() for member in self.alive if member.role != "worker"]
@@ -170,7 +188,8 @@ class Installation:
             owned = sorted(shard for each in said for shard in each.get("shards", ()))
             return (
                 set(healthy) == {slots}
-                and {each["batchers"] for each in said} == {len(batchers)}
+                and {(each["gateways"], each["batchers"]) for each in said}
+                == {(len(gateways), len(batchers))}
                 and owned == list(range(16))
                 and all(each["shards"] for each in said if "shards" in each)
             )
@@ -182,6 +201,10 @@ class Installation:
         """What holds in every row: of the history, and of an installation whose clients have all gone."""
         for history in histories:
             history.check(self.grace)
+        for member in self.members:
+            assert not member.gave_up, (
+                f"{member.name} ended with code {member.process.poll()}:\n{member.log()}"
+            )
         self.wait_until_quiet()
         for member in self.alive:
             assert member.admin("/livez").status == 200, f"{member.name}: {member.admin('/livez').body!r}"
@@ -198,7 +221,7 @@ class Installation:
     def remains(self) -> list[str]:
         """What is not as it was before the load: in the streams of Redis, and in each process."""
         found = []
-        spare = CLUSTER_SPARE if isinstance(self.redis, Cluster) else SPARE
+        spare = CLUSTER_SPARE if isinstance(self.redis, Cluster) else SPARE if self.long else NOISY_SPARE
         for shard in range(16):
             stream = self.key(f"s{shard}", ":requests")
             if entries := self.client.xlen(stream):
@@ -318,11 +341,15 @@ def _client(redis: Server | Cluster) -> Any:
 def _end(site: Installation) -> None:
     """Kills whoever is left; that they stop well is a test of its own."""
     for member in site.members:
-        if hasattr(member, "process") and member.alive:
-            member.kill()
+        member.end()
 
 
-def patiently(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+
+
+def patiently(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until it holds, without asking so often that a small machine does nothing else."""
     end = time.monotonic() + seconds
     while not holds():

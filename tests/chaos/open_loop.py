@@ -139,20 +139,22 @@ class Clients:
         history.began = time.monotonic()
         for due, inject in faults.items():
             self._loop.call_later(due, inject)
-        for record in list(history.records):
-            delay = history.began + record.ask.due - time.monotonic()
-            if delay > 0:
-                await asyncio.sleep(delay)
-            self._submit(record)
-        patience = max((record.ask.timeout for record in history.records), default=0.0) + NOISE + 1.0
         try:
-            async with asyncio.timeout(patience):
-                await self._all_ended()
-        except TimeoutError:
-            pass  # the history tells which
-        for client in list(self.connected):
-            client.transport.abort()
-        self._ticker.cancel()
+            for record in list(history.records):
+                delay = history.began + record.ask.due - time.monotonic()
+                if delay > 0:
+                    await asyncio.sleep(delay)
+                self._submit(record)
+            patience = max((record.ask.timeout for record in history.records), default=0.0) + NOISE + 1.0
+            try:
+                async with asyncio.timeout(patience):
+                    await self._all_ended()
+            except TimeoutError:
+                pass  # the history tells which
+        finally:  # also where the fault failed, so that no connection is left to the next test
+            for client in list(self.connected):
+                client.transport.abort()
+            self._ticker.cancel()
         return history
 
     def _tick(self) -> None:

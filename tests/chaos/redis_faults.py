@@ -14,6 +14,7 @@ from server import call
 
 SLOW = 0.5  # seconds from which on an answer counts as trouble
 LOOK = 0.05  # seconds between two looks at /livez
+LAST = 0.4  # seconds before the end of a fault in which a request may meet its end, if a gateway is late
 
 
 def some(long: bool) -> int:
@@ -41,8 +42,8 @@ class Fault:
         self.ended = time.monotonic()
 
     def met_by(self, record: Record) -> bool:
-        """Whether it was there when the request was sent."""
-        return self.began <= record.sent < self.ending
+        """Whether it was there when the request was sent, and for as long as it takes to be told so."""
+        return self.began <= record.sent < self.ending - LAST
 
 
 async def one_after_another(faults: Sequence[Fault]) -> None:

@@ -52,7 +52,7 @@ class Scene:
         """What holds in every row: of the history, and of a server whose clients have all gone."""
         for history in histories:
             history.check(self.grace)
-        eventually(self._at_rest_again, 30.0)
+        eventually(self._at_rest_again, 60.0)
         assert self.server.admin("/livez").status == 200
         if self.long:
             grown = Holdings.of(self.server).memory / self.at_rest.memory
@@ -60,7 +60,7 @@ class Scene:
 
     def settle(self) -> None:
         """Compare memory with what it is now: a server that has met a fault for the first time holds more."""
-        eventually(self._at_rest_again, 30.0)
+        eventually(self._at_rest_again, 60.0)
         self.at_rest = Holdings(self.at_rest.descriptors, Holdings.of(self.server).memory)
 
     def _at_rest_again(self) -> bool:
@@ -132,7 +132,9 @@ async def sampling(look: Callable[[], object], every: float = 0.05) -> AsyncIter
         yield taken
     finally:
         task.cancel()
-        await asyncio.wait([task])
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(ended, Exception):  # a look that failed
+            raise ended
 
 
 @asynccontextmanager

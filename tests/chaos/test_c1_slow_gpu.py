@@ -35,7 +35,8 @@ def test_a_gpu_ten_times_slower_is_kept_fed_and_what_it_cannot_serve_is_refused_
     learned = fault + LEARNING
     good = sum(record.ok for record in history.records if learned < record.done < fault + slow)
     share = good / (slow - LEARNING) / CAPACITY_WHEN_SLOW
-    assert share > 0.5
+    stalled = history.stalled(learned, fault + slow) / (slow - LEARNING)  # time in which nobody got to work
+    assert share > 0.5 * (1.0 - stalled), f"{share:.0%}, stalled for {stalled:.0%}: {history.endings()}"
     assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
     if chaos_long:
         excess = [record for record in history.records if record.sent > learned and not record.ok]

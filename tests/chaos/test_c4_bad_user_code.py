@@ -9,9 +9,11 @@ import pytest
 from history import Ask, History, asks, like, percentile, poisson
 from open_loop import drive
 from scene import Scene, milliseconds, report, sampling, scene, watching_deaths
+from server import eventually
 
 BATCH, WORKERS = 8, 3
-TIMEOUT = 1.0  # of a batch
+LIMIT = 1.0  # seconds of a batch
+NOISY = 3.0  # the same where a batch of the innocent may be held up by the machine
 PATIENCE = 45.0
 CONFIG = """
 [retries]
@@ -45,7 +47,8 @@ async def drive_and_look(
 def test_user_code_that_blocks_is_killed_and_the_others_are_served(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    options = "--max-batch", str(BATCH), "--processing-timeout", f"{TIMEOUT}s"
+    limit = LIMIT if chaos_long else NOISY
+    options = "--max-batch", str(BATCH), "--processing-timeout", f"{limit}s"
     schedule = load(BLOCKS, 30.0 if chaos_long else 4.0, chaos_seed)
     with scene(
         tmp_path,
@@ -59,7 +62,7 @@ def test_user_code_that_blocks_is_killed_and_the_others_are_served(
         history, looks, died = asyncio.run(drive_and_look(stage, schedule, chaos_seed))
         stage.check(history)
         blocked = [execution for execution in stage.journal.executions() if execution.ended is None]
-        assert not [execution.pid for execution in blocked if Path(f"/proc/{execution.pid}").exists()]
+        eventually(lambda: not any(Path(f"/proc/{execution.pid}").exists() for execution in blocked), 60.0)
 
     assert [record for record in history.of_kind("good") if not record.ok] == [], history.endings()
     assert {record.status for record in history.of_kind(*BLOCKS)} == {504}, history.endings()
@@ -69,7 +72,7 @@ def test_user_code_that_blocks_is_killed_and_the_others_are_served(
         figure = f"/livez {milliseconds(looks, 0.99)}, {len(kills)} killed, the last after {max(kills):.2f} s"
         report(request, history.row("C4 user code blocks", figure))
         assert percentile(looks, 0.99) < 0.1
-        assert max(kills) <= TIMEOUT + 1.0
+        assert max(kills) <= limit + 1.0
 
 
 @pytest.mark.timeout(400)

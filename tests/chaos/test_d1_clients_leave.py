@@ -49,7 +49,7 @@ class Exodus:
         left = time.monotonic()
         remaining = sum(ask.leaves_after is None for ask in self._schedule)
         await asyncio.to_thread(
-            eventually, lambda: self._stage.server.health()["waiting_clients"] <= remaining, 30.0
+            eventually, lambda: self._stage.server.health()["waiting_clients"] <= remaining, 60.0
         )
         self.noticed_after = time.monotonic() - left
 

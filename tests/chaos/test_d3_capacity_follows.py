@@ -48,7 +48,7 @@ def test_half_of_the_workers_killed_is_half_of_the_capacity_and_of_the_depths_un
         forbidden.touch()
         for process in gpus(server)[:2]:
             process.kill()
-        eventually(lambda: said()["workers_healthy"] == 2, 30.0)
+        eventually(lambda: said()["workers_healthy"] == 2, 60.0)
         half = said()
         assert half["capacity_rps"] == pytest.approx(whole["capacity_rps"] / 2, rel=0.01)
         assert server.metric("penstock_capacity_rps", model="batchstring") == pytest.approx(

@@ -43,7 +43,7 @@ def test_after_a_storm_of_retries_everybody_is_served_again_and_in_it_the_gpus_a
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     random = Random(chaos_seed)
-    storm, calm, batch = (60.0, 10.0, 4) if chaos_long else (2.0, 4.0, 1)
+    storm, calm, batch = (60.0, 10.0, 4) if chaos_long else (3.5, 4.0, 1)
     capacity = WORKERS * batch / SERVICE
     schedule = storm_and_calm(capacity, storm, calm, random)
     file = tmp_path / "keys.json"
@@ -61,7 +61,7 @@ def test_after_a_storm_of_retries_everybody_is_served_again_and_in_it_the_gpus_a
     assert {record.ask.client for record in in_storm if record.ok} >= {"enterprise"}, history.endings()
     again = [record for record in history.of_kind("calm") if record.ask.due >= storm + calm - 1.0]
     assert again
-    assert [record for record in again if not record.ok] == [], history.endings()
+    assert {record.ask.input for record in again} & history.unserved() == set(), history.endings()
     if chaos_long:
         good = sum(record.ok and history.seconds(record) <= HURRY for record in in_storm)
         goodput, trouble = good / (storm - BEGIN) / capacity, last_trouble(history, storm)

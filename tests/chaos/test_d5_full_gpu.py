@@ -60,11 +60,11 @@ def test_a_full_worker_refuses_with_a_time_to_come_back_until_it_has_room(tmp_pa
         assert server.admin("/readyz").status == 503
 
         gpu.set(0.85)  # it has let go of some, and not of enough
-        eventually(lambda: server.admin("/internal/workers").json()[0]["pressure"] == 0.85)
+        eventually(lambda: server.admin("/internal/workers").json()[0]["pressure"] == 0.85, 60.0)
         check_refused(ask(server.url))
 
         gpu.set(0.5)
-        eventually(lambda: server.admin("/readyz").status == 200)
+        eventually(lambda: server.admin("/readyz").status == 200, 60.0)
         assert [ask(server.url).status for _ in range(3)] == [200] * 3
         (row,) = server.admin("/internal/workers").json()
         assert (row["state"], row["pressure"], row["restarts"], row["batches"]) == ("idle", 0.5, 0, 4)

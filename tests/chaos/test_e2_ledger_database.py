@@ -21,6 +21,7 @@ RATE = 60.0  # a second
 DISK = 96 * 2**20
 EVERYTHING = 10**9
 PATIENCE = 60.0
+OUTLIVES = 30.0  # seconds that clients wait
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_a_database_killed_stopped_and_full_costs_no_answer_and_no_row(
     histories: list[History] = []
 
     async def hurt(stage: Scene, fault: Callable[[], None]) -> None:
-        schedule = asks(poisson(RATE, seconds, random))
+        schedule = asks(poisson(RATE, seconds, random), timeout=OUTLIVES)
         load = drive(stage.server.url, schedule, chaos_seed)
         history, _ = await asyncio.gather(load, asyncio.to_thread(fault))
         histories.append(history)
@@ -86,6 +87,7 @@ def test_a_database_killed_stopped_and_full_costs_no_answer_and_no_row(
         faults = Faults(postgres, stage)
         for _ in range(times):
             for fault in (faults.killed, faults.stopped, faults.full):
+                faults.over()  # the last one, whose traces must not pass for this one's
                 asyncio.run(hurt(stage, fault))
         faults.over()
         ledger = stage.server.health()["ledger"]

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -14,11 +15,12 @@ from scene import Scene, report, scene
 from server import eventually
 
 BATCH, WORKERS, DELAY = 8, 2, 0.1
+FOR_EVER = "[server]\ndrain = '200s'\n[timeouts]\nqueue = '200s'\nprocessing = '200s'\nmax_client = '200s'\n"
 
 
 def drive_and_signal(stage: Scene, seed: int, at: float, send: Callable[[], object]) -> History:
     """Load that goes on past the signal, for new clients must not keep it from ending."""
-    schedule = asks(poisson(90.0, at + 1.0, Random(seed)), timeout=4.0)
+    schedule = asks(poisson(90.0, at + 1.0, Random(seed)), timeout=20.0)
     return asyncio.run(drive(stage.server.url, schedule, seed, {at: send}))
 
 
@@ -47,18 +49,21 @@ def test_told_to_stop_under_load_it_answers_everything_it_has_accepted_and_exits
         report(request, history.row(f"E7 {number.name} under load", history.endings()))
 
 
+@pytest.mark.timeout(300)
 def test_told_twice_it_stops_although_somebody_still_waits(tmp_path: Path, chaos_seed: int) -> None:
-    with scene(tmp_path, long=False) as stage:
+    with scene(tmp_path, long=False, config=FOR_EVER) as stage:
         process = stage.server.process
         stage.set_delay(3600.0)
 
         async def body() -> int:
-            waiting = asyncio.create_task(drive(stage.server.url, asks([0.0], timeout=30.0), chaos_seed))
-            await asyncio.to_thread(eventually, lambda: "good:0" in stage.journal.first_begun())
+            waiting = asyncio.create_task(drive(stage.server.url, asks([0.0], timeout=200.0), chaos_seed))
+            begun = partial(eventually, lambda: "good:0" in stage.journal.first_begun(), 60.0)
+            await asyncio.to_thread(begun)
             process.send_signal(signal.SIGINT)
-            await asyncio.to_thread(eventually, lambda: stage.server.health()["status"] == "draining")
+            draining = partial(eventually, lambda: stage.server.health()["status"] == "draining", 60.0)
+            await asyncio.to_thread(draining)
             process.send_signal(signal.SIGINT)
-            code = await asyncio.to_thread(process.wait, 15)  # long before the client's own 30 s
+            code = await asyncio.to_thread(process.wait, 60)  # long before the client's own 200 s
             await waiting
             return code
 

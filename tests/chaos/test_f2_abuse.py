@@ -48,7 +48,7 @@ def read_by_server(server: Server, head: bytes, step: bytes) -> int:
     In lockstep: the next piece is sent only when the last has been read, so that what lies in the buffers of
     either kernel is not mistaken for what was read.
     """
-    with socket.create_connection(server.address, timeout=10) as connection:
+    with socket.create_connection(server.address, timeout=60) as connection:
         connection.sendall(head)
         sent = 0
         try:
@@ -118,7 +118,7 @@ def test_of_a_body_without_end_no_more_is_read_than_the_limit(
 )
 def test_a_gigabyte_at_full_speed_is_cut_off_and_not_kept(server: Server, head: bytes, step: bytes) -> None:
     before = most_memory(server)
-    with someone_else(server), socket.create_connection(server.address, timeout=10) as connection:
+    with someone_else(server), socket.create_connection(server.address, timeout=60) as connection:
         sent = 0
         try:
             connection.sendall(head)
@@ -180,7 +180,7 @@ def test_slow_clients_are_closed_and_cost_the_others_nothing(chaos_long: bool, c
         assert max(patience) <= 10.0
         if chaos_long:
             assert p99(beside) <= 1.5 * p99(alone), (p99(beside), p99(alone))
-        eventually(lambda: process.num_fds() <= descriptors)
+        eventually(lambda: process.num_fds() <= descriptors, 60.0)
         health = server.health()
         assert (health["queue_depth"], health["waiting_clients"]) == (0, 0)
         assert "Traceback" not in server.stderr()

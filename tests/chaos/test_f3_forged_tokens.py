@@ -44,7 +44,7 @@ def served(provider: IdentityProvider) -> Iterator[Server]:
     """A server that has the provider's keys."""
     provider.keys = [jwk("RS256", "r0"), jwk("ES256", "e0"), jwk("EdDSA", "d0")]
     with running(config=config(provider)) as server:
-        eventually(lambda: status(server, fresh("RS256", "r0")) == 200)
+        eventually(lambda: status(server, fresh("RS256", "r0")) == 200, 60.0)
         yield server
 
 
@@ -137,14 +137,14 @@ def test_a_key_that_the_provider_adds_is_taken_at_the_next_fetch_and_one_that_it
     chaos_long: bool,
 ) -> None:
     """The short form ends before that fetch, which comes 30 s after the first."""
+    begun = time.monotonic()
     with identity_thread() as provider, served(provider) as server:
 
         def told(*wanted: int) -> bool:
             return (status(server, fresh("RS256", "r0")), status(server, fresh("RS256", "r1", 1))) == wanted
 
-        begun = time.monotonic()
         provider.keys = [jwk("RS256", "r0"), jwk("RS256", "r1", 1)]
-        assert told(200, 401) or time.monotonic() - begun > GAP / 2
+        assert told(200, 401) or time.monotonic() - begun > GAP
         if chaos_long:
             patiently(lambda: told(200, 200), 2 * GAP)
             provider.keys = [jwk("RS256", "r1", 1)]

@@ -1,6 +1,7 @@
 """CHAOS A1 and A2 over Redis: kill -9 of one worker process in the middle of a batch, and of all at once."""
 
 import asyncio
+import signal
 import time
 from collections.abc import Iterator
 from random import Random
@@ -8,8 +9,8 @@ from random import Random
 import pytest
 
 from balancer import drive_all
-from history import GRACE, Ask, asks, like, percentile, poisson
-from installation import Installation, installation, patiently
+from history import GRACE, Ask, Record, asks, like, percentile, poisson
+from installation import Installation, installation, patiently, signal_all
 from scene import report
 
 BATCH, WORKERS, SLOTS, DELAY = 4, 3, 1, 0.1
@@ -39,15 +40,19 @@ class Killer:
             await asyncio.to_thread(self._kill_one)
 
     def _kill_one(self) -> None:
-        at_work = self._site.at_work()
-        if at_work:
-            worker = self._random.choice(at_work)
+        """Its slots stand still from the look until its death, or else its batch might be over by then."""
+        for worker in self._random.sample(self._site.workers, WORKERS):
             slots = worker.children()
-            worker.kill()
-            for execution in self._site.journal.executions():
-                if execution.pid in slots and execution.ended is None:
-                    self.broken |= set(execution.inputs)
-            worker.restart()
+            signal_all(slots, signal.SIGSTOP)
+            in_hand = [
+                e.inputs for e in self._site.journal.executions() if e.pid in slots and e.ended is None
+            ]
+            if in_hand:
+                worker.kill()  # and its slots die with it
+                self.broken.update(*in_hand)
+                worker.restart()
+                return
+            signal_all(slots, signal.SIGCONT)
 
 
 @pytest.mark.timeout(600)
@@ -68,7 +73,7 @@ def test_worker_processes_killed_in_the_middle_of_a_batch_cost_no_answer(
     site.check(history)
 
     assert killer.broken, "nobody was killed at work"
-    assert [record for record in history.records if not record.ok] == [], history.endings()
+    assert history.failures() == [], history.endings()
     if chaos_long:
         waits = [history.seconds(record) for record in history.records if record.ask.input in killer.broken]
         p99 = percentile(waits, 0.99)
@@ -92,11 +97,11 @@ def test_the_place_in_the_line_of_a_worker_that_died_unseen_is_a_trap_for_nobody
     for batcher in site.batchers:
         batcher.restart()
     site.wait_until_known()
-    schedule = asks([0.1 * number for number in range(10)], kind="trap")
+    schedule = asks([0.1 * number for number in range(10)], timeout=OUTLIVES, kind="trap")
     history = asyncio.run(drive_all(site.gateways, schedule, chaos_seed))
     worker.restart()
     site.check(history)
-    assert [record for record in history.records if not record.ok] == [], history.endings()
+    assert history.failures() == [], history.endings()
 
 
 class Absence:
@@ -136,15 +141,17 @@ def test_with_all_workers_dead_nothing_is_executed_after_its_deadline_and_what_c
 
     begun = site.journal.first_begun()
     slack = GRACE if chaos_long else 1.0
-    too_late = [
-        record
-        for record in history.records
-        if begun.get(record.ask.input, 0.0) > record.sent + record.ask.timeout + slack
-    ]
+
+    def late(record: Record) -> float:
+        """Seconds after its deadline; what came to be sent in time may be begun after a stall."""
+        began = begun.get(record.ask.input, 0.0)
+        return began - record.sent - record.ask.timeout - history.stalled(record.sent, began)
+
+    too_late = [record for record in history.records if late(record) > slack]
     assert too_late == []
     assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
     patient = [record for record in history.records if record.ask.timeout == OUTLIVES and not record.refused]
-    assert [record for record in patient if not record.ok] == [], history.endings()
+    assert history.failures(patient) == [], history.endings()
     assert any(record.status == 504 for record in history.records), history.endings()
     if chaos_long:
         waited = [record.done for record in patient if record.sent < absence.back]

@@ -14,7 +14,7 @@ from scene import report
 
 RATE = 50.0  # a second
 PATIENCE = 30.0
-GRACE = 1.0  # seconds from "not ready" to the end of a gateway: load balancers look more often than that
+GRACE = 4.0  # seconds from "not ready" to the end of a gateway: load balancers look more often than that
 CONFIG = f"[server]\ndrain_grace = '{GRACE}s'\n"
 EXIT = 30.0  # seconds
 
@@ -52,13 +52,13 @@ def test_a_rolling_restart_of_every_role_is_not_noticed_by_clients_that_never_re
 ) -> None:
     random = Random(chaos_seed)
     some = [site.gateways[0], site.batchers[0], site.workers[0]]
-    those, seconds = (site.members * 3, 75.0) if chaos_long else (some, 8.0)
+    those, seconds = (site.members * 3, 95.0) if chaos_long else (some, 12.0)
     schedule = asks(poisson(RATE, seconds, random), timeout=PATIENCE, kind="a6")
     rolling = Rolling(site)
     history = asyncio.run(drive_all(site.gateways, schedule, chaos_seed, lambda: rolling.restart(those)))
     site.check(history)
 
-    assert [record for record in history.records if not record.ok] == [], history.endings()
+    assert history.failures() == [], history.endings()
     assert {code for _, code, _ in rolling.exits} == {0}, rolling.exits
     longest = max(seconds for _, _, seconds in rolling.exits)
     assert longest <= EXIT, rolling.exits

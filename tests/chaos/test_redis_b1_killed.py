@@ -30,7 +30,7 @@ QUICK, BACK = 0.1, 2.0  # seconds: a refusal, and service after Redis
 def test_while_redis_is_dead_everyone_lives_and_refuses_and_after_it_everyone_serves(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    times, after, away = (5, 5.0, 5.0) if chaos_long else (1, 0.7, 0.8)
+    times, after, away = (5, 5.0, 5.0) if chaos_long else (1, 0.7, 1.2)
     seconds = times * (after + away + 0.3) + (3.0 if chaos_long else 1.0)
     schedule = asks(poisson(RATE, seconds, Random(chaos_seed)), timeout=15.0)
     with installation(

@@ -157,6 +157,11 @@ def test_a_tenant_that_asks_two_gateways_at_once_gets_its_minute_within_five_per
         said: Counter[int] = Counter()
         while True:
             answer = house.ask(gateway, key)
+            if (
+                answer.status == 503
+            ):  # the machine stood still, and Redis was thought away: nothing was accepted
+                time.sleep(0.1)
+                continue
             said[answer.status] += 1
             check_quota(answer)
             spent = answer.status == 429 and int(answer.headers["retry-after"]) > 2
@@ -206,7 +211,7 @@ def test_tasks_are_in_flight_until_they_are_over(house: House, gate: Path) -> No
     key = house.key("tasks", "narrow")
     made = [house.ask(number % 2, key, prefer="respond-async") for number in range(2 * IN_FLIGHT)]
     said = Counter(answer.status for answer in made)
-    assert set(said) == {202, 429}
+    assert set(said) == {202, 429}, [gateway.health() for gateway in house.site.gateways]
     assert abs(said[202] - IN_FLIGHT) <= IN_FLIGHT * EXACT
     gate.unlink()
     patiently(lambda: all(house.ask(number, key, prefer="respond-async").status == 202 for number in (0, 1)))

@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from penstock.adapters.redis.connect import RedisSettings, Store, check_durability
+from penstock.adapters.redis.connect import RedisSettings, Store, check_durability, guard
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
 from penstock.adapters.redis.wire import Garbled, Message, decode
 from penstock.config import Config, Model
-from penstock.errors import StoreDown, UserMistake
+from penstock.errors import StoreDown
 from penstock.roles.listen import AdminListener, DataListener
 
 log = logging.getLogger("penstock")
@@ -102,8 +102,9 @@ class Member:
             try:
                 await self.store.open()
                 check_durability(self.store.settings, self.store.features)
-                await self.mailbox.create()
-                await self.registry.beat()
+                with guard():
+                    await self.mailbox.create()
+                    await self.registry.beat()
                 break
             except StoreDown as error:
                 log.warning("waiting for Redis", extra={"redis": self.store.where, "error": error.message})
@@ -116,7 +117,7 @@ class Member:
         self.keep("the registry", self.registry.run())
         try:
             await self.begin()
-        except UserMistake as error:
+        except Exception as error:  # whatever it is, somebody waits for the start to end
             self.started.set_exception(error)
         if not self.started.done():
             self.started.set_result(None)

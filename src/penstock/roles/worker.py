@@ -8,12 +8,13 @@ from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.redis.connect import guard
 from penstock.adapters.redis.credits import Credits
 from penstock.adapters.redis.dispatch import WorkerPost
 from penstock.adapters.redis.wire import Dispatch, Message
 from penstock.admin.app import admin_app
 from penstock.config import Config
-from penstock.errors import BackendError, UserMistake
+from penstock.errors import BackendError, StoreDown, UserMistake
 from penstock.ports import Clock
 from penstock.roles.backends import backend_maker
 from penstock.roles.costs import cost_of
@@ -82,7 +83,11 @@ class WorkerRole(Member):
             takes = any(getattr(slot.backend, "takes_parameters", True) for slot in slots)
             scalars = model.protocol == "grpc"
             more = {"takes_parameters": takes, "scalar_parameters": scalars}
-            await self.registry.announce_model(name, {**announcement(model), **more})
+            try:
+                with guard():
+                    await self.registry.announce_model(name, {**announcement(model), **more})
+            except StoreDown as error:  # the next heartbeat says it again
+                log.warning("a model is announced later", extra={"model": name, "error": error.message})
         for name, dock in self._docks.items():
             self.keep(f"the dock of {name}", dock.run())
         for worker, (_, slot) in self._slots.items():
