@@ -122,6 +122,13 @@ def test_a_tier_may_fill_its_part_of_the_queue_and_is_told_how_long_its_own_take
     assert retry_after(refused(batcher, LOWEST, rules)) == pytest.approx(seconds)
 
 
+def test_a_tier_that_has_filled_its_part_of_the_queue_is_refused_however_little_waits() -> None:
+    gate = TierGate(waiting(fleet_of(), lowest=2), CapacityRules(max_queue=20, queue_shares=(1.0, 1.0, 0.1)))
+    assert gate.refusal(ask(tier=BEST), 0.0) is None
+    assert gate.refusal(ask(tier=MIDDLE), 0.0) is None
+    assert gate.refusal(ask(tier=LOWEST), 0.0) is not None
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_tier_without_any_part_of_the_queue_is_never_let_in(strict: bool) -> None:
     rules = CapacityRules(queue_shares=(1.0, 1.0, 0.0))
@@ -265,10 +272,10 @@ def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when
 
 
 class Thorough(TierGate):
-    """Never content with a bound."""
+    """Not content with a bound, unless all that wait go with the next batch."""
 
     def _has_plenty(self, request: Request, now: float) -> bool:
-        return False
+        return self._batcher.waiting < self._batcher.curve.best_size
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)

@@ -14,7 +14,7 @@ def test_an_answer_says_the_limit_what_remains_and_when_more_comes() -> None:
 
 
 def test_whoever_has_no_quota_is_told_nothing() -> None:
-    assert quota_lines(None) == quota_lines(UNCOUNTED) == ""
+    assert quota_lines(UNCOUNTED) == ""
     assert quota_headers(over_quota(Denied(0.2, None, 0, 0.2, 8))) == []
 
 

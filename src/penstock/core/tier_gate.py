@@ -137,20 +137,24 @@ class TierGate:
             return None
         if tier == 0:
             self._note_patience(request, now)
-        elif (refused := self._refusal(request, now)) is not None:
-            return refused
+        elif not self._has_plenty(request, now):
+            refused = self._refusal(request, now)
+            if refused is not None:
+                return refused
         self._meters[tier].add(now)
         return None
 
     def _has_plenty(self, request: Request, now: Seconds) -> bool:
         """An upper bound, since this is asked of nearly every request: what waits is so little, for its time and
         for the best tier's, that no rule can refuse it."""
+        if self.rules.queue_shares:
+            return False
         batcher, tier = self._batcher, request.tier
         curve, fleet = batcher.curve, batcher.fleet
         waiting = batcher.depth.total + batcher.delivery.waiting
-        at_once = curve.best_size * fleet.healthy * fleet.share
-        if not at_once or self.rules.queue_shares:
-            return False
+        if waiting < curve.best_size:
+            return True  # all that wait go with the next batch, the usual case: nobody is kept by one more
+        at_once = curve.best_size * fleet.counted
         batch = curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
         drain = waiting / at_once * curve.best_seconds
         enough = now + (batch + drain * self._stretch[tier]) / SURE
@@ -167,11 +171,6 @@ class TierGate:
 
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
-        waiting = batcher.depth.total + batcher.delivery.waiting
-        if waiting < batcher.curve.best_size and not self.rules.queue_shares:
-            return None  # all that wait go with the next batch, the usual case: nobody is kept by one more
-        if self._has_plenty(request, now):
-            return None
         pressed = best_pressed(batcher, self._patience, now)
         if pressed > 0.0:
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))

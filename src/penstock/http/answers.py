@@ -43,11 +43,12 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> 
         f'{{"request_id":"{request_id}","task_id":"{request_id}",'
         f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
     )
-    if request.quota is not None or request.traceparent is not None or not start.isascii():
+    if request.traceparent is not None or not start.isascii():
         return _whole(request, f"queue;dur={queue}{timing}", start, output, ending)
+    quota = "" if request.quota is None else quota_lines(cast(Allowed, request.quota))
     return b"%b%b}" % (  # the same, spelt out for the usual case
         (
-            f"{OK}x-request-id: {request_id}\r\nserver-timing: queue;dur={queue}{timing}\r\n"
+            f"{OK}x-request-id: {request_id}\r\nserver-timing: queue;dur={queue}{timing}\r\n{quota}"
             f"content-length: {len(start) + len(output) + 1}\r\n{ending}\r\n{start}"
         ).encode(),
         output,

@@ -11,9 +11,9 @@ from penstock.errors import OverQuota
 from penstock.quota import Allowed
 
 
-def quota_lines(allowed: Allowed | None) -> str:
+def quota_lines(allowed: Allowed) -> str:
     """Lines for the head of an answer; none for those without a quota on requests per minute."""
-    if allowed is None or allowed.limit is None:
+    if allowed.limit is None:
         return ""
     return (
         f"ratelimit-limit: {allowed.limit}\r\nratelimit-remaining: {allowed.remaining}\r\n"
