@@ -65,9 +65,8 @@ class Member:
         for line in self.process.stdout:
             words = line.split()
             if "admin" in words:
-                if (
-                    "serving" in words
-                ):  # first, for who finds the new admin plane looks for clients at this one
+                # This one first: who finds the new admin plane takes clients to the address beside it.
+                if "serving" in words:
                     self.url = words[words.index("serving") + 1].removesuffix("/v1/inference")
                 self.admin_url = words[words.index("admin") + 1].removesuffix("/internal/health")
                 return
