@@ -59,7 +59,7 @@ class Refusing:
     def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
         raise LedgerAway("refused")
 
-    def forget(self, before: float, at_most: int) -> int:
+    def forget(self, before: float, about: int) -> int:
         raise LedgerAway("refused")
 
     def query(

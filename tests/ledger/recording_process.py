@@ -32,7 +32,7 @@ async def record(url: str, spool: Path) -> None:
         number += BATCH
         if number % (4 * BATCH) == 0:
             recorder.flush()
-        print(writer.taken, recorder.recorded, flush=True)
+        print(writer.given - writer.in_memory, recorder.recorded, flush=True)
         await asyncio.sleep(0.002)
 
 

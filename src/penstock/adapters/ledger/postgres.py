@@ -90,9 +90,9 @@ class PostgresStore:
 
         return self._in_transaction(insert)
 
-    def forget(self, before: float, at_most: int) -> int:
+    def forget(self, before: float, about: int) -> int:
         async def delete(connection: Connection) -> int:
-            deleted = await connection.execute(_FORGET, before, at_most)
+            deleted = await connection.execute(_FORGET, before, about)
             return int(deleted.removeprefix("DELETE "))
 
         return self._in_transaction(delete)

@@ -45,8 +45,12 @@ class Recorder:
         self._gathered = 0  # rows in them
         self._timer: asyncio.TimerHandle | None = None
         self._shift = wall() - clock()  # from our clock to the wall's
-        self.recorded = 0  # rows that were handed to the writer
         self.lost = 0  # rows for which there was no room in memory
+
+    @property
+    def recorded(self) -> int:
+        """Rows that were handed to the writer."""
+        return self._writer.given
 
     @property
     def state(self) -> LedgerState:
@@ -89,10 +93,9 @@ class Recorder:
     def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
         """Rows that others may be told of as well: the ledger has each once. `on_fate` hears, on the loop, whether
         they are safe now, or were dropped and must be told again."""
-        if self.recorded - self._writer.taken + len(rows) > self._max_rows:
+        if self._writer.in_memory + len(rows) > self._max_rows:
             self._loop.call_soon(on_fate, False)
             return
-        self.recorded += len(rows)
         self._writer.hand(to_lines(rows), len(rows), lambda safe: self._heard(on_fate, safe))
 
     def _heard(self, on_fate: Callable[[bool], None], safe: bool) -> None:
@@ -111,11 +114,10 @@ class Recorder:
         self._shift = self._wall() - self._clock()
         lines, self._lines = self._lines, []
         rows, self._gathered = self._gathered, 0
-        if self.recorded - self._writer.taken + rows > self._max_rows:
+        if self._writer.in_memory + rows > self._max_rows:
             self.lost += rows
             log.error("the ledger's disk hangs: rows are lost", extra={"rows": rows, "lost": self.lost})
         elif rows:
-            self.recorded += rows
             self._writer.hand(b"".join(lines), rows)
 
     async def close(self, seconds: float) -> None:

@@ -36,7 +36,8 @@ class Entry:
 
 
 def entry(row: Row) -> Entry:
-    return Entry(*row, round((row[7] - row[6]) * 1000, 3))
+    *_, created, completed = row
+    return Entry(*row, round((completed - created) * 1000, 3))
 
 
 def to_lines(rows: Sequence[Row]) -> bytes:

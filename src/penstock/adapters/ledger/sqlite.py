@@ -77,10 +77,10 @@ class SqliteStore:
 
         return self._in_transaction(inserted)
 
-    def forget(self, before: float, at_most: int) -> int:
+    def forget(self, before: float, about: int) -> int:
         def forgotten(database: sqlite3.Connection) -> int:
-            singly = database.execute(_FORGET, (before, at_most)).rowcount
-            return singly + pages.forget_pages(database, before, at_most - singly)
+            singly = database.execute(_FORGET, (before, about)).rowcount
+            return singly + pages.forget_pages(database, before, about - singly)
 
         return self._in_transaction(forgotten)
 

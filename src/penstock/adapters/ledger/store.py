@@ -32,9 +32,9 @@ class Store(Protocol):
         """All rows of a chunk, or none; how many were not there already. Raises LedgerAway or ChunkRejected."""
         ...
 
-    def forget(self, before: float, at_most: int) -> int:
-        """Delete rows that ended before then, about so many at once: fewer if there are no more, and not many more
-        than the rest of a chunk. How many it was. A chunk may go when its last row does. Raises LedgerAway."""
+    def forget(self, before: float, about: int) -> int:
+        """Delete rows that ended before then, about so many: fewer if there are no more, and more by the rest of a
+        chunk where chunks go as a whole, with their last row. How many it was. Raises LedgerAway."""
         ...
 
     def query(

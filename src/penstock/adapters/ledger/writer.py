@@ -53,7 +53,7 @@ class Writer:
         self._chores_due = 0.0  # at once: a long-closed ledger may have much to forget
         self._away = ""
         self._failures = 0
-        self._given = 0  # rows that were handed to us
+        self.given = 0  # rows that were handed to us
         self._written = 0
         self._forgotten = 0
         self._spooling = Thread(target=self._spool_all, name="ledger spool", daemon=True)
@@ -65,7 +65,7 @@ class Writer:
 
     def hand(self, lines: bytes, rows: int, on_fate: OnFate | None = None) -> None:
         """A chunk. With `on_fate` (see `Spool.add`) it is one of rows that others may have as well."""
-        self._given += rows
+        self.given += rows
         self._handed.put((lines, rows, on_fate))
 
     def close(self, seconds: float) -> None:
@@ -88,14 +88,14 @@ class Writer:
         self._spool.close()
 
     @property
-    def taken(self) -> int:
-        """Rows that are in memory no more."""
-        return self._spool.added
+    def in_memory(self) -> int:
+        """Rows that have not come to the spool."""
+        return self.given - self._spool.added
 
     @property
     def state(self) -> LedgerState:
-        taken, rows, size, lost, rejected = self._spool.counts()  # before those that they go over to
-        waiting = self._given - taken + rows
+        added, rows, size, lost, rejected = self._spool.counts()  # before those that they go over to
+        waiting = self.given - added + rows
         return LedgerState(self._written, waiting, size, lost, rejected, self._forgotten, self._away)
 
     # ---- to disk -------------------------------------------------------------------------------------------
