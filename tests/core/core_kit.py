@@ -4,6 +4,7 @@ from itertools import count
 
 from penstock.core.batcher import Batcher, BatchingRules, Effects
 from penstock.core.buffer import Buffer, Depth, TierRules
+from penstock.core.tier import Backlog
 from penstock.types import Batch, Failure, Outcome, Request, Result, Seconds, WorkerId
 
 REFUSED = Failure("BACKEND_FAILED", "the backend refused the batch", splittable=True)
@@ -91,7 +92,11 @@ def buffer_with(rules: TierRules | None = None) -> tuple[Buffer, Depth]:
 
 def held(buffer: Buffer) -> int:
     """The most entries any structure of the buffer holds, dead ones among them."""
-    of_tenants = [tenant.several for tier in buffer._tiers for tenant in tier.tenants.values()]
-    heaps = sum(1 if several is None else len(several) for several in of_tenants)
-    tenants = sum(max(len(tier.tenants), len(tier.turns) + len(tier.late)) for tier in buffer._tiers)
-    return max(len(buffer._arrivals), len(buffer._deadlines), len(buffer._expiries), heaps, tenants)
+    most = 0
+    for tier in buffer._tiers:
+        in_queues = sum(
+            len(found.queue) if isinstance(found, Backlog) else 1 for found in tier.tenants.values()
+        )
+        turns = len(tier._turns) + len(tier._late)
+        most = max(most, len(tier.line), in_queues, turns, len(tier.tenants))
+    return most

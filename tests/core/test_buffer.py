@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.buffer import SLACK, Buffer, TierRules
+from penstock.core.tier import Backlog
 from penstock.types import Request
 
 NO_LIMIT = float("inf")
@@ -211,8 +212,8 @@ def test_what_a_tenant_has_had_served_is_not_kept_while_it_goes_on_asking() -> N
         if buffer.waiting == 64:
             take(buffer, 32)
     (tenant,) = buffer._tiers[0].tenants.values()
-    assert tenant.several is not None
-    assert len(tenant.several) <= buffer.waiting + 1
+    assert isinstance(tenant, Backlog)
+    assert len(tenant.queue) <= buffer.waiting + 1
     assert held(buffer) <= 4 * 64 + SLACK
 
 

@@ -1,0 +1,84 @@
+"""Requests in the order they came, and who of them runs out of time first.
+
+Most have the same time limits: whoever came first then also runs out of time first, and one queue tells both. Once
+somebody comes whose time is up before that of one before it, two more queues are kept beside it; two, because which
+of a request's limits binds depends on how long a batch takes at the moment.
+A request that no longer waits is dead, and is dropped when it comes to the front.
+"""
+
+from collections import deque
+
+from penstock.core.ordered import Ordered
+from penstock.types import Request, Seconds
+
+
+class Line:
+    __slots__ = ("_deadlines", "_expiries", "_requests", "_sequence")
+
+    def __init__(self) -> None:
+        self._requests: deque[Request] = deque()
+        self._deadlines: Ordered | None = None  # None, and so is the other: all are in order
+        self._expiries: Ordered | None = None
+        self._sequence = 0  # in those
+
+    def __len__(self) -> int:
+        """Of the longest queue, the dead included."""
+        length = len(self._requests)
+        if self._deadlines is None or self._expiries is None:
+            return length
+        return max(length, len(self._deadlines), len(self._expiries))
+
+    def push(self, request: Request) -> None:
+        requests = self._requests
+        if self._deadlines is not None:
+            self._sort_in(request)
+        elif requests:
+            last = requests[-1]
+            if request.deadline < last.deadline or request.expires < last.expires:
+                self._break_order()
+                self._sort_in(request)
+        requests.append(request)
+
+    def _break_order(self) -> None:
+        self._deadlines, self._expiries = Ordered(), Ordered()
+        for request in self._requests:
+            if request.waiting:
+                self._sort_in(request)
+
+    def _sort_in(self, request: Request) -> None:
+        assert self._deadlines is not None and self._expiries is not None
+        self._sequence += 1
+        self._deadlines.push((request.deadline, self._sequence, request))
+        self._expiries.push((request.expires, self._sequence, request))
+
+    def oldest(self) -> Request | None:
+        requests = self._requests
+        while requests and not requests[0].waiting:
+            requests.popleft()
+        return requests[0] if requests else None
+
+    def most_urgent(self, horizon: Seconds) -> Request | None:
+        """The one whose time runs out first, if a batch takes `horizon`."""
+        if self._deadlines is None or self._expiries is None:
+            return self.oldest()
+        by_deadline, by_expiry = self._deadlines.first(), self._expiries.first()
+        if by_deadline is None or by_expiry is None:
+            return None
+        return by_expiry[2] if by_expiry[0] < by_deadline[0] - horizon else by_deadline[2]
+
+    def drop_dead(self) -> None:
+        """Those in front."""
+        self.oldest()
+        self.most_urgent(0.0)
+
+    def compact(self) -> None:
+        """Drop all dead."""
+        self._requests = deque([request for request in self._requests if request.waiting])
+        if self._deadlines is not None and self._expiries is not None:
+            self._deadlines.compact()
+            self._expiries.compact()
+
+    def clear(self) -> None:
+        """Nobody waits: whoever comes next is in order."""
+        self._requests.clear()
+        self._deadlines = self._expiries = None
