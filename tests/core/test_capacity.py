@@ -1,16 +1,18 @@
 """What the workers can do, and how much of it lower tiers may have (SPEC D3)."""
 
 import pytest
-from core_kit import ask, batcher_with, offer, teach, worker
+from core_kit import ask, batcher_with, offer, outputs, teach, worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.admission import AdmissionRules
+from penstock.core.admission import refusal as admission_refusal
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
-from penstock.core.tier_gate import IN_USE, Door, TierGate, own_wait, tier_refusal
-from penstock.errors import Overloaded, Unacceptable
+from penstock.core.door import Door
+from penstock.core.tier_gate import IN_USE, TierGate, own_wait, tier_refusal
+from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request
 
 BEST, MIDDLE, LOWEST = range(3)
@@ -271,41 +273,82 @@ def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when
     assert late == pytest.approx(64 / 160 - (0.1 + 0.9 * 0.2), rel=0.05)
 
 
-class Thorough(TierGate):
-    """Not content with a bound, unless all that wait go with the next batch."""
+class Checked(Door):
+    """Looks closer at those as well whom it would have let in without."""
 
-    def _has_plenty(self, request: Request, now: float) -> bool:
-        return self._batcher.waiting < self._batcher.curve.best_size
+    __slots__ = ("quick",)
+
+    def __init__(self, batcher: Batcher, admission: AdmissionRules) -> None:
+        super().__init__(batcher, admission, RULES)
+        self.quick = 0
+
+    def _look_closer(self, request: Request, now: float) -> Refused | None:
+        self.quick -= 1
+        return super()._look_closer(request, now)
+
+    def refusal(self, request: Request, now: float) -> Refused | None:
+        self.quick += 1
+        before = self.quick
+        refused = super().refusal(request, now)
+        if self.quick == before:
+            assert refused is None
+            assert admission_refusal(self._batcher, self._admission, request, now) is None
+            self._tell_gate(now)
+            assert self._gate.refusal(request, now) is None
+        return refused
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=300)
 @given(
-    depths_by_tier=st.tuples(*[st.integers(0, 300)] * 3),
-    workers=st.integers(0, 4),
+    workers=st.integers(1, 3),
     seconds=st.sampled_from([0.001, 0.01, 0.1]),
     strict=st.booleans(),
-    asked=st.lists(
+    rules=st.sampled_from(
+        [AdmissionRules(), AdmissionRules(max_queue=50), AdmissionRules(max_queue_bytes=200)]
+    ),
+    events=st.lists(
         st.tuples(
-            st.integers(0, 2), st.sampled_from([0.0, 0.001, 0.01]), st.sampled_from([0.05, 0.3, 2.0, 30.0])
+            st.sampled_from(["ask"] * 8 + ["end", "gone", "ready"]),
+            st.integers(0, 2),
+            st.sampled_from([0.0, 0.001, 0.01]),
+            st.sampled_from([0.05, 0.3, 2.0, 30.0]),
+            st.integers(1, 40),
         ),
-        min_size=2,
+        min_size=10,
         max_size=60,
     ),
 )
-def test_where_there_is_plenty_no_rule_would_have_refused(
-    depths_by_tier: tuple[int, int, int],
+def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
     workers: int,
     seconds: float,
     strict: bool,
-    asked: list[tuple[int, float, float]],
+    rules: AdmissionRules,
+    events: list[tuple[str, int, float, float, int]],
 ) -> None:
-    batcher = fleet_of(4, seconds, strict=strict)
-    for number in range(workers, 4):
-        batcher.worker_gone(worker(number), 0.0)
-    waiting(batcher, *depths_by_tier)
-    quick, thorough = TierGate(batcher, RULES), Thorough(batcher, RULES)
-    now = 0.0
-    for tier, gap, limit in asked:
+    batcher = fleet_of(workers, seconds, strict=strict)
+    door, now = Checked(batcher, rules), 0.0
+    for kind, number, gap, limit, times in events:
         now += gap
-        request = ask(now, tier=tier, expires=now + limit, deadline=now + limit)
-        assert str(quick.refusal(request, now)) == str(thorough.refusal(request, now))
+        name = worker(number % workers)
+        if kind == "ask":
+            for _ in range(times):
+                request = ask(now, tier=number, expires=now + limit, deadline=now + limit)
+                if door.refusal(request, now) is None:
+                    batcher.offer(request, now)
+        elif kind == "end" and (batch := batcher.fleet.workers[name].batch) is not None:
+            batcher.finished(name, batch.id, outputs(batch), now)
+        elif kind == "gone":
+            batcher.worker_gone(name, now)
+        elif kind == "ready":
+            batcher.worker_ready(name)
+        batcher.step(now)
+
+
+def test_one_close_look_is_enough_for_those_who_come_until_a_batch_ends() -> None:
+    batcher = fleet_of()
+    door = Checked(batcher, AdmissionRules())
+    for tier in (BEST, MIDDLE, LOWEST) * 30:
+        request = ask(0.0, tier=tier, expires=30.0, deadline=30.0)
+        assert door.refusal(request, 0.0) is None
+        batcher.offer(request, 0.0)
+    assert door.quick >= 80

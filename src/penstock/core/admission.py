@@ -69,28 +69,6 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
         return Unacceptable(
             f"this input costs {request.cost:g} and a batch at most {limit:g}: make it shorter"
         )
-    # First an upper bound, since this runs for every request: even behind everything that waits, and with all
-    # workers just started, it nearly always has time.
-    curve, depth, fleet = batcher.curve, batcher.depth, batcher.fleet
-    if fleet.healthy and depth.total < rules.max_queue and len(batcher.lanes) < batcher.rules.max_lanes:
-        ahead = (depth.total + batcher.delivery.waiting) / (curve.best_size * fleet.counted * SURE)
-        worst = now + curve.worst + curve.best_seconds * ahead
-        if (
-            worst < request.expires
-            and worst < request.deadline
-            and depth.bytes + len(request.input) <= rules.max_queue_bytes
-        ):
-            return None
-    return _closer_look(batcher, request, rules, now)
-
-
-def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
-    """For how long it may be expected to wait, if it has so long: the further ahead, the less sure the forecast."""
-    batch = batcher.curve.best_seconds
-    return batch + SURE * (seconds - batch) if seconds > batch else seconds
-
-
-def _closer_look(batcher: Batcher, request: Request, rules: AdmissionRules, now: Seconds) -> Refused | None:
     expected = forecast(batcher, request.tier, now)
     if expected is None:
         return Overloaded("no worker is ready yet", retry_after=1.0)
@@ -104,3 +82,9 @@ def _closer_look(batcher: Batcher, request: Request, rules: AdmissionRules, now:
     if not batcher.has_room_for(request):
         return Overloaded("too many sets of parameters are waiting", retry_after=expected.seconds)
     return None
+
+
+def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
+    """For how long it may be expected to wait, if it has so long: the further ahead, the less sure the forecast."""
+    batch = batcher.curve.best_seconds
+    return batch + SURE * (seconds - batch) if seconds > batch else seconds

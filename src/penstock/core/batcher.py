@@ -66,6 +66,7 @@ class Batcher:
         self.delivery = Delivery(rules.retries)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.draining = False
+        self.changes = 0  # in workers, lanes and what they can do: whatever was worked out from these is old
         self._policy: Policy = POLICIES[rules.policy]
         self._batch_id = 0
         self._last_finish: Seconds = -inf
@@ -96,6 +97,7 @@ class Batcher:
 
     @share.setter
     def share(self, share: float) -> None:
+        self.changes += 1
         self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
@@ -118,7 +120,10 @@ class Batcher:
         changes nothing until a worker frees, and that is a step anyway."""
         lanes = self.lanes
         key = (request.parameters, 0) if lanes.plain else lanes.key_of(request)
-        lane = lanes.get(key) or lanes.open(key)
+        lane = lanes.get(key)
+        if lane is None:
+            self.changes += 1
+            lane = lanes.open(key)
         lane.meter.add(now)
         lane.buffer.push(request)
         return (
@@ -137,10 +142,12 @@ class Batcher:
 
     def worker_ready(self, worker: WorkerId) -> None:
         """It takes its next batch from us; in a shared fleet: we have taken its credit."""
+        self.changes += 1
         self.fleet.ready(worker)
 
     def worker_known(self, worker: WorkerId) -> None:
         """It is there and healthy, in a shared fleet; whether for us, its credit decides."""
+        self.changes += 1
         self.fleet.known(worker)
 
     def worker_lent(self, worker: WorkerId) -> None:
@@ -149,6 +156,7 @@ class Batcher:
 
     def worker_gone(self, worker_id: WorkerId, now: Seconds, back_at: Seconds | None = None) -> None:
         """It takes nothing until it is ready again; what it had in hand is retried."""
+        self.changes += 1
         self.fleet.gone(worker_id, back_at)
         worker = self.fleet.workers[worker_id]
         if worker.batch is not None:
@@ -157,6 +165,7 @@ class Batcher:
     def worker_doubted(self, worker_id: WorkerId) -> None:
         """Nothing has been heard of it for a while, in a shared fleet: nobody counts on it until that changes, and
         what it has in hand it may yet finish."""
+        self.changes += 1
         self.fleet.gone(worker_id, None)
 
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
@@ -177,6 +186,7 @@ class Batcher:
 
     def _end(self, worker: Worker, batch: Batch, outcome: Result | Failure, now: Seconds) -> None:
         """Outputs go by position; a wrong count is a failure (SPEC B8)."""
+        self.changes += 1
         seconds = now - worker.started
         self.fleet.release(worker.id, now)
         self._last_finish = now

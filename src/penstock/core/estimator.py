@@ -34,20 +34,20 @@ class RateMeter:
         self._count = 0.0
         self._last = self._next = 0.0
 
-    def add(self, now: float) -> None:
+    def add(self, now: float, number: int = 1) -> None:
         """Of one that was long under way the time may lie before the last one's: it counts as now."""
         if now > self._next:
             self._count *= exp((self._last - now) / self.window)
             self._last = now
             self._next = now + GRAIN * self.window
-        self._count += 1.0
+        self._count += number
 
     def rate(self, now: float) -> float:
         return self._count * exp((self._last - now) / self.window) / self.window
 
-    def at_most(self) -> float:
-        """The rate, had no time passed since the last one."""
-        return self._count / self.window
+    def room(self, rate: float) -> float:
+        """How many may come, whenever, without the rate becoming more than this."""
+        return rate * self.window - self._count
 
     def widen(self, window: float) -> None:
         """Forget over another span, keeping the rate believed so far."""

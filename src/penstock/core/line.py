@@ -46,7 +46,8 @@ class Line:
                 self._sort_in(request)
 
     def _sort_in(self, request: Request) -> None:
-        assert self._deadlines is not None and self._expiries is not None
+        assert self._deadlines is not None
+        assert self._expiries is not None
         self._sequence += 1
         self._deadlines.push((request.deadline, self._sequence, request))
         self._expiries.push((request.expires, self._sequence, request))

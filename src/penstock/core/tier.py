@@ -1,8 +1,8 @@
 """The requests of one tier: its tenants take turns, each with its earliest deadline first (SPEC C1, C2).
 
-Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the others
-have had as much, by cost, whatever each has queued. Whoever comes, or comes again, is nearly always behind all others
-(always, where requests cost the same): turns are a plain queue, with a heap for the exceptions.
+Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the
+others have had as much, by cost, whatever each has queued. Whoever comes, or comes again, is nearly always behind
+all others (always, where requests cost the same): turns are a plain queue, with a heap for the exceptions.
 Most tenants have one request waiting at a time, and there are thousands: it stands for its tenant, and a queue is
 made for the second one only.
 """

@@ -19,11 +19,11 @@ Elsewhere nothing is refused here, so that a single tenant can use all of its GP
 
 from math import inf, log
 
-from penstock.core.admission import SURE, AdmissionRules, can_wait, forecast, refusal
+from penstock.core.admission import SURE, can_wait, forecast
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
 from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter
-from penstock.errors import Overloaded, Refused
+from penstock.errors import Overloaded
 from penstock.types import Request, Seconds
 
 IN_USE = 60.0  # seconds since two tiers were last seen, until they count as one again
@@ -129,45 +129,62 @@ class TierGate:
 
     def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         tier = request.tier
+        self._saw(tier, now)
+        if not self.is_mixed(now):
+            return None
+        if tier == 0:
+            self._note_patience(request, now)
+        elif self.rules.queue_shares or self._batcher.waiting >= self._batcher.curve.best_size:
+            refused = self._refusal(request, now)
+            if refused is not None:
+                return refused
+        # else all that wait go with the next batch, and nobody is kept by one more
+        self._meters[tier].add(now)
+        return None
+
+    def let_in(self, tier: int, number: int, now: Seconds) -> None:
+        """So many more, of late, without being asked about: there was room for them."""
+        self._saw(tier, now)
+        if self.is_mixed(now):
+            self._meters[tier].add(now, number)
+
+    def is_mixed(self, now: Seconds) -> bool:
+        """Whether several tiers are in use."""
+        return now < self._mixed_until
+
+    def _saw(self, tier: int, now: Seconds) -> None:
         if tier != self._latest:
             if self._latest >= 0:
                 self._mixed_until = now + IN_USE
             self._latest = tier
-        if now >= self._mixed_until:
-            return None
-        if tier == 0:
-            self._note_patience(request, now)
-        elif not self._has_plenty(request, now):
-            refused = self._refusal(request, now)
-            if refused is not None:
-                return refused
-        self._meters[tier].add(now)
-        return None
 
-    def _has_plenty(self, request: Request, now: Seconds) -> bool:
-        """An upper bound, since this is asked of nearly every request: what waits is so little, for its time and
-        for the best tier's, that no rule can refuse it."""
+    def room(self, tier: int, now: Seconds) -> tuple[float, float]:
+        """While fewer than the first number wait, and fewer than the second come, no rule here can refuse one of
+        this tier that has the time (`needs`)."""
+        if tier == 0 or not self.is_mixed(now):
+            return inf, inf
         if self.rules.queue_shares:
-            return False
-        batcher, tier = self._batcher, request.tier
-        curve, fleet = batcher.curve, batcher.fleet
-        waiting = batcher.depth.total + batcher.delivery.waiting
-        if waiting < curve.best_size:
-            return True  # all that wait go with the next batch, the usual case: nobody is kept by one more
-        at_once = curve.best_size * fleet.counted
-        batch = curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
-        drain = waiting / at_once * curve.best_seconds
-        enough = now + (batch + drain * self._stretch[tier]) / SURE
-        return (
-            drain < self._warning
-            and batch + drain < PRESSED * self._patience
-            and enough < request.expires
-            and enough < request.deadline
-            and (
-                tier != self._lowest
-                or self._meters[tier].at_most() * curve.best_seconds < self.rules.lowest_share * at_once
-            )
-        )
+            return 0.0, 0.0
+        batcher, curve = self._batcher, self._batcher.curve
+        rate = capacity(batcher)
+        drain = min(self._warning, PRESSED * self._patience - self._batch)
+        waiting, more = drain * rate, inf
+        if tier == self._lowest:
+            more = self._meters[tier].room(self.rules.lowest_share * rate)
+        return (waiting, more) if waiting > curve.best_size and more > 0.0 else (curve.best_size, inf)
+
+    def needs(self, tier: int, waiting: float, now: Seconds) -> Seconds:
+        """The time that is enough for one of this tier, whoever else waits, if so many do."""
+        if tier == 0 or not self.is_mixed(now):
+            return 0.0
+        rate = capacity(self._batcher)
+        return (self._batch + waiting / rate * self._stretch[tier]) / SURE if rate else inf
+
+    @property
+    def _batch(self) -> Seconds:
+        """More than it takes until a full batch that was just sent is over, and the one after it."""
+        curve = self._batcher.curve
+        return curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
 
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
@@ -191,18 +208,3 @@ class TierGate:
     def _note_patience(self, request: Request, now: Seconds) -> None:
         seconds, known = self._has(request, now), self._patience
         self._patience = seconds if known == inf else known + NEWEST * (seconds - known)
-
-
-class Door:
-    """Who is let in: the queue has the first word, the tiers the last."""
-
-    __slots__ = ("_admission", "_batcher", "_gate")
-
-    def __init__(self, batcher: Batcher, admission: AdmissionRules, rules: CapacityRules) -> None:
-        self._batcher = batcher
-        self._admission = admission
-        self._gate = TierGate(batcher, rules)
-
-    def refusal(self, request: Request, now: Seconds) -> Refused | None:
-        refused = refusal(self._batcher, self._admission, request, now)
-        return refused if refused is not None else self._gate.refusal(request, now)

@@ -23,7 +23,7 @@ from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher
-from penstock.core.tier_gate import Door
+from penstock.core.door import Door
 from penstock.errors import PenstockError
 from penstock.ports import Clock
 from penstock.roles.dead_letters import is_dead

@@ -14,8 +14,8 @@ from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
 from penstock.core.delivery import RetryRules
+from penstock.core.door import Door
 from penstock.core.fleet import Worker
-from penstock.core.tier_gate import Door
 from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker

@@ -16,7 +16,7 @@ from penstock.core.admission import AdmissionRules
 from penstock.core.backoff import backoff
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.capacity import CapacityRules
-from penstock.core.tier_gate import Door
+from penstock.core.door import Door
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, ServiceModel
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Seconds, WorkerId

@@ -1,0 +1,95 @@
+"""Who is let in: the queue has the first word (`admission`), the tiers the last (`tier_gate`).
+
+Nearly always there is room for everybody. So what is found for one request is put in terms that hold for those
+after it: while fewer than so many wait, any request of its tier that has more than so much time is let in without
+a closer look. That holds until a batch ends, or a worker comes or goes; the next one that comes then works it out
+anew. It is a bound on the safe side: it never lets in what a closer look would have refused.
+"""
+
+from math import inf
+
+from penstock.core.admission import SURE, AdmissionRules, refusal
+from penstock.core.batcher import Batcher
+from penstock.core.capacity import CapacityRules
+from penstock.core.tier_gate import TierGate
+from penstock.errors import Refused
+from penstock.types import Request, Seconds
+
+
+class _Calm:
+    """Of one tier: when no closer look is needed."""
+
+    __slots__ = ("again", "changes", "let_in", "more", "needs", "waiting")
+
+    def __init__(self) -> None:
+        self.changes = -1  # of the batcher, when this was worked out,
+        self.again = 0  # which is worth doing again once so many wait
+        self.waiting = 0.0  # fewer than these wait
+        self.more = 0.0  # fewer than these have come since
+        self.needs: Seconds = inf  # it has more time than this
+        self.let_in = 0  # since the gate was told
+
+
+class Door:
+    __slots__ = ("_admission", "_batcher", "_calm", "_gate", "_max_cost")
+
+    def __init__(self, batcher: Batcher, admission: AdmissionRules, rules: CapacityRules) -> None:
+        self._batcher = batcher
+        self._admission = admission
+        self._max_cost = batcher.rules.max_cost
+        self._gate = TierGate(batcher, rules)
+        self._calm = [_Calm() for _ in batcher.depth.by_tier]
+
+    def refusal(self, request: Request, now: Seconds) -> Refused | None:
+        """Why this request is not let in, or None if it is."""
+        batcher, calm = self._batcher, self._calm[request.tier]
+        depth, needs = batcher.depth, calm.needs
+        if (
+            depth.total < calm.waiting
+            and calm.let_in < calm.more
+            and calm.changes == batcher.changes
+            and request.expires - now > needs
+            and request.deadline - now > needs
+            and request.cost <= self._max_cost
+            and depth.bytes + len(request.input) <= self._admission.max_queue_bytes
+        ):
+            calm.let_in += 1
+            return None
+        return self._look_closer(request, now)
+
+    def _look_closer(self, request: Request, now: Seconds) -> Refused | None:
+        gate, was_mixed = self._gate, self._gate.is_mixed(now)
+        self._tell_gate(now)
+        refused = refusal(self._batcher, self._admission, request, now) or gate.refusal(request, now)
+        if refused is not None:
+            return refused
+        if gate.is_mixed(now) and not was_mixed:
+            for calm in self._calm:
+                calm.changes = -1  # they knew nothing of the tiers' rules
+        calm = self._calm[request.tier]
+        if calm.changes != self._batcher.changes or self._batcher.depth.total >= calm.again:
+            self._calm_down(calm, request.tier, now)
+        return None
+
+    def _tell_gate(self, now: Seconds) -> None:
+        for tier, calm in enumerate(self._calm):
+            if calm.let_in:
+                self._gate.let_in(tier, calm.let_in, now)
+                calm.more -= calm.let_in
+                calm.let_in = 0
+
+    def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
+        batcher, gate, admission = self._batcher, self._gate, self._admission
+        curve, fleet, rules = batcher.curve, batcher.fleet, batcher.rules
+        calm.changes = batcher.changes
+        # For twice as many as now: the more may wait, the more time each must have.
+        calm.again = 2 * (batcher.waiting + curve.best_size)
+        calm.waiting = 0.0
+        if not fleet.healthy or len(batcher.lanes) >= rules.max_lanes:
+            return
+        most, calm.more = gate.room(tier, now)
+        waiting = min(calm.again, most, admission.max_queue)
+        # Even behind everything that waits, and with all workers just started.
+        in_turn = curve.worst + curve.best_seconds * waiting / (curve.best_size * fleet.counted * SURE)
+        calm.needs = max(in_turn, gate.needs(tier, waiting, now))
+        calm.waiting = waiting - batcher.delivery.waiting
