@@ -6,8 +6,6 @@ A limiter decides at once, from what it knows: nothing waits for another machine
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from msgspec import Struct
-
 from penstock.errors import OverQuota
 from penstock.types import Seconds
 
@@ -23,32 +21,45 @@ class Limits:
     in_flight: int | None = None  # accepted and not yet answered
 
 
-class Allowed(Struct, frozen=True):
-    limit: int | None  # requests per minute; None where they are not counted
-    remaining: int
-    reset: Seconds  # until some of what was used no longer counts
-
-
 class Denied(NamedTuple):
     retry_after: Seconds
     limit: int | None
-    remaining: int  # 0, as far as this asker is concerned
     reset: Seconds
     in_flight: int | None = None  # the limit on those, where that is what was exceeded
 
 
-UNCOUNTED = Allowed(None, 0, 0.0)
+class Account(Protocol):
+    """One tenant's, held to certain limits."""
+
+    @property
+    def limit(self) -> int | None:
+        """Requests per minute; None where they are not counted."""
+        ...
+
+    @property
+    def remaining(self) -> int:
+        """Of these, when one was let in last."""
+        ...
+
+    @property
+    def reset_at(self) -> Seconds:
+        """When some of what was used no longer counts, as of then."""
+        ...
+
+    def take(self, now: Seconds) -> Denied | None:
+        """One more request. What is not denied is in flight until it is released."""
+        ...
+
+    def release(self, now: Seconds, *, refused: bool = False) -> None:
+        """It was answered; or refused for want of capacity, and then it does not count (not its asker's fault)."""
+        ...
 
 
 class Limiter(Protocol):
     """Keeps every tenant to its limits."""
 
-    def take(self, tenant: str, limits: Limits, now: Seconds) -> Allowed | Denied:
-        """One more request. What is allowed is in flight until it is released."""
-        ...
-
-    def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
-        """It was answered; or refused for want of capacity, and then it does not count (not its asker's fault)."""
+    def account(self, tenant: str, limits: Limits) -> Account:
+        """To be kept by whoever will ask again. All accounts of a tenant count the same requests."""
         ...
 
 

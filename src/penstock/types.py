@@ -8,7 +8,7 @@ What is made for each request is a Struct: it is made three times as fast as a d
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import NewType
+from typing import Any, NewType
 
 from msgspec import Struct
 
@@ -54,13 +54,13 @@ class Request(Struct, eq=False):
     traceparent: str | None = None
     executions: int = 0  # how many batches it has been in that failed
     waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
-    quota: object = None  # what was said of its tenant's quota, for the head of its answer
+    quota: Any = None  # the account of its tenant that it was taken from: to be released, and told of
     task: bool = False  # its result is stored for whoever fetches it
     origin: object = None  # where it came from, for the adapter that carried it
     flight: object = None  # the execution it has in common with identical requests, where the model allows it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Identity:
     """Who asks, once that is proved."""
 
@@ -68,6 +68,9 @@ class Identity:
     tier: str  # a name that this server knows
     key_id: str  # of the API key, or of the key that signed the token: fit for logs, not a secret
     expires: float = inf  # seconds since the epoch
+    standing: Any = field(
+        default=None, compare=False, repr=False
+    )  # room for the gateway: what it makes of it
 
 
 class Ask(Struct, eq=False):

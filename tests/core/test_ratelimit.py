@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from penstock.core.ratelimit import RateLimiter
 from penstock.errors import OverQuota
-from penstock.quota import UNCOUNTED, Allowed, Denied, Limits, over_quota
+from penstock.quota import Denied, Limits, over_quota
+from quota_words import UNCOUNTED, Allowed, left, release, take
 
 TEN = Limits(requests_per_minute=10)
 
 
 def let_in(limiter: RateLimiter, limits: Limits, times: list[float], tenant: str = "a") -> list[float]:
-    return [now for now in times if isinstance(limiter.take(tenant, limits, now), Allowed)]
+    return [now for now in times if isinstance(take(limiter, tenant, limits, now), Allowed)]
 
 
 def denied(limiter: RateLimiter, limits: Limits, now: float, tenant: str = "a") -> Denied:
-    said = limiter.take(tenant, limits, now)
+    said = take(limiter, tenant, limits, now)
     assert isinstance(said, Denied)
     return said
 
@@ -35,18 +36,18 @@ def most_in_a_minute(times: list[float]) -> int:
 
 def test_a_minute_holds_as_many_as_the_limit_says_and_a_tenant_is_told_how_many_are_left() -> None:
     limiter = RateLimiter()
-    said = [limiter.take("a", TEN, 5.0) for _ in range(11)]
-    assert [each.remaining for each in said] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
+    said = [take(limiter, "a", TEN, 5.0) for _ in range(11)]
+    assert [left(each) for each in said] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
     assert said[0] == Allowed(10, 9, 60.5)
-    assert said[10] == Denied(60.5, 10, 0, 60.5)
+    assert said[10] == Denied(60.5, 10, 60.5)
 
 
 def test_whoever_waits_as_long_as_it_was_told_is_let_in() -> None:
     limiter = RateLimiter()
     let_in(limiter, TEN, [1.0, 1.2] * 5)
     wait = denied(limiter, TEN, 30.3).retry_after
-    assert isinstance(limiter.take("a", TEN, 30.2 + wait), Denied)
-    assert isinstance(limiter.take("a", TEN, 30.3 + wait), Allowed)
+    assert isinstance(take(limiter, "a", TEN, 30.2 + wait), Denied)
+    assert isinstance(take(limiter, "a", TEN, 30.3 + wait), Allowed)
 
 
 def test_one_tenant_does_not_use_up_what_is_anothers() -> None:
@@ -58,7 +59,7 @@ def test_one_tenant_does_not_use_up_what_is_anothers() -> None:
 def test_a_changed_limit_holds_for_the_next_request() -> None:
     limiter = RateLimiter()
     let_in(limiter, TEN, [0.0] * 10)
-    assert limiter.take("a", Limits(requests_per_minute=12), 1.0) == Allowed(12, 1, 59.5)
+    assert take(limiter, "a", Limits(requests_per_minute=12), 1.0) == Allowed(12, 1, 59.5)
     assert denied(limiter, Limits(requests_per_minute=5), 1.0).limit == 5
 
 
@@ -111,18 +112,18 @@ def test_a_steady_tenant_with_a_burst_limit_gets_its_whole_minute() -> None:
 
 def test_past_the_burst_the_wait_is_one_interval_and_the_rest_is_what_may_still_come_at_once() -> None:
     limiter, limits = RateLimiter(), Limits(requests_per_minute=60, burst=3)
-    said = [limiter.take("a", limits, 0.0) for _ in range(4)]
-    assert [each.remaining for each in said] == [2, 1, 0, 0]
-    assert said[3] == Denied(1.0, 60, 0, 1.0)
-    assert isinstance(limiter.take("a", limits, 1.0), Allowed)
+    said = [take(limiter, "a", limits, 0.0) for _ in range(4)]
+    assert [left(each) for each in said] == [2, 1, 0, 0]
+    assert said[3] == Denied(1.0, 60, 1.0)
+    assert isinstance(take(limiter, "a", limits, 1.0), Allowed)
 
 
 def test_requests_in_flight_are_bounded_until_one_is_released() -> None:
     limiter, limits = RateLimiter(), Limits(in_flight=2)
-    assert [limiter.take("a", limits, 0.0) for _ in range(2)] == [UNCOUNTED, UNCOUNTED]
-    assert denied(limiter, limits, 4.0) == Denied(4.0, None, 0, 4.0, 2)  # as long again as nothing has gone
-    limiter.release("a", 5.0)
-    assert limiter.take("a", limits, 5.0) is UNCOUNTED
+    assert [take(limiter, "a", limits, 0.0) for _ in range(2)] == [UNCOUNTED, UNCOUNTED]
+    assert denied(limiter, limits, 4.0) == Denied(4.0, None, 4.0, 2)  # as long again as nothing has gone
+    release(limiter, "a", 5.0)
+    assert take(limiter, "a", limits, 5.0) == UNCOUNTED
     assert denied(limiter, limits, 5.0).retry_after == pytest.approx(1.0)  # a fifth of the gap seen
     assert denied(RateLimiter(), Limits(in_flight=0), 0.0).retry_after > 0.0
 
@@ -130,43 +131,43 @@ def test_requests_in_flight_are_bounded_until_one_is_released() -> None:
 def test_what_is_denied_counts_neither_as_in_flight_nor_in_the_minute() -> None:
     limiter = RateLimiter()
     limits = Limits(requests_per_minute=2, in_flight=1)
-    assert isinstance(limiter.take("a", limits, 0.0), Allowed)
+    assert isinstance(take(limiter, "a", limits, 0.0), Allowed)
     assert denied(limiter, limits, 0.0).in_flight == 1
-    limiter.release("a", 0.1)
-    assert isinstance(limiter.take("a", limits, 0.2), Allowed)
-    limiter.release("a", 0.3)
+    release(limiter, "a", 0.1)
+    assert isinstance(take(limiter, "a", limits, 0.2), Allowed)
+    release(limiter, "a", 0.3)
     assert denied(limiter, limits, 0.4).in_flight is None
-    limiter.release("a", 0.5)  # nothing is in flight: nothing happens
+    release(limiter, "a", 0.5)  # nothing is in flight: nothing happens
     assert denied(limiter, limits, 0.6).in_flight is None
 
 
 def test_what_was_refused_for_want_of_capacity_does_not_count() -> None:
     limiter, limits = RateLimiter(), Limits(requests_per_minute=2, burst=2, in_flight=5)
     for now in (0.0, 0.1, 0.2, 0.3):
-        assert limiter.take("a", limits, now).remaining == 1
-        limiter.release("a", now, refused=True)
+        assert left(take(limiter, "a", limits, now)) == 1
+        release(limiter, "a", now, refused=True)
     assert len(let_in(limiter, limits, [0.4] * 5)) == 2
-    limiter.release("a", 0.4, refused=True)
+    release(limiter, "a", 0.4, refused=True)
     assert len(let_in(limiter, limits, [0.4] * 5)) == 1
     unlimited = Limits(in_flight=1)
-    limiter.take("b", unlimited, 0.0)
-    limiter.release("b", 0.0, refused=True)
-    assert limiter.take("b", unlimited, 0.0) is UNCOUNTED
+    take(limiter, "b", unlimited, 0.0)
+    release(limiter, "b", 0.0, refused=True)
+    assert take(limiter, "b", unlimited, 0.0) == UNCOUNTED
 
 
 def test_idle_tenants_are_forgotten_and_those_that_wait_for_answers_are_not() -> None:
     limiter, limits = RateLimiter(), Limits(requests_per_minute=10, in_flight=1)
     for number in range(100):
-        limiter.take(f"t{number}", limits, 0.0)
+        take(limiter, f"t{number}", limits, 0.0)
         if number:
-            limiter.release(f"t{number}", 0.0)
+            release(limiter, f"t{number}", 0.0)
     for minute in range(1, 5):
-        limiter.take("busy", limits, minute * 61.0)
-        limiter.release("busy", minute * 61.0)
+        take(limiter, "busy", limits, minute * 61.0)
+        release(limiter, "busy", minute * 61.0)
     assert len(limiter) == 2
-    assert isinstance(limiter.take("t0", limits, 400.0), Denied)
-    limiter.release("t0", 400.0)
-    limiter.release("t1", 400.0)  # forgotten: nothing happens
+    assert isinstance(take(limiter, "t0", limits, 400.0), Denied)
+    release(limiter, "t0", 400.0)
+    release(limiter, "t1", 400.0)  # forgotten: nothing happens
 
 
 @settings(max_examples=30)
@@ -174,9 +175,9 @@ def test_idle_tenants_are_forgotten_and_those_that_wait_for_answers_are_not() ->
 def test_no_more_tenants_are_remembered_than_allowed(names: list[int], most: int) -> None:
     limiter = RateLimiter(max_tenants=most)
     for now, name in enumerate(names):
-        limiter.take(str(name), TEN, now * 0.01)
+        take(limiter, str(name), TEN, now * 0.01)
         assert len(limiter) <= max(2, most)
-        limiter.release(str(name), now * 0.01)
+        release(limiter, str(name), now * 0.01)
 
 
 def test_a_tenant_that_keeps_coming_is_remembered_across_generations() -> None:
@@ -188,25 +189,25 @@ def test_a_tenant_that_keeps_coming_is_remembered_across_generations() -> None:
 
 
 def test_the_error_says_which_quota_and_when_to_come_back() -> None:
-    error = over_quota(Denied(2.5, 10, 0, 2.5))
+    error = over_quota(Denied(2.5, 10, 2.5))
     assert isinstance(error, OverQuota)
     assert (error.message, error.retry_after) == ("over your quota of 10 requests per minute", 2.5)
     assert (error.limit, error.reset, error.status) == (10, 2.5, 429)
-    assert over_quota(Denied(0.1, None, 0, 0.1, 3)).message == "over your quota of 3 requests in flight"
+    assert over_quota(Denied(0.1, None, 0.1, 3)).message == "over your quota of 3 requests in flight"
 
 
 def test_what_is_refused_for_want_of_capacity_does_not_count_however_long_that_took_to_find_out() -> None:
     limiter = RateLimiter()
     three = Limits(requests_per_minute=3)
     for now in (0.0, 0.1, 1.2):
-        assert isinstance(limiter.take("a", three, now), Allowed)
-    assert isinstance(limiter.take("a", three, 1.3), Denied)
+        assert isinstance(take(limiter, "a", three, now), Allowed)
+    assert isinstance(take(limiter, "a", three, 1.3), Denied)
     for _ in range(2):  # of the last, and then of those in the slot before
-        limiter.release("a", 1.3, refused=True)
-    assert limiter.take("a", three, 1.3) == Allowed(3, 1, 59.2)
+        release(limiter, "a", 1.3, refused=True)
+    assert take(limiter, "a", three, 1.3) == Allowed(3, 1, 59.2)
     for _ in range(2):
-        limiter.release("a", 1.3, refused=True)
-    assert limiter.take("a", three, 1.3) == Allowed(3, 2, 60.2)
-    limiter.release("a", 1.3, refused=True)
-    limiter.release("a", 1.3, refused=True)  # one more than were taken
-    assert limiter.take("a", three, 1.3) == Allowed(3, 2, 60.2)
+        release(limiter, "a", 1.3, refused=True)
+    assert take(limiter, "a", three, 1.3) == Allowed(3, 2, 60.2)
+    release(limiter, "a", 1.3, refused=True)
+    release(limiter, "a", 1.3, refused=True)  # one more than were taken
+    assert take(limiter, "a", three, 1.3) == Allowed(3, 2, 60.2)

@@ -48,12 +48,15 @@ def ask(server: Server, client: str | None, model: str = "sim", **headers: str) 
 def test_over_its_quota_a_tenant_gets_429_with_a_time_to_come_back_and_others_are_served(
     server: Server,
 ) -> None:
+    answers = [ask(server, "beta") for _ in range(2)]
     with ThreadPoolExecutor(LIMIT) as pool:
-        answers = list(pool.map(lambda _: ask(server, "beta"), range(LIMIT)))
+        answers += pool.map(lambda _: ask(server, "beta"), range(LIMIT - 2))
     assert [answer.status for answer in answers] == [200] * LIMIT
     assert {answer.headers["ratelimit-limit"] for answer in answers} == {str(LIMIT)}
-    left = sorted(int(answer.headers["ratelimit-remaining"]) for answer in answers)
-    assert left == list(range(LIMIT))
+    left = [int(answer.headers["ratelimit-remaining"]) for answer in answers]
+    assert left[:2] == [LIMIT - 1, LIMIT - 2]
+    assert min(left) == 0  # as of the answer: those asked at once may all hear it
+    assert max(left[2:]) <= LIMIT - 3
     over = ask(server, "beta")
     assert (over.status, over.json()["error"]) == (429, "QUOTA_EXCEEDED")
     assert str(LIMIT) in over.json()["message"]

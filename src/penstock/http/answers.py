@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from math import ceil
-from typing import cast
 
 import msgspec
 
 from penstock.errors import STATUS_BY_CODE
 from penstock.http.ratelimit import quota_lines
 from penstock.ports import Task
-from penstock.quota import Allowed
 from penstock.types import Execution, Failure, Reply, Request
 
 JSON = ("content-type", "application/json")
@@ -44,8 +42,8 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> 
         f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
     )
     if request.traceparent is not None or not start.isascii():
-        return _whole(request, f"queue;dur={queue}{timing}", start, output, ending)
-    quota = "" if request.quota is None else quota_lines(cast(Allowed, request.quota))
+        return _whole(request, f"queue;dur={queue}{timing}", start, output, now, ending)
+    quota = "" if request.quota is None else quota_lines(request.quota, now)
     return b"%b%b}" % (  # the same, spelt out for the usual case
         (
             f"{OK}x-request-id: {request_id}\r\nserver-timing: queue;dur={queue}{timing}\r\n{quota}"
@@ -62,7 +60,7 @@ def short_answer(reply: Reply, execution: Execution, now: float, ending: str) ->
     start = (
         f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
     )
-    return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, ending)
+    return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, now, ending)
 
 
 def _render(execution: Execution, model: str) -> tuple[str, str]:
@@ -76,10 +74,10 @@ def _render(execution: Execution, model: str) -> tuple[str, str]:
     return execution.rendered
 
 
-def _whole(request: Request, timing: str, start: str, output: bytes, ending: str) -> bytes:
+def _whole(request: Request, timing: str, start: str, output: bytes, now: float, ending: str) -> bytes:
     more = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
     if request.quota is not None:
-        more += quota_lines(cast(Allowed, request.quota))
+        more += quota_lines(request.quota, now)
     size = len(start) if start.isascii() else len(start.encode())
     return b"%b%b}" % (
         (

@@ -8,16 +8,18 @@ RateLimit-Reset      seconds until some of what was used no longer counts; with 
 from math import ceil
 
 from penstock.errors import OverQuota
-from penstock.quota import Allowed
+from penstock.quota import Account
+from penstock.types import Seconds
 
 
-def quota_lines(allowed: Allowed) -> str:
+def quota_lines(account: Account, now: Seconds) -> str:
     """Lines for the head of an answer; none for those without a quota on requests per minute."""
-    if allowed.limit is None:
+    if account.limit is None:
         return ""
+    reset = account.reset_at - now
     return (
-        f"ratelimit-limit: {allowed.limit}\r\nratelimit-remaining: {allowed.remaining}\r\n"
-        f"ratelimit-reset: {ceil(allowed.reset)}\r\n"
+        f"ratelimit-limit: {account.limit}\r\nratelimit-remaining: {account.remaining}\r\n"
+        f"ratelimit-reset: {ceil(reset) if reset > 0.0 else 0}\r\n"
     )
 
 

@@ -11,13 +11,14 @@ from penstock.core.memory import Memory
 from penstock.errors import Draining, NotFound, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
-from penstock.quota import Denied, Limiter, Limits, over_quota
+from penstock.quota import Account, Denied, Limiter, Limits, over_quota
 from penstock.runtime.desk import Admit as Admit
 from penstock.runtime.desk import Desk as Desk
 from penstock.runtime.entry import Entry
 from penstock.runtime.flight import is_queued
 from penstock.runtime.flights import Flights
 from penstock.runtime.shared_answers import SharedAnswers
+from penstock.runtime.standing import Standing, Standings
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
@@ -45,13 +46,12 @@ class Gateway:
 
         `memory`, and what other gateways know: answers of deterministic models, to be given again."""
         self._desks = desks
-        self._tenant = tenants
-        self._anonymous = tenants(None, None)
         self._tasks = tasks
         self._observer = observer
         self._prefix = id_prefix
-        self._limiter = limiter
-        self._limits = limits if any(limits) else ()
+        self._standings = Standings(tenants, limiter, limits)
+        self._limits = limits
+        self._limited = any(limits)
         self._keyed = keyed_requests
         self._numbers = count(1)
         self.clock = clock
@@ -113,8 +113,7 @@ class Gateway:
             return self.flights.enter(desk, request, asker)
         except Refused as refused:
             refused.model = desk.model
-            if request.quota is not None:
-                self._release(request, request.arrival, refused=True)
+            _release(request, request.arrival, refused=True)
             raise
 
     def settle(self, replies: Sequence[Reply]) -> None:
@@ -133,22 +132,22 @@ class Gateway:
             raise Unacceptable(f"the model {desk.model!r} takes no parameters")
         now = self.clock()
         key = f"{self._prefix}{next(self._numbers):x}"
-        if ask.identity is None and ask.client_id is None:
-            tenant, tier = self._anonymous
+        identity = ask.identity
+        if identity is not None:  # `of`, spelt out for the usual cases
+            standing: Standing = identity.standing or self._standings.of_identity(identity)
+        elif ask.client_id is None:
+            standing = self._standings.anonymous
         else:
-            tenant, tier = self._tenant(ask.client_id, ask.identity)
+            standing = self._standings.of_name(ask.client_id)
+        tenant, tier, account = standing
         if ask.timeout is None:
             queue_limit, request_limit = desk.time_limits[tier]
         else:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
-        limits = self._limits[tier] if self._limits else None
-        if limits is None:
-            quota = None
-        else:
-            assert self._limiter is not None
-            quota = self._limiter.take(tenant, limits, now)
-            if type(quota) is Denied:
-                raise _over_quota(quota, desk, tenant)
+        if account is not None:
+            denied = account.take(now)
+            if denied is not None:
+                raise _over_quota(denied, desk, tenant)
         request = Request(
             key,
             desk.model,
@@ -163,7 +162,7 @@ class Gateway:
             1.0 if desk.cost is None else desk.cost(ask.input),
             len(ask.input),
             ask.traceparent,
-            quota=quota,
+            quota=account,
             task=task,
         )
         sharing = desk.sharing
@@ -171,17 +170,13 @@ class Gateway:
         refused = desk.admit(request, now) if alone and room else None
         if refused is not None:
             refused.model, refused.tenant = desk.model, tenant
-            if quota is not None:
-                self._release(request, now, refused=True)
+            if account is not None:
+                account.release(now, refused=True)
             try:
                 raise refused
             finally:
                 del refused  # else it and this frame, which its traceback holds, wait for the collector
         return desk, request
-
-    def _release(self, request: Request, now: float, *, refused: bool) -> None:
-        assert self._limiter is not None
-        self._limiter.release(request.tenant, now, refused=refused)
 
     async def submit_task(self, ask: Ask) -> Task:
         desk, request = self._admit(ask, task=True)
@@ -193,9 +188,9 @@ class Gateway:
             return self._enter(desk, request, asker)
 
         def ended(code: str) -> None:
-            self._release(request, self.clock(), refused=code in NOT_ITS_FAULT)
+            _release(request, self.clock(), refused=code in NOT_ITS_FAULT)
 
-        limits = self._limits[request.tier] if self._limits else None
+        limits = self._limits[request.tier] if self._limited else None
         held = limits is not None and limits.in_flight is not None
         accepted = False
         try:
@@ -203,8 +198,8 @@ class Gateway:
             accepted = True
         finally:
             ends_later = waits or (accepted and held)  # and is released then
-            if request.quota is not None and not ends_later:
-                self._release(request, self.clock(), refused=not accepted)
+            if not ends_later:
+                _release(request, self.clock(), refused=not accepted)
         return task
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
@@ -234,12 +229,12 @@ class Gateway:
         return keyed(key, request), Entry(request, desk, self.waiters)
 
     def _done_with(self, entry: Entry, *, refused: bool) -> None:
-        if entry.request.quota is not None and not entry.waits:  # else its end releases it
-            self._release(entry.request, self.clock(), refused=refused)
+        if not entry.waits:  # else its end releases it
+            _release(entry.request, self.clock(), refused=refused)
 
     async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
-        return await kept.find(task_id, self._tenant(client_id, identity)[0])
+        return await kept.find(task_id, self._standings.of(client_id, identity)[0])
 
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
         known = model if model in self._desks else ""
@@ -273,17 +268,15 @@ class Gateway:
 
     def _settled(self, replies: Sequence[Reply]) -> None:
         now = self.clock()
-        if self._limits:
-            assert self._limiter is not None
-            release = self._limiter.release
+        if self._limited:
             for reply in replies:
-                request = reply.request
-                if request.quota is None:
+                account: Account | None = reply.request.quota
+                if account is None:
                     continue
                 if reply.failure is None:
-                    release(request.tenant, now)
+                    account.release(now)
                 else:
-                    release(request.tenant, now, refused=reply.failure.code in NOT_ITS_FAULT)
+                    account.release(now, refused=reply.failure.code in NOT_ITS_FAULT)
         self._observer.replied(replies, now)
 
     async def drained(self, seconds: float) -> bool:
@@ -305,3 +298,9 @@ def _over_quota(denied: Denied, desk: Desk, tenant: str) -> OverQuota:
     error = over_quota(denied)
     error.model, error.tenant = desk.model, tenant
     return error
+
+
+def _release(request: Request, now: float, *, refused: bool) -> None:
+    account: Account | None = request.quota
+    if account is not None:
+        account.release(now, refused=refused)

@@ -9,7 +9,8 @@ from penstock.adapters.redis.quota_script import BODY
 from penstock.adapters.redis.quota_share import TICK
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.scripts import Argument, Script
-from penstock.quota import Allowed, Limits
+from penstock.quota import Limits
+from quota_words import Allowed, release, take
 
 STEP = 0.02  # seconds between two looks at the load
 START = 1_000_000.0
@@ -58,8 +59,8 @@ class Town:
         self._owed[index] += rate * STEP
         while self._owed[index] >= 1.0:
             self._owed[index] -= 1.0
-            if isinstance(limiter.take(self.tenant, self.limits, self.now), Allowed):
-                limiter.release(self.tenant, self.now)
+            if isinstance(take(limiter, self.tenant, self.limits, self.now), Allowed):
+                release(limiter, self.tenant, self.now)
                 self.let_in.append(self.now)
                 self.by_gateway[index] += 1
 

@@ -13,7 +13,8 @@ from quota_kit import START, Town
 from redis_kit import opened
 
 from penstock.core.ratelimit import RateLimiter
-from penstock.quota import Allowed, Denied, Limiter, Limits
+from penstock.quota import Denied, Limiter, Limits
+from quota_words import Allowed, release, take
 from redis_servers import VALKEY, patient
 
 MEMORY, SHARED = "memory", "redis"
@@ -35,14 +36,14 @@ class Stage:
             self.now = self.town.now
 
     def ask(self, limits: Limits, tenant: str = "acme") -> Allowed | Denied:
-        return self.limiter.take(tenant, limits, self.now)
+        return take(self.limiter, tenant, limits, self.now)
 
     def let_in(self, limits: Limits, times: int, tenant: str = "acme") -> int:
         """Asks so often at once, each answered at once."""
         taken = [self.ask(limits, tenant) for _ in range(times)]
         allowed = sum(isinstance(each, Allowed) for each in taken)
         for _ in range(allowed):
-            self.limiter.release(tenant, self.now)
+            release(self.limiter, tenant, self.now)
         return allowed
 
 
@@ -165,7 +166,7 @@ def test_no_more_than_the_limit_are_in_flight_and_what_is_released_makes_room(
                 assert allowed == (flying < most)
                 flying += allowed
             elif flying:
-                stage.limiter.release("acme", stage.now)
+                release(stage.limiter, "acme", stage.now)
                 flying -= 1
             await stage.wait(0.2)
 
@@ -184,7 +185,7 @@ def test_what_was_refused_for_want_of_capacity_leaves_the_quota_as_it_was(
                 assert isinstance(stage.ask(limits), Allowed)
             await stage.wait(0.3)
             for _ in range(limit // 4):
-                stage.limiter.release("acme", stage.now, refused=True)
+                release(stage.limiter, "acme", stage.now, refused=True)
             await stage.wait(0.3)
         said = stage.ask(limits)
         assert isinstance(said, Allowed)

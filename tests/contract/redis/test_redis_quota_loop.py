@@ -14,7 +14,8 @@ from redis_kit import opened, running, until
 from penstock.adapters.redis.connect import Client, RedisSettings, Store
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.scripts import Argument
-from penstock.quota import Allowed, Denied, Limits
+from penstock.quota import Denied, Limits
+from quota_words import Allowed, left, take
 from redis_servers import VALKEY, Server, patient, redis_server
 
 LIMIT = 1000
@@ -41,15 +42,15 @@ def test_with_redis_away_everybody_goes_on_at_the_pace_of_the_share_they_had(val
         unmet = let_in = 0
         for _ in range(round(120.0 / STEP)):
             town.now += STEP
-            let_in += isinstance(limiter.take("acme", town.limits, town.now), Allowed)
-            unmet += isinstance(limiter.take("new", town.limits, town.now), Allowed)
+            let_in += isinstance(take(limiter, "acme", town.limits, town.now), Allowed)
+            unmet += isinstance(take(limiter, "new", town.limits, town.now), Allowed)
         assert before <= LIMIT
         assert let_in == pytest.approx(LIMIT, rel=0.1)  # two minutes of one half
         assert 0.9 * LIMIT < unmet <= 1.05 * LIMIT
-        later = limiter.take("acme", Limits(1, None, None), town.now + 0.1)
+        later = take(limiter, "acme", Limits(1, None, None), town.now + 0.1)
         assert isinstance(later, Denied)
         assert later.retry_after >= 0.1
-        limiter.take("free", Limits(in_flight=1), town.now)
+        take(limiter, "free", Limits(in_flight=1), town.now)
         await limiter.settle()  # and what was used meanwhile is told
 
     over(valkey, body)
@@ -66,17 +67,17 @@ def test_the_loop_settles_new_tenants_at_once_and_outlives_an_outage(
 
             def allowance_given() -> bool:
                 """What may be let in before asking is a hundredth here: Redis has never been heard."""
-                return isinstance(limiter.take("acme", limits, monotonic()), Allowed)
+                return isinstance(take(limiter, "acme", limits, monotonic()), Allowed)
 
             assert sum(allowance_given() for _ in range(50)) == LIMIT / 100
             async with running(limiter.run()):
                 await until(allowance_given)
                 server.kill()
                 await until(lambda: "cannot reach Redis" in caplog.text)
-                assert limiter.take("new", limits, monotonic()).remaining > 0
+                assert left(take(limiter, "new", limits, monotonic())) > 0
                 server.restart()
                 await until(lambda: "reaches Redis again" in caplog.text)
-                await until(lambda: limiter.take("new", limits, monotonic()).remaining < LIMIT - 10)
+                await until(lambda: left(take(limiter, "new", limits, monotonic())) < LIMIT - 10)
 
     with redis_server() as server:
         asyncio.run(body(server))
@@ -93,7 +94,7 @@ def test_two_gateways_with_their_loops_running_give_a_tenant_its_minute_and_no_m
             began = had = monotonic()
             while monotonic() < had + 1.5:  # when it has its minute: whether it gets more
                 for limiter in limiters:
-                    let_in += isinstance(limiter.take("acme", limits, monotonic()), Allowed)
+                    let_in += isinstance(take(limiter, "acme", limits, monotonic()), Allowed)
                 await asyncio.sleep(0.001)
                 if let_in < 0.95 * 600 and monotonic() < began + 30.0:
                     had = monotonic()

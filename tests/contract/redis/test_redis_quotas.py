@@ -11,7 +11,8 @@ from redis_kit import opened
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.quotas import SharedLimiter
-from penstock.quota import UNCOUNTED, Allowed, Denied, Limits
+from penstock.quota import Denied, Limits
+from quota_words import UNCOUNTED, Allowed, left, release, take
 from redis_servers import VALKEY, patient
 
 LIMIT = 1000
@@ -139,17 +140,17 @@ def test_the_script_runs_on_every_kind_of_server(redis_settings: RedisSettings) 
         began = monotonic()
         await limiter.settle()
         limits = Limits(100, burst=100, in_flight=10)
-        first = limiter.take("acme", limits, monotonic())
+        first = take(limiter, "acme", limits, monotonic())
         assert isinstance(first, Allowed)
         await limiter.settle()
-        again = limiter.take("acme", limits, monotonic())
+        again = take(limiter, "acme", limits, monotonic())
         assert isinstance(again, Allowed)
         assert again.remaining < 98
         assert 55.0 - (monotonic() - began) < again.reset <= 61.0
-        other.take("acme", limits, monotonic())
-        other.take("zeta", limits, monotonic())
+        take(other, "acme", limits, monotonic())
+        take(other, "zeta", limits, monotonic())
         await other.settle()
-        last = other.take("acme", limits, monotonic())
+        last = take(other, "acme", limits, monotonic())
         assert isinstance(last, Allowed)
 
     over(redis_settings, body)
@@ -160,7 +161,7 @@ def test_what_one_gateway_spent_another_that_never_met_the_tenant_hears_of(valke
         town = Town(store, 2, Limits(LIMIT))
         await town.go(20.0, lambda now: [PACE * 10, 0.0])
         other = town.limiters[1]
-        said = [other.take("acme", town.limits, town.now) for _ in range(200)]  # at once, before it can ask
+        said = [take(other, "acme", town.limits, town.now) for _ in range(200)]  # at once, before it can ask
         assert sum(isinstance(each, Allowed) for each in said) <= 0.01 * LIMIT
 
     over(valkey, body)
@@ -176,7 +177,7 @@ def test_a_minute_spent_in_an_instant_is_not_had_again_at_gateways_that_know_not
         await town.go(0.4, lambda now: [20_000.0, *[0.0] * (gateways - 1)])
         total = len(town.let_in)
         for other in town.limiters[1:]:  # all at once: nobody has had time to hear of it
-            said = [other.take("acme", town.limits, town.now) for _ in range(LIMIT)]
+            said = [take(other, "acme", town.limits, town.now) for _ in range(LIMIT)]
             total += sum(isinstance(each, Allowed) for each in said)
         assert LIMIT <= total <= 1.05 * LIMIT
 
@@ -199,8 +200,8 @@ def test_idle_tenants_are_forgotten_here_and_in_redis(valkey: RedisSettings) -> 
         town = Town(store, 1, Limits(LIMIT))
         limiter = town.limiters[0]
         for number in range(300):
-            limiter.take(f"t{number}", town.limits, town.now)
-            limiter.release(f"t{number}", town.now)
+            take(limiter, f"t{number}", town.limits, town.now)
+            release(limiter, f"t{number}", town.now)
         await town.go(1.0, lambda now: [0.0])
         assert len(limiter) == 300
         await town.go(250.0, lambda now: [1.0 if now > 10.0 else 0.0])
@@ -210,7 +211,7 @@ def test_idle_tenants_are_forgotten_here_and_in_redis(valkey: RedisSettings) -> 
             for turn in (0, 1)
         ]
         assert max(kept) <= 2  # the one that came since, and the turn
-        assert limiter.take("t1", town.limits, town.now).remaining > 0
+        assert left(take(limiter, "t1", town.limits, town.now)) > 0
 
     over(valkey, body)
 
@@ -219,9 +220,9 @@ def test_no_more_tenants_are_remembered_than_allowed(valkey: RedisSettings) -> N
     async def body(store: Store) -> None:
         limiter = SharedLimiter(store, "g0", lambda: 0.0, lambda: 0, max_tenants=10)
         for number in range(100):
-            limiter.take(f"t{number}", Limits(LIMIT), 0.0)
+            take(limiter, f"t{number}", Limits(LIMIT), 0.0)
             assert len(limiter) <= 10
-        limiter.release("t0", 0.0)  # forgotten: nothing happens
+        release(limiter, "t0", 0.0)  # forgotten: nothing happens
         await limiter.settle()
 
     over(valkey, body)
@@ -237,19 +238,19 @@ def test_requests_in_flight_are_bounded_for_all_gateways_and_go_where_the_demand
         for _ in range(20):  # all at the first: it gets what the other does not use
             for limiter in town.limiters:
                 await limiter.settle()
-            while one.take("acme", town.limits, town.now) is UNCOUNTED:
+            while take(one, "acme", town.limits, town.now) == UNCOUNTED:
                 flying[0] += 1
             town.now += 0.1
         assert 19 <= flying[0] <= 20
         assert (
-            two.take("acme", town.limits, town.now) is UNCOUNTED
+            take(two, "acme", town.limits, town.now) == UNCOUNTED
         )  # one is always possible, or more if it was new
         for _ in range(flying[0]):
-            one.release("acme", town.now)
+            release(one, "acme", town.now)
         town.now += 0.1
         for limiter in (one, two, one):
             await limiter.settle()
-        assert one.take("acme", town.limits, town.now) is UNCOUNTED
+        assert take(one, "acme", town.limits, town.now) == UNCOUNTED
 
     over(valkey, body)
 
@@ -265,7 +266,7 @@ def test_rooms_for_requests_in_flight_never_add_up_to_more_than_the_limit_and_al
         flying = 0
         for _ in range(20):  # each takes all it can get, before and after anybody has been asked
             for limiter in town.limiters:
-                while limiter.take("acme", town.limits, town.now) is UNCOUNTED:
+                while take(limiter, "acme", town.limits, town.now) == UNCOUNTED:
                     flying += 1
                 await limiter.settle()
             assert flying <= 40 + gateways
@@ -278,12 +279,12 @@ def test_rooms_for_requests_in_flight_never_add_up_to_more_than_the_limit_and_al
 def test_over_the_limit_in_flight_the_wait_is_what_answers_take(valkey: RedisSettings) -> None:
     async def body(store: Store) -> None:
         limiter, limits = SharedLimiter(store, "g0", monotonic, lambda: 1), Limits(in_flight=1)
-        assert limiter.take("acme", limits, 10.0) is UNCOUNTED
-        assert limiter.take("acme", limits, 12.0) == Denied(2.0, None, 0, 2.0, 1)
-        limiter.release("acme", 12.5)
-        assert limiter.take("acme", limits, 12.5) is UNCOUNTED
-        said = limiter.take("acme", Limits(in_flight=2), 12.5)  # other limits hold at once
-        assert said is UNCOUNTED
+        assert take(limiter, "acme", limits, 10.0) == UNCOUNTED
+        assert take(limiter, "acme", limits, 12.0) == Denied(2.0, None, 2.0, 1)
+        release(limiter, "acme", 12.5)
+        assert take(limiter, "acme", limits, 12.5) == UNCOUNTED
+        said = take(limiter, "acme", Limits(in_flight=2), 12.5)  # other limits hold at once
+        assert said == UNCOUNTED
 
     over(valkey, body)
 
@@ -295,17 +296,17 @@ def test_what_was_refused_for_want_of_capacity_does_not_count(valkey: RedisSetti
         await limiter.settle()
         for _ in range(50):
             for _ in range(10):
-                assert isinstance(limiter.take("acme", town.limits, town.now), Allowed)
+                assert isinstance(take(limiter, "acme", town.limits, town.now), Allowed)
             await limiter.settle()
             for _ in range(10):
-                limiter.release("acme", town.now, refused=True)
+                release(limiter, "acme", town.now, refused=True)
             town.now += 0.2
             await limiter.settle()
-        said = limiter.take("acme", town.limits, town.now)
-        assert said.remaining == 99
+        said = take(limiter, "acme", town.limits, town.now)
+        assert left(said) == 99
         unlimited = Limits(in_flight=5)
-        limiter.take("zeta", unlimited, town.now)
-        limiter.release("zeta", town.now, refused=True)
-        limiter.release("zeta", town.now)
+        take(limiter, "zeta", unlimited, town.now)
+        release(limiter, "zeta", town.now, refused=True)
+        release(limiter, "zeta", town.now)
 
     over(valkey, body)

@@ -32,7 +32,7 @@ from penstock.adapters.redis.quota_script import SETTLE, SHARE
 from penstock.adapters.redis.quota_share import SHORT_TRUST, TICK, Share
 from penstock.adapters.redis.scripts import Argument
 from penstock.ports import Clock
-from penstock.quota import UNCOUNTED, Allowed, Denied, Limits
+from penstock.quota import Denied, Limits
 from penstock.types import Seconds
 
 LISTEN = 0.5  # between two calls at most, to hear which tenants are short
@@ -53,6 +53,49 @@ class Settle(Protocol):
     def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument]) -> Awaitable[Any]: ...
 
 
+class SharedAccount:
+    """An `Account`. What is known of its tenant may be forgotten meanwhile, and begin anew."""
+
+    __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
+
+    def __init__(self, limiter: "SharedLimiter", tenant: str, limits: Limits) -> None:
+        self._limiter, self._tenant, self._limits = limiter, tenant, limits
+        self.limit = limits.requests_per_minute
+        self.remaining = 0
+        self.reset_at = 0.0
+
+    def take(self, now: Seconds) -> Denied | None:
+        limits, limiter = self._limits, self._limiter
+        share = limiter.share(self._tenant, limits, now)
+        limit, most = self.limit, limits.in_flight
+        if most is not None and share.in_flight >= share.room:
+            wait = share.wait_for_room(now)
+            return Denied(wait, limit, wait, most)
+        if limit is not None:
+            if share.allowance < 1.0 and now - share.known_at > STALE:
+                share.refill(limit, limiter.gateways(), now)
+            if share.allowance < 1.0:
+                share.denied = True
+                wait = max(TICK, share.more_at - now)
+                return Denied(wait, limit, wait)
+            share.allowance -= 1.0
+            share.used += 1
+            remaining = share.left - share.used
+            if limits.burst is not None:
+                remaining = min(remaining, int(share.allowance))
+            self.remaining = max(0, remaining)
+            self.reset_at = share.reset_at
+        if not share.in_flight:
+            share.answered = now
+        share.in_flight += 1
+        return None
+
+    def release(self, now: Seconds, *, refused: bool = False) -> None:
+        share = self._limiter.known(self._tenant)
+        if share is not None and share.in_flight:
+            share.release(now, refused=refused)
+
+
 class SharedLimiter:
     """A `Limiter`. `run` must be running; until it has reached Redis, everybody counts as short."""
 
@@ -68,7 +111,7 @@ class SharedLimiter:
         max_tenants: int = 20_000,
     ) -> None:
         self._store, self._me, self._clock, self._settle = store, me, clock, settle
-        self._gateways = gateways
+        self._members = gateways
         self._trust, self._most = trust, max_tenants
         self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
         self._shares: dict[str, Share] = {}
@@ -88,45 +131,26 @@ class SharedLimiter:
 
     # ---- deciding ----------------------------------------------------------------------------------------
 
-    def take(self, tenant: str, limits: Limits, now: Seconds) -> Allowed | Denied:
+    def account(self, tenant: str, limits: Limits) -> SharedAccount:
+        return SharedAccount(self, tenant, limits)
+
+    def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
+        """One more request of this tenant, whatever becomes of it."""
         share = self._shares.get(tenant) or self._meet(tenant, limits, now)
         if not share.asked:
             self._asking[tenant] = share
         share.asked += 1
         if share.limits is not limits:
-            share.adopt(limits, self._count())
-        limit, most = limits.requests_per_minute, limits.in_flight
-        if most is not None and share.in_flight >= share.room:
-            wait = share.wait_for_room(now)
-            return Denied(wait, limit, 0, wait, most)
-        if limit is not None:
-            if share.allowance < 1.0 and now - share.known_at > STALE:
-                share.refill(limit, self._count(), now)
-            if share.allowance < 1.0:
-                share.denied = True
-                wait = max(TICK, share.more_at - now)
-                return Denied(wait, limit, 0, wait)
-            share.allowance -= 1.0
-            share.used += 1
-        if not share.in_flight:
-            share.answered = now
-        share.in_flight += 1
-        if limit is None:
-            return UNCOUNTED
-        remaining = share.left - share.used
-        if limits.burst is not None:
-            remaining = min(remaining, int(share.allowance))
-        return Allowed(limit, max(0, remaining), max(0.0, share.reset_at - now))
+            share.adopt(limits, self.gateways())
+        return share
 
-    def release(self, tenant: str, now: Seconds, *, refused: bool = False) -> None:
-        share = self._shares.get(tenant)
-        if share is not None and share.in_flight:
-            share.release(now, refused=refused)
+    def known(self, tenant: str) -> Share | None:
+        return self._shares.get(tenant)
 
     def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
         if len(self._shares) >= self._most:
             self._drop(next(iter(self._shares)))  # the one known longest: when it asks again it is new
-        gateways = self._count()
+        gateways = self.gateways()
         if now - self._heard > STALE or self._short.get(tenant, -inf) > now:
             trust = min(self._trust, SHORT_TRUST)
         elif gateways == 1:
@@ -141,8 +165,8 @@ class SharedLimiter:
         del self._shares[tenant]
         self._asking.pop(tenant, None)
 
-    def _count(self) -> int:
-        return max(1, self._gateways())
+    def gateways(self) -> int:
+        return max(1, self._members())
 
     # ---- settling ----------------------------------------------------------------------------------------
 
@@ -177,7 +201,7 @@ class SharedLimiter:
             self._short = {name: until for name, until in self._short.items() if until > now}
 
     async def _settle_some(self, some: Sequence[tuple[str, Share]], now: Seconds) -> None:
-        gateways = self._count()
+        gateways = self.gateways()
         arguments: list[Argument] = [self._me, gateways, self._since, SILENCE_MS]
         reports: list[tuple[str, Share, int, bool]] = []
         for name, share in some:

@@ -1,0 +1,32 @@
+"""What a limiter says to one request, in a form that tests can compare."""
+
+from typing import NamedTuple
+
+from penstock.quota import Denied, Limiter, Limits
+
+
+class Allowed(NamedTuple):
+    limit: int | None
+    remaining: int
+    reset: float
+
+
+UNCOUNTED = Allowed(None, 0, 0.0)
+
+
+def take(limiter: Limiter, tenant: str, limits: Limits, now: float) -> Allowed | Denied:
+    account = limiter.account(tenant, limits)
+    denied = account.take(now)
+    if denied is not None:
+        return denied
+    if account.limit is None:
+        return UNCOUNTED
+    return Allowed(account.limit, account.remaining, account.reset_at - now)
+
+
+def release(limiter: Limiter, tenant: str, now: float, *, refused: bool = False) -> None:
+    limiter.account(tenant, Limits()).release(now, refused=refused)
+
+
+def left(said: Allowed | Denied) -> int:
+    return said.remaining if isinstance(said, Allowed) else 0
