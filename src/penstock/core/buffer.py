@@ -68,16 +68,15 @@ class Buffer:
         request.waiting = False
         tier = self._tiers[request.tier]
         tier.discard(request)
-        self._gone(request.tier, 1, request.cost, len(request.input))
+        self._depth.by_tier[request.tier] -= 1
+        self._gone(1, request.cost, len(request.input))
         tier.tidy()
 
-    def _gone(self, rank: int, number: int, cost: float, size: int) -> None:
+    def _gone(self, number: int, cost: float, size: int) -> None:
         self.waiting -= number
         self.cost = self.cost - cost if self.waiting else 0.0
-        depth = self._depth
-        depth.total -= number
-        depth.by_tier[rank] -= number
-        depth.bytes -= size
+        self._depth.total -= number
+        self._depth.bytes -= size
 
     def oldest(self) -> Request | None:
         found: Request | None = None
@@ -110,18 +109,19 @@ class Buffer:
     def take(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
         """The best `count` that fit in `max_cost`; one that alone does not fit goes alone. Something must wait."""
         taken: list[Request] = []
-        room, ageing = max_cost, self._rules.ageing
-        while self.waiting and len(taken) < count:
+        spent, ageing, by_tier = 0.0, self._rules.ageing, self._depth.by_tier
+        left = self.waiting if self.waiting < count else count
+        while left:
             rank, until = self._next_tier()
-            tier = self._tiers[rank]
-            before = len(taken)
-            spent = tier.serve(taken, count, room, until, now, ageing)
-            served = taken[before:]
+            tier, before = self._tiers[rank], len(taken)
+            spent += tier.serve(taken, count, max_cost - spent, until, now, ageing)
+            served = len(taken) - before
             if not served:  # the next one does not fit
                 break
             self._clock = tier.start
-            room -= spent
-            self._gone(rank, len(served), spent, sum([len(request.input) for request in served]))
+            by_tier[rank] -= served
+            left -= served
+        self._gone(len(taken), spent, sum([len(request.input) for request in taken]))
         for tier in self._tiers:
             tier.tidy()
         return taken

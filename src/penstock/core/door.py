@@ -22,7 +22,9 @@ class _Calm:
     __slots__ = ("again", "changes", "let_in", "more", "needs", "waiting")
 
     def __init__(self) -> None:
-        self.changes = -1  # of the batcher, when this was worked out,
+        self.changes = (
+            -1
+        )  # of the batcher, when this was worked out (-1: nobody of this tier was looked at yet),
         self.again = 0  # which is worth doing again once so many wait
         self.waiting = 0.0  # fewer than these wait
         self.more = 0.0  # fewer than these have come since
@@ -43,11 +45,12 @@ class Door:
     def refusal(self, request: Request, now: Seconds) -> Refused | None:
         """Why this request is not let in, or None if it is."""
         batcher, calm = self._batcher, self._calm[request.tier]
+        if calm.changes != batcher.changes and calm.changes >= 0:
+            self._look_around(calm, request, now)
         depth, needs = batcher.depth, calm.needs
         if (
             depth.total < calm.waiting
             and calm.let_in < calm.more
-            and calm.changes == batcher.changes
             and request.expires - now > needs
             and request.deadline - now > needs
             and request.cost <= self._max_cost
@@ -57,6 +60,13 @@ class Door:
             return None
         return self._look_closer(request, now)
 
+    def _look_around(self, calm: _Calm, request: Request, now: Seconds) -> None:
+        """Something has changed since: is it calm now?"""
+        self._tell_gate(now)
+        if request.tier == 0:
+            self._gate.note_patience(request, now)
+        self._calm_down(calm, request.tier, now)
+
     def _look_closer(self, request: Request, now: Seconds) -> Refused | None:
         gate, was_mixed = self._gate, self._gate.is_mixed(now)
         self._tell_gate(now)
@@ -64,10 +74,9 @@ class Door:
         if refused is not None:
             return refused
         if gate.is_mixed(now) and not was_mixed:
-            for calm in self._calm:
-                calm.changes = -1  # they knew nothing of the tiers' rules
+            self._calm = [_Calm() for _ in self._calm]  # they knew nothing of the tiers' rules
         calm = self._calm[request.tier]
-        if calm.changes != self._batcher.changes or self._batcher.depth.total >= calm.again:
+        if calm.changes < 0 or self._batcher.depth.total >= calm.again:
             self._calm_down(calm, request.tier, now)
         return None
 

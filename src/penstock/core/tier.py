@@ -88,25 +88,27 @@ class Tier:
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         tenants, turns, weight = self.tenants, self._turns, self.weight
-        virtual, waiting, spent = self.virtual, self.waiting, 0.0
-        free = count - len(taken)
-        while free and waiting:
+        start = virtual = self.virtual
+        before, spent = len(taken), 0.0
+        last = before + self.waiting
+        if last > count:
+            last = count
+        while len(taken) < last:
             turn = self._next() if self._late else turns.popleft()
             request = turn[2]
             name = request.tenant
-            found = tenants[name]
+            found = tenants.pop(name)
             if found is not request:  # stands for a backlog
                 assert isinstance(found, Backlog)
                 first = found.queue.first()
                 if first is None:
-                    del tenants[name]
                     continue
                 request = first[2]
             elif not request.waiting:
-                del tenants[name]
                 continue
             cost = request.cost
             if spent + cost > room and taken:
+                tenants[name] = found
                 turns.appendleft(turn)  # what was next still is, and so before all others
                 break
             request.waiting = False
@@ -114,22 +116,18 @@ class Tier:
             spent += cost
             share = cost or 1.0  # one that costs nothing still takes a place
             self._clock = turn[0]
-            waiting -= 1
-            free -= 1
-            if found is request:
-                del tenants[name]
-            else:
+            if found is not request:
                 found.waiting -= 1
                 if found.waiting:
+                    tenants[name] = found
                     self._queue((turn[0] + share, turn[1], request))
-                else:
-                    del tenants[name]
             age = now - request.arrival
-            self.start = virtual
+            start = virtual
             virtual += share / (weight * (1.0 + age / ageing) if age > 0.0 else weight)
             if virtual >= until:
                 break
-        self.virtual, self.waiting = virtual, waiting
+        self.start, self.virtual = start, virtual
+        self.waiting -= len(taken) - before
         return spent
 
     def _serve_only(

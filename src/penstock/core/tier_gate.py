@@ -133,7 +133,7 @@ class TierGate:
         if not self.is_mixed(now):
             return None
         if tier == 0:
-            self._note_patience(request, now)
+            self.note_patience(request, now)
         elif self.rules.queue_shares or self._batcher.waiting >= self._batcher.curve.best_size:
             refused = self._refusal(request, now)
             if refused is not None:
@@ -205,6 +205,7 @@ class TierGate:
         latest = request.deadline - curve.full * (1.0 + GUARD * spread)
         return (latest if latest < request.expires else request.expires) - now
 
-    def _note_patience(self, request: Request, now: Seconds) -> None:
+    def note_patience(self, request: Request, now: Seconds) -> None:
+        """Of one of the best tier."""
         seconds, known = self._has(request, now), self._patience
         self._patience = seconds if known == inf else known + NEWEST * (seconds - known)
