@@ -255,3 +255,67 @@ def test_the_dead_do_not_pile_up_behind_a_tenant_s_first_deadline() -> None:
         buffer.discard(leaves)
         assert buffer.most_urgent(0.0) is buffer.oldest()
         assert held(buffer) <= 4 * buffer.waiting + SLACK
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["push"] * 4 + ["take", "discard"]),
+            st.integers(0, 2),
+            st.sampled_from("abc"),
+            st.sampled_from([(2.0, 4.0), (2.0, 4.0), (2.0, 4.0), (0.5, 9.0), (5.0, 5.0)]),
+            st.integers(1, 6),
+        ),
+        max_size=80,
+    ),
+    horizon=st.sampled_from([0.0, 1.0, 3.5]),
+)
+def test_the_oldest_and_the_most_urgent_are_found_whatever_came_and_went(
+    steps: list[tuple[str, int, str, tuple[float, float], int]], horizon: float
+) -> None:
+    buffer, depth = buffer_with()
+    there: dict[str, Request] = {}
+    for now, (kind, tier, tenant, (expires, deadline), count) in enumerate(steps):
+        if kind == "push":
+            request = ask(now=now, tier=tier, tenant=tenant, expires=expires, deadline=deadline)
+            buffer.push(request)
+            there[request.key] = request
+        elif there and kind == "discard":
+            buffer.discard(there.pop(sorted(there)[count % len(there)]))
+        elif there:
+            for request in take(buffer, count, now):
+                del there[request.key]
+        assert buffer.waiting == depth.total == len(there)
+        assert sum(depth.by_tier) == len(there)
+        oldest, urgent = buffer.oldest(), buffer.most_urgent(horizon)
+        if not there:
+            assert oldest is urgent is None
+            continue
+        assert oldest is not None
+        assert urgent is not None
+        assert oldest.arrival == min(request.arrival for request in there.values())
+        first = min(min(request.expires, request.deadline - horizon) for request in there.values())
+        assert min(urgent.expires, urgent.deadline - horizon) == first
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(
+    batch=st.integers(1, 7),
+    backlogs=st.lists(st.integers(1, 9), min_size=2, max_size=6),
+    cost=st.sampled_from([0.0, 1.0, 2.5]),
+)
+def test_tenants_with_one_request_or_several_are_served_in_rounds(
+    batch: int, backlogs: list[int], cost: float
+) -> None:
+    buffer, _ = buffer_with()
+    for tenant, number in enumerate(backlogs):
+        for _ in range(number):
+            buffer.push(ask(tenant=str(tenant), cost=cost))
+    order = []
+    while buffer.waiting:
+        order += [int(request.tenant) for request in take(buffer, batch)]
+    rounds = [
+        [tenant for tenant, number in enumerate(backlogs) if number > turn] for turn in range(max(backlogs))
+    ]
+    assert order == [tenant for each in rounds for tenant in each]

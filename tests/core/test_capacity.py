@@ -332,7 +332,7 @@ def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
         name = worker(number % workers)
         if kind == "ask":
             for _ in range(times):
-                request = ask(now, tier=number, expires=now + limit, deadline=now + limit)
+                request = ask(now, tier=number, expires=limit, deadline=limit)
                 if door.refusal(request, now) is None:
                     batcher.offer(request, now)
         elif kind == "end" and (batch := batcher.fleet.workers[name].batch) is not None:
