@@ -24,8 +24,8 @@ class _Calm:
     def __init__(self) -> None:
         self.changes = (
             -1
-        )  # of the batcher, when this was worked out (-1: nobody of this tier was looked at yet),
-        self.again = 0  # which is worth doing again once so many wait
+        )  # of the batcher, when this was worked out; -1: it was not, and a closer look is due
+        self.again = 0  # worth working out again once so many wait
         self.waiting = 0.0  # fewer than these wait
         self.more = 0.0  # fewer than these have come since
         self.needs: Seconds = inf  # it has more time than this
@@ -68,24 +68,32 @@ class Door:
         self._calm_down(calm, request.tier, now)
 
     def _look_closer(self, request: Request, now: Seconds) -> Refused | None:
-        gate, was_mixed = self._gate, self._gate.is_mixed(now)
         self._tell_gate(now)
-        refused = refusal(self._batcher, self._admission, request, now) or gate.refusal(request, now)
+        was_mixed = self._gate.is_mixed(now)
+        refused = refusal(self._batcher, self._admission, request, now) or self._gate.refusal(request, now)
+        self._mind_tiers(was_mixed, now)
         if refused is not None:
             return refused
-        if gate.is_mixed(now) and not was_mixed:
-            self._calm = [_Calm() for _ in self._calm]  # they knew nothing of the tiers' rules
         calm = self._calm[request.tier]
         if calm.changes < 0 or self._batcher.depth.total >= calm.again:
             self._calm_down(calm, request.tier, now)
         return None
 
     def _tell_gate(self, now: Seconds) -> None:
+        """Of those it was not asked about."""
+        was_mixed = self._gate.is_mixed(now)
         for tier, calm in enumerate(self._calm):
             if calm.let_in:
                 self._gate.let_in(tier, calm.let_in, now)
                 calm.more -= calm.let_in
                 calm.let_in = 0
+        self._mind_tiers(was_mixed, now)
+
+    def _mind_tiers(self, was_mixed: bool, now: Seconds) -> None:
+        """What was worked out while only one tier came knows nothing of the rules among several."""
+        if not was_mixed and self._gate.is_mixed(now):
+            for calm in self._calm:
+                calm.changes, calm.waiting = -1, 0.0
 
     def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
         batcher, gate, admission = self._batcher, self._gate, self._admission
