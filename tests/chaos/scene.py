@@ -52,11 +52,15 @@ class Scene:
         """What holds in every row: of the history, and of a server whose clients have all gone."""
         for history in histories:
             history.check(self.grace)
-        eventually(self._at_rest_again, 60.0)
+        grown = self.growth()
         assert self.server.admin("/livez").status == 200
         if self.long:
-            grown = Holdings.of(self.server).memory / self.at_rest.memory
             assert grown <= LEAK, f"its memory has grown to {grown:.1%}"
+
+    def growth(self) -> float:
+        """Its memory by what it was, once it is at rest again."""
+        eventually(self._at_rest_again, 60.0)
+        return Holdings.of(self.server).memory / self.at_rest.memory
 
     def settle(self) -> None:
         """Compare memory with what it is now: a server that has met a fault for the first time holds more."""

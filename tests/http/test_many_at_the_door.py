@@ -1,0 +1,35 @@
+"""New connections get in however busy those are that are there: by turns of the loop, not by the clock."""
+
+import asyncio
+import time
+from contextlib import ExitStack
+from socket import create_connection
+
+import uvloop
+from edge_kit import EchoApp, get
+
+from penstock.http.edge import Edge, EdgeLimits
+from penstock.roles.listen import DataListener, bind
+
+CLIENTS = 50
+
+
+def test_all_who_wait_at_the_door_are_let_in_within_a_few_turns() -> None:
+    assert uvloop.run(_turns_until_all_are_in()) <= 10
+
+
+async def _turns_until_all_are_in() -> int:
+    app, bound, turns = EchoApp(), bind("127.0.0.1", 0, ""), 0
+    listener = DataListener(Edge(app, EdgeLimits(), asyncio.get_running_loop(), time.monotonic), bound)
+    await listener.start()
+    try:
+        with ExitStack() as there:
+            for _ in range(CLIENTS):  # without a turn of the loop in between
+                there.enter_context(create_connection(bound.getsockname())).sendall(get("/"))
+            async with asyncio.timeout(60.0):
+                while len(app.asked) < CLIENTS:
+                    await asyncio.sleep(0)
+                    turns += 1
+    finally:
+        listener.close()
+    return turns
