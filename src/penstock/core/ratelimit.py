@@ -26,115 +26,136 @@ SHORTEST = 0.001  # wait that is worth telling
 NEWEST = 0.2  # weight of the newest gap between two answers
 
 
-class _Use:
-    """What a tenant has used, whatever its limits."""
+class TenantAccount:
+    """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "answered", "before", "ends", "full_at", "gap", "generation", "in_flight", "interval",
-        "leaves", "slot", "tenant", "total", "window",
+        "__weakref__", "_answered", "_before", "_burst", "_ends", "_full_at", "_gap", "_interval", "_limiter",
+        "_most", "_slot", "_total", "_window", "generation", "in_flight", "limit", "limits", "remaining",
+        "reset_at", "tenant",
     )  # fmt: skip
 
-    def __init__(self, tenant: str) -> None:
+    def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
         self.tenant = tenant
         self.generation = -1  # in which it was last asked for
-        self.window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
-        self.slot = -1  # the one in the making
-        self.ends = -inf  # when it does
-        self.leaves = 0.0  # when the first that counts no longer does
-        self.total = 0  # in all slots that count,
-        self.before = 0  # and in those before this one
-        self.full_at = -inf  # when the burst bucket is full again
-        self.interval = 0.0  # in which it gains one
         self.in_flight = 0
-        self.answered = 0.0  # when one of those in flight last was, or the first of them came
-        self.gap = 0.0  # between two answers, usually
+        self.remaining = 0
+        self.reset_at = 0.0  # when the first that counts no longer does
+        self.hold_to(limits)
+        self._limiter = limiter
+        self._window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
+        self._slot = -1  # the one in the making
+        self._ends = -inf  # when it does
+        self._total = 0  # in all slots that count,
+        self._before = 0  # and in those before this one
+        self._full_at = -inf  # when the burst bucket is full again
+        self._interval = 0.0  # in which it gains one
+        self._answered = 0.0  # when one of those in flight last was, or the first of them came
+        self._gap = 0.0  # between two answers, usually, while no more may be in flight
 
-    def turn(self, slot: int) -> None:
+    def hold_to(self, limits: Limits) -> None:
+        self.limits = limits
+        self.limit = limits.requests_per_minute
+        self._burst = limits.burst
+        self._most = inf if limits.in_flight is None else limits.in_flight
+
+    def take(self, now: Seconds) -> Denied | None:
+        if now >= self._ends:
+            self._turn(now)
+        in_flight = self.in_flight
+        if not in_flight:
+            self._answered = now
+        if in_flight >= self._most:
+            # As long as it usually takes until one goes, or as long again as none has gone.
+            wait = max(self._gap, now - self._answered, SHORTEST)
+            return Denied(wait, self.limit, wait, self.limits.in_flight)
+        limit = self.limit
+        if limit is not None:
+            remaining = limit - self._total - 1
+            if remaining < 0:
+                wait = self.reset_at - now
+                return Denied(wait, limit, wait)
+            if self._burst is not None:
+                self._interval = MINUTE / limit
+                full_at = max(self._full_at, now)
+                wait = full_at - now - (self._burst - 1) * self._interval
+                if wait > ROUNDING:
+                    return Denied(wait, limit, wait)
+                self._full_at = full_at + self._interval
+                remaining = min(remaining, int(ROUNDING - wait / self._interval))
+            self._total += 1
+            self.remaining = remaining
+        self.in_flight = in_flight + 1
+        return None
+
+    def release(self, now: Seconds, *, refused: bool = False) -> None:
+        in_flight = self.in_flight
+        if not in_flight:
+            return
+        self.in_flight = in_flight - 1
+        if refused:
+            self._full_at -= self._interval
+            self._give_back()
+        else:
+            if in_flight >= self._most:
+                self._gap += NEWEST * (now - self._answered - self._gap)
+            self._answered = now
+
+    def _turn(self, now: Seconds) -> None:
         """A new slot begins; what is older than a minute no longer counts."""
-        window = self.window
-        if self.total > self.before:
-            window.append([self.slot, self.total - self.before])
+        limiter, window, slot = self._limiter, self._window, int(now * SLOTS)
+        if self.generation != limiter.generation or now >= limiter.until:
+            limiter.remember(self, now)
+        if self._total > self._before:
+            window.append([self._slot, self._total - self._before])
         while window and window[0][0] <= slot - COUNTED:
-            self.total -= window.popleft()[1]
-        self.before = self.total
-        self.slot = slot
-        self.ends = (slot + 1) / SLOTS
+            self._total -= window.popleft()[1]
+        self._before = self._total
+        self._slot = slot
+        self._ends = limiter.time_of(slot + 1)
         self._look_at_oldest()
 
     def _look_at_oldest(self) -> None:
-        oldest = self.window[0][0] if self.window else self.slot
-        self.leaves = (oldest + COUNTED) / SLOTS
+        oldest = self._window[0][0] if self._window else self._slot
+        self.reset_at = self._limiter.time_of(oldest + COUNTED)
 
-    def give_back(self) -> None:
+    def _give_back(self) -> None:
         """One of those that were let in last does not count."""
-        if self.total == self.before:
-            if not self.window:
+        if self._total == self._before:
+            if not self._window:
                 return
-            self.before -= 1
-            self.window[-1][1] -= 1
-            if not self.window[-1][1]:
-                self.window.pop()
+            self._before -= 1
+            self._window[-1][1] -= 1
+            if not self._window[-1][1]:
+                self._window.pop()
                 self._look_at_oldest()
-        self.total -= 1
+        self._total -= 1
 
 
-class TenantAccount:
-    """An `Account`."""
+class _OtherLimits:
+    """An `Account` of a tenant that was met with other limits before: it has keys of two tiers. What it uses counts
+    for both."""
 
-    __slots__ = ("_limiter", "_limits", "_most", "_use", "limit", "remaining", "reset_at")
+    __slots__ = ("_account", "_limits", "limit", "remaining", "reset_at")
 
-    def __init__(self, limiter: "RateLimiter", use: _Use, limits: Limits) -> None:
-        self._limiter, self._use, self._limits = limiter, use, limits
-        self._most = inf if limits.in_flight is None else limits.in_flight
+    def __init__(self, account: TenantAccount, limits: Limits) -> None:
+        self._account, self._limits = account, limits
         self.limit = limits.requests_per_minute
         self.remaining = 0
         self.reset_at = 0.0
 
     def take(self, now: Seconds) -> Denied | None:
-        use, limiter = self._use, self._limiter
-        if use.generation != limiter.generation or now >= limiter.until:
-            limiter.remember(use, now)
-        in_flight = use.in_flight
-        if not in_flight:
-            use.answered = now
-        if in_flight >= self._most:
-            # As long as it usually takes until one goes, or as long again as none has gone.
-            wait = max(use.gap, now - use.answered, SHORTEST)
-            return Denied(wait, self.limit, wait, self._limits.in_flight)
-        limit = self.limit
-        if limit is not None:
-            if now >= use.ends:
-                use.turn(int(now * SLOTS))
-            remaining = limit - use.total - 1
-            if remaining < 0:
-                wait = use.leaves - now
-                return Denied(wait, limit, wait)
-            burst = self._limits.burst
-            if burst is not None:
-                use.interval = MINUTE / limit
-                full_at = max(use.full_at, now)
-                wait = full_at - now - (burst - 1) * use.interval
-                if wait > ROUNDING:
-                    return Denied(wait, limit, wait)
-                use.full_at = full_at + use.interval
-                remaining = min(remaining, int(ROUNDING - wait / use.interval))
-            use.total += 1
-            self.remaining = remaining
-            self.reset_at = use.leaves
-        use.in_flight = in_flight + 1
-        return None
+        account = self._account
+        limits, remaining = account.limits, account.remaining
+        account.hold_to(self._limits)
+        denied = account.take(now)
+        self.remaining, self.reset_at = account.remaining, account.reset_at
+        account.hold_to(limits)
+        account.remaining = remaining
+        return denied
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
-        use = self._use
-        if not use.in_flight:
-            return
-        use.in_flight -= 1
-        if refused:
-            use.full_at -= use.interval
-            use.give_back()
-        else:
-            use.gap += NEWEST * (now - use.answered - use.gap)
-            use.answered = now
+        self._account.release(now, refused=refused)
 
 
 class RateLimiter:
@@ -142,23 +163,35 @@ class RateLimiter:
 
     def __init__(self, max_tenants: int = 100_000) -> None:
         self._most = max(1, max_tenants // 2)  # of each generation
-        self._all: WeakValueDictionary[str, _Use] = WeakValueDictionary()  # held below, or by an account
-        self._young: dict[str, _Use] = {}
-        self._old: dict[str, _Use] = {}
+        self._all: WeakValueDictionary[str, TenantAccount] = (
+            WeakValueDictionary()
+        )  # held below, or by an identity
+        self._young: dict[str, TenantAccount] = {}
+        self._old: dict[str, TenantAccount] = {}
+        self._times: dict[int, Seconds] = {}
         self.generation = 0
         self.until = -inf  # when the younger generation will have had its minute
 
     def __len__(self) -> int:
-        """Tenants that are remembered whether somebody holds an account or not."""
+        """Tenants that are remembered whether somebody holds their account or not."""
         return len(self._young) + len(self._old)
 
-    def account(self, tenant: str, limits: Limits) -> TenantAccount:
-        use = self._all.get(tenant)
-        if use is None:
-            use = self._all[tenant] = _Use(tenant)
-        return TenantAccount(self, use, limits)
+    def account(self, tenant: str, limits: Limits) -> TenantAccount | _OtherLimits:
+        account = self._all.get(tenant)
+        if account is None:
+            account = self._all[tenant] = TenantAccount(self, tenant, limits)
+        return account if account.limits == limits else _OtherLimits(account, limits)
 
-    def remember(self, use: _Use, now: Seconds) -> None:
+    def time_of(self, slot: int) -> Seconds:
+        """When it begins: one number for thousands of tenants, who are all in the same slots."""
+        time = self._times.get(slot)
+        if time is None:
+            if len(self._times) > 2 * COUNTED:
+                self._times.clear()
+            time = self._times[slot] = slot / SLOTS
+        return time
+
+    def remember(self, account: TenantAccount, now: Seconds) -> None:
         """It is asked for: for a minute at least it is not forgotten."""
         if now >= self.until or len(self._young) >= self._most:
             # Whoever waits for an answer is not idle, but must not keep the others from being forgotten.
@@ -168,6 +201,6 @@ class RateLimiter:
             self.until = now + MEMORY
             for each in self._young.values():
                 each.generation = self.generation
-        self._old.pop(use.tenant, None)
-        self._young[use.tenant] = use
-        use.generation = self.generation
+        self._old.pop(account.tenant, None)
+        self._young[account.tenant] = account
+        account.generation = self.generation

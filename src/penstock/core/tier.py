@@ -84,11 +84,12 @@ class Tier:
         self, taken: list[Request], count: int, room: float, until: float, now: Seconds, ageing: Seconds
     ) -> float:
         """Add the next to `taken`, up to `count` of them and as long as this tier's virtual time is below `until`,
-        if their cost fits in `room`. Gives what they cost. Something must wait."""
+        if their cost fits in `room`. Gives what they cost. Something must wait. The first one's age is the tier's."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
-        tenants, turns, weight = self.tenants, self._turns, self.weight
+        tenants, turns = self.tenants, self._turns
         start = virtual = self.virtual
+        step = 0.0  # of the virtual time, for each unit of cost
         before, spent = len(taken), 0.0
         last = before + self.waiting
         if last > count:
@@ -96,8 +97,7 @@ class Tier:
         while len(taken) < last:
             turn = self._next() if self._late else turns.popleft()
             request = turn[2]
-            name = request.tenant
-            found = tenants.pop(name)
+            found = tenants.pop(request.tenant)
             if found is not request:  # stands for a backlog
                 assert isinstance(found, Backlog)
                 first = found.queue.first()
@@ -108,7 +108,7 @@ class Tier:
                 continue
             cost = request.cost
             if spent + cost > room and taken:
-                tenants[name] = found
+                tenants[request.tenant] = found
                 turns.appendleft(turn)  # what was next still is, and so before all others
                 break
             request.waiting = False
@@ -119,11 +119,12 @@ class Tier:
             if found is not request:
                 found.waiting -= 1
                 if found.waiting:
-                    tenants[name] = found
+                    tenants[request.tenant] = found
                     self._queue((turn[0] + share, turn[1], request))
-            age = now - request.arrival
             start = virtual
-            virtual += share / (weight * (1.0 + age / ageing) if age > 0.0 else weight)
+            if not step:
+                step = 1.0 / (self.weight * (1.0 + max(0.0, now - request.arrival) / ageing))
+            virtual += share * step
             if virtual >= until:
                 break
         self.start, self.virtual = start, virtual

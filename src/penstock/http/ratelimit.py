@@ -12,15 +12,22 @@ from penstock.quota import Account
 from penstock.types import Seconds
 
 
+_beginnings: dict[int, str] = {}  # of those lines, by the limit: there are as many as the tiers have
+
+
 def quota_lines(account: Account, now: Seconds) -> str:
     """Lines for the head of an answer; none for those without a quota on requests per minute."""
-    if account.limit is None:
+    limit = account.limit
+    if limit is None:
         return ""
     reset = account.reset_at - now
-    return (
-        f"ratelimit-limit: {account.limit}\r\nratelimit-remaining: {account.remaining}\r\n"
-        f"ratelimit-reset: {ceil(reset) if reset > 0.0 else 0}\r\n"
-    )
+    beginning = _beginnings.get(limit) or _begin(limit)
+    return f"{beginning}{account.remaining}\r\nratelimit-reset: {ceil(reset) if reset > 0.0 else 0}\r\n"
+
+
+def _begin(limit: int) -> str:
+    beginning = _beginnings[limit] = f"ratelimit-limit: {limit}\r\nratelimit-remaining: "
+    return beginning
 
 
 def quota_headers(error: OverQuota) -> list[tuple[str, str]]:
