@@ -35,7 +35,7 @@ def waiting(batcher: Batcher, best: int = 0, middle: int = 0, lowest: int = 0) -
 def refused(
     batcher: Batcher, tier: int, rules: CapacityRules = RULES, *, rate: float = 0.0
 ) -> Overloaded | None:
-    return tier_refusal(batcher, rules, ask(tier=tier), rate)
+    return tier_refusal(batcher, rules, ask(tier=tier), rate / 320.0)
 
 
 def retry_after(error: Overloaded | None) -> float:
@@ -157,6 +157,19 @@ def test_what_is_let_in_of_the_lowest_tier_is_held_to_its_share_as_long_as_other
     assert len([now for now in let_in if now >= 2.0]) / 3.0 == pytest.approx(224.0, rel=0.02)
 
 
+def test_workers_that_are_slow_for_a_moment_do_not_make_what_was_let_in_before_too_much() -> None:
+    batcher = waiting(fleet_of(), best=40)
+    gate = TierGate(batcher, RULES)
+    gate.refusal(ask(tier=BEST), 0.0)
+    half = [number / 160 for number in range(160 * 3)]
+    assert all(gate.refusal(ask(now, tier=LOWEST), now) is None for now in half)
+    teach(batcher, 0.2, size=32, times=30)  # half as fast: what it has asked for is now all there is
+    late = [3.0 + number / 160 for number in range(160 * 3)]
+    let_in = [now for now in late if gate.refusal(ask(now, tier=LOWEST), now) is None]
+    assert let_in[:16] == late[:16]
+    assert len([now for now in let_in if now >= 5.0]) == pytest.approx(0.7 * 160, rel=0.05)
+
+
 def test_half_of_the_workers_lost_is_half_of_the_share_within_two_seconds() -> None:
     batcher = waiting(fleet_of(workers=2), best=40)
     gate = TierGate(batcher, RULES)
@@ -249,16 +262,16 @@ def test_the_door_asks_the_forecast_first_and_then_the_tiers() -> None:
 def test_the_wait_of_a_lower_tier_counts_those_of_better_ones_that_are_yet_to_come() -> None:
     batcher = waiting(fleet_of(), middle=65)  # two batches, and one more that goes with the next
     assert own_wait(batcher, MIDDLE, 0.0) == pytest.approx(64 / 320)
-    assert own_wait(batcher, MIDDLE, 160.0) == pytest.approx(64 / 160)
-    assert own_wait(batcher, MIDDLE, 320.0) == pytest.approx(64 / (320 * 4 / 12))  # its weight's part
+    assert own_wait(batcher, MIDDLE, 0.5) == pytest.approx(64 / 160)
+    assert own_wait(batcher, MIDDLE, 1.0) == pytest.approx(64 / (320 * 4 / 12))  # its weight's part
     waiting(batcher, best=1, lowest=1)
-    assert own_wait(batcher, MIDDLE, 160.0) == pytest.approx(64 / (160 * 4 / 5))  # the lowest has its weight
-    assert own_wait(batcher, MIDDLE, 320.0) == pytest.approx(64 / (320 * 4 / 13))
+    assert own_wait(batcher, MIDDLE, 0.5) == pytest.approx(64 / (160 * 4 / 5))  # the lowest has its weight
+    assert own_wait(batcher, MIDDLE, 1.0) == pytest.approx(64 / (320 * 4 / 13))
     assert own_wait(batcher, LOWEST, 0.0) == 0.0
     assert own_wait(waiting(batcher_with(1), middle=65), MIDDLE, 0.0) == 0.0  # nobody knows
     strict = waiting(fleet_of(strict=True), middle=65, lowest=1)
-    assert own_wait(strict, MIDDLE, 160.0) == pytest.approx(64 / 160)
-    assert own_wait(strict, MIDDLE, 400.0) == pytest.approx(64 / (0.05 * 320))
+    assert own_wait(strict, MIDDLE, 0.5) == pytest.approx(64 / 160)
+    assert own_wait(strict, MIDDLE, 1.25) == pytest.approx(64 / (0.05 * 320))
 
 
 def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when_it_would_not() -> None:

@@ -18,6 +18,8 @@ from penstock.core.tier import SLACK as SLACK
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
+ROUNDS = 4  # among the tiers, at least, in which a batch is filled
+
 
 @dataclass(frozen=True, slots=True)
 class TierRules:
@@ -112,7 +114,7 @@ class Buffer:
         spent, ageing, by_tier = 0.0, self._rules.ageing, self._depth.by_tier
         left = self.waiting if self.waiting < count else count
         while left:
-            rank, until = self._next_tier()
+            rank, until = self._next_tier(left)
             tier, before = self._tiers[rank], len(taken)
             spent += tier.serve(taken, count, max_cost - spent, until, now, ageing)
             served = len(taken) - before
@@ -126,15 +128,20 @@ class Buffer:
             tier.tidy()
         return taken
 
-    def _next_tier(self) -> tuple[int, float]:
-        """The tier that is furthest behind, and up to which virtual time it is."""
-        best, behind, until = -1, inf, inf
+    def _next_tier(self, left: int) -> tuple[int, float]:
+        """The tier that is furthest behind, and up to which virtual time it is served.
+
+        That is when another one is behind it; or a little later while many places are left in the batch, since the
+        others will have caught up by its end, and whose turn it is need not be asked for each request.
+        """
+        best, behind, until, weights = -1, inf, inf, 0.0
         for rank, tier in enumerate(self._tiers):
             if tier.waiting:
+                weights += tier.weight
                 if best < 0 or tier.virtual < behind:
                     best, behind, until = rank, tier.virtual, behind
                     if self._rules.strict:
                         break
                 elif tier.virtual < until:
                     until = tier.virtual
-        return best, until
+        return best, until + left / (ROUNDS * weights)

@@ -34,7 +34,7 @@ class RateMeter:
         self._count = 0.0
         self._last = self._next = 0.0
 
-    def add(self, now: float, number: int = 1) -> None:
+    def add(self, now: float, number: float = 1.0) -> None:
         """Of one that was long under way the time may lie before the last one's: it counts as now."""
         if now > self._next:
             self._count *= exp((self._last - now) / self.window)

@@ -84,7 +84,7 @@ class Tier:
         self, taken: list[Request], count: int, room: float, until: float, now: Seconds, ageing: Seconds
     ) -> float:
         """Add the next to `taken`, up to `count` of them and as long as this tier's virtual time is below `until`,
-        if their cost fits in `room`. Gives what they cost. Something must wait. The first one's age is the tier's."""
+        if their cost fits in `room`. Gives what they cost. Something must wait. It ages with the first of them."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         tenants, turns = self.tenants, self._turns

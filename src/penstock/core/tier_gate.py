@@ -27,17 +27,16 @@ from penstock.errors import Overloaded
 from penstock.types import Request, Seconds
 
 IN_USE = 60.0  # seconds since two tiers were last seen, until they count as one again
-WINDOW = 1.0  # over which the rate of the lowest tier is taken: what it may have follows within 2 s
+WINDOW = 1.0  # over which what a tier has had is taken: what the lowest may have follows within 2 s
 PRESSED = 0.5  # of the time that the best tier has: in the queue for longer, and it comes first altogether
 NEWEST = 0.05  # weight of the newest in that time, which each client may choose for itself
 LEAST_LEFT = 0.05  # of the service, for a tier that better ones leave nothing
 SOONEST = 0.001
 
 
-def tier_refusal(
-    batcher: Batcher, rules: CapacityRules, request: Request, lowest_rate: float
-) -> Overloaded | None:
-    """Why this request's tier is not let in now, or None. `lowest_rate`: at which the lowest tier was, of late."""
+def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used: float) -> Overloaded | None:
+    """Why this request's tier is not let in now, or None. `used`: the part of the capacity that the lowest tier has
+    had, of late."""
     tier = request.tier
     rate = capacity(batcher)
     if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast has the say
@@ -57,10 +56,10 @@ def tier_refusal(
             return Overloaded(message, retry_after=_drain(over, rate * _service(batcher, tier)))
     better = batcher.depth.total - by_tier[tier]
     size = batcher.curve.best_size
-    if lowest and better >= size and lowest_rate >= rules.lowest_share * rate:
+    share = rules.lowest_share
+    if lowest and better >= size and used >= share:
         lent = _drain(better - size, rate)  # until those that wait are one batch
-        share = rules.lowest_share * rate
-        slowed = WINDOW * log(lowest_rate / share) if share else inf
+        slowed = WINDOW * log(used / share) if share else inf
         return Overloaded(
             "this tier has used its share of the capacity", retry_after=max(SOONEST, min(lent, slowed))
         )
@@ -75,13 +74,13 @@ def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
     return 0.0 if expected is None else expected.start - now - PRESSED * patience
 
 
-def own_wait(batcher: Batcher, tier: int, better_rate: float) -> Seconds:
-    """How long one that comes now will wait behind its own tier, if better ones go on coming at this rate: those
-    that wait now are not the only ones that go before it."""
+def own_wait(batcher: Batcher, tier: int, better: float) -> Seconds:
+    """How long one that comes now will wait behind its own tier, if better ones go on taking this part of the
+    capacity: those that wait now are not the only ones that go before it."""
     by_tier, rate, size = batcher.depth.by_tier, capacity(batcher), batcher.curve.best_size
     if by_tier[tier] < size or not rate:
         return 0.0
-    left = max(LEAST_LEFT, 1.0 - better_rate / rate)
+    left = max(LEAST_LEFT, 1.0 - better)
     if not batcher.rules.tiers.strict:
         weights = batcher.rules.tiers.weights
         rest = sum(weight for weight, waiting in zip(weights[tier:], by_tier[tier:], strict=True) if waiting)
@@ -116,7 +115,9 @@ class TierGate:
         self.rules = rules
         self._batcher = batcher
         self._lowest = len(batcher.depth.by_tier) - 1
-        self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]  # of what was let in of each tier
+        # Of what was let in of each tier, by the time it takes: what they give is the part of the capacity it has
+        # had. Requests a second would say too much whenever the workers, for a moment, do less.
+        self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
         tiers = batcher.rules.tiers
@@ -139,14 +140,19 @@ class TierGate:
             if refused is not None:
                 return refused
         # else all that wait go with the next batch, and nobody is kept by one more
-        self._meters[tier].add(now)
+        self._count(tier, 1, now)
         return None
 
     def let_in(self, tier: int, number: int, now: Seconds) -> None:
         """So many more, of late, without being asked about: there was room for them."""
         self._saw(tier, now)
         if self.is_mixed(now):
-            self._meters[tier].add(now, number)
+            self._count(tier, number, now)
+
+    def _count(self, tier: int, number: int, now: Seconds) -> None:
+        rate = capacity(self._batcher)
+        if rate:
+            self._meters[tier].add(now, number / rate)
 
     def is_mixed(self, now: Seconds) -> bool:
         """Whether several tiers are in use."""
@@ -170,7 +176,7 @@ class TierGate:
         drain = min(self._warning, PRESSED * self._patience - self._batch)
         waiting, more = drain * rate, inf
         if tier == self._lowest:
-            more = self._meters[tier].room(self.rules.lowest_share * rate)
+            more = self._meters[tier].room(self.rules.lowest_share) * rate
         return (waiting, more) if waiting > curve.best_size and more > 0.0 else (curve.best_size, inf)
 
     def needs(self, tier: int, waiting: float, now: Seconds) -> Seconds:
@@ -195,8 +201,8 @@ class TierGate:
         late = own_wait(batcher, tier, better) - can_wait(batcher, self._has(request, now))
         if late > 0.0:
             return Overloaded("the queue of this tier is too long for its deadline", retry_after=late)
-        lowest_rate = self._meters[tier].rate(now) if tier == self._lowest else 0.0
-        return tier_refusal(batcher, self.rules, request, lowest_rate)
+        used = self._meters[tier].rate(now) if tier == self._lowest else 0.0
+        return tier_refusal(batcher, self.rules, request, used)
 
     def _has(self, request: Request, now: Seconds) -> Seconds:
         """How long it can wait for a worker."""

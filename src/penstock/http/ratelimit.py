@@ -11,7 +11,6 @@ from penstock.errors import OverQuota
 from penstock.quota import Account
 from penstock.types import Seconds
 
-
 _beginnings: dict[int, str] = {}  # of those lines, by the limit: there are as many as the tiers have
 
 

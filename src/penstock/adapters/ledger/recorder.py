@@ -38,7 +38,7 @@ class Recorder:
         max_rows: int = MAX_ROWS_IN_MEMORY,
     ) -> None:
         self._writer = writer
-        self._tiers = _Tiers(enumerate(tier_names))
+        self._tiers = dict(enumerate(tier_names))
         self._loop, self._clock, self._wall = loop, clock, wall
         self._max_rows = max_rows
         self._lines: list[bytes] = []  # that gather to a chunk
@@ -63,12 +63,12 @@ class Recorder:
     def replied(self, replies: Sequence[Reply], now: float) -> None:
         shift, tiers = self._shift, self._tiers
         completed = now + shift
-        rows = [
+        rows: list[Row] = [
             (
                 request.key,
                 request.request_id,
                 request.tenant,
-                tiers[request.tier],
+                tiers.get(request.tier) or str(request.tier),
                 request.model,
                 "SUCCESS" if reply.failure is None else reply.failure.code,
                 request.arrival + shift,
@@ -124,10 +124,3 @@ class Recorder:
         """After the last reply. What the database does not take in time stays in the spool for the next start."""
         self.flush()
         await self._loop.run_in_executor(None, self._writer.close, seconds)
-
-
-class _Tiers(dict[int, str]):
-    """Names by rank; a rank without a name is its own."""
-
-    def __missing__(self, rank: int) -> str:
-        return str(rank)
