@@ -164,6 +164,14 @@ def test_what_is_no_chunk_is_rejected_whole_and_the_next_is_taken(
     assert missing_and_doubled(store, [2]) == (0, 0)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("lines", [b"[1, 2\n", b"rubbish\n", b"\n", b"\x00\x00\n", b"\xff\n"])
+def test_nor_is_one_that_is_broken_in_the_middle(store: Store, lines: bytes, shared: bool) -> None:
+    with pytest.raises(ChunkRejected):
+        store.write("s", 1, to_lines([row(1)]) + lines + to_lines([row(3)]), shared=shared)
+    assert missing_and_doubled(store, []) == (0, 0)
+
+
 def test_several_that_find_an_empty_database_make_its_tables_once(url: str) -> None:
     def write(number: int) -> int:
         with closing(open_store(url)) as store:

@@ -8,11 +8,10 @@ import sqlite3
 from collections.abc import Iterator
 from math import inf
 from operator import itemgetter
-from typing import Annotated
 
 import msgspec
 
-from penstock.adapters.ledger.rows import COLUMNS, Entry, Row, entry
+from penstock.adapters.ledger.rows import COLUMNS, Entry, Row, as_array, entry
 from penstock.adapters.ledger.store import ChunkRejected
 
 TABLE = """
@@ -21,24 +20,33 @@ TABLE = """
 """
 FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))  # of a row in an array
 UNPACKED = f"SELECT {FIELDS} FROM penstock_ledger_pages, json_each(rows)"
-_INSERT = "INSERT INTO penstock_ledger_pages (newest, count, rows) VALUES (?, ?, ?)"
+# Whether it is a chunk at all SQLite finds out by itself, in its own time: a look at each row here would keep the
+# server from its work meanwhile.
+_INSERT = """
+    INSERT INTO penstock_ledger_pages (newest, count, rows) SELECT ?1, ?2, ?3
+    WHERE CASE WHEN json_valid(?3) THEN json_array_length(?3) = ?2 ELSE 0 END
+"""
 _OLD = "SELECT rowid, count FROM penstock_ledger_pages WHERE newest < ? ORDER BY newest LIMIT ?"
 _DELETE = "DELETE FROM penstock_ledger_pages WHERE rowid = ?"
 _SINCE = "SELECT newest, rows FROM penstock_ledger_pages WHERE newest >= ? ORDER BY newest DESC"
 
-_decoder = msgspec.json.Decoder(Annotated[list[Row], msgspec.Meta(min_length=1)])
+_decoder = msgspec.json.Decoder(list[Row])
+_row_decoder = msgspec.json.Decoder(Row)
 _TENANT, _STATUS, _COMPLETED = map(COLUMNS.index, ("tenant", "status", "completed"))
 _completed = itemgetter(_COMPLETED)
 
 
-def insert_page(database: sqlite3.Connection, array: str) -> int:
-    """How many rows it has. What is no chunk now will never be one."""
+def insert_page(database: sqlite3.Connection, lines: bytes) -> int:
+    """How many rows it has: they are in the order in which they ended. What is no chunk now will never be one."""
+    count = lines.count(b"\n")
     try:
-        rows = _decoder.decode(array)
-        database.execute(_INSERT, (max(map(_completed, rows)), len(rows), array))
+        last = _row_decoder.decode(lines[lines.rfind(b"\n", 0, -1) + 1 :])
+        inserted = database.execute(_INSERT, (last[_COMPLETED], count, as_array(lines))).rowcount
     except (msgspec.DecodeError, sqlite3.IntegrityError, sqlite3.DataError) as error:
         raise ChunkRejected(str(error)) from error
-    return len(rows)
+    if not inserted:
+        raise ChunkRejected("it is not made of rows")
+    return count
 
 
 def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> int:
@@ -64,7 +72,7 @@ def entries(
         waiting += [
             row
             for row in _decoder.decode(array)
-            if tenant in (None, row[_TENANT]) and status in (None, row[_STATUS]) and row[_COMPLETED] >= begin
+            if tenant in (None, row[_TENANT]) and status in (None, row[_STATUS]) and _completed(row) >= begin
         ]
         waiting.sort(key=_completed)
     yield from map(entry, reversed(waiting))

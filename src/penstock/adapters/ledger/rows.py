@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from penstock.errors import PenstockError
+
 # id, request_id, tenant, tier, model, status, created, completed: times in seconds since the epoch
 Row = tuple[str, str, str, str, str, str, float, float]
 COLUMNS = ("id", "request_id", "tenant", "tier", "model", "status", "created", "completed")
@@ -18,6 +20,12 @@ COLUMNS = ("id", "request_id", "tenant", "tier", "model", "status", "created", "
 _encoder = msgspec.json.Encoder()
 _ESCAPED_CONTROL = re.compile(rb"\\(?:u00|[bfnrt])")
 _INSTEAD = dict.fromkeys(range(32), "\N{REPLACEMENT CHARACTER}")
+
+
+class ChunkRejected(PenstockError):
+    """The database will never take this chunk: it is set aside for people to look at."""
+
+    code = "CHUNK_REJECTED"
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,7 +67,11 @@ def _clean(text: str) -> str:
 
 
 def as_array(lines: bytes) -> str:
-    return "[" + lines.decode().rstrip("\n").replace("\n", ",") + "]"
+    """Raises ChunkRejected for what is no text."""
+    try:
+        return "[" + lines.decode().rstrip("\n").replace("\n", ",") + "]"
+    except UnicodeDecodeError as error:
+        raise ChunkRejected(str(error)) from None
 
 
 def as_csv(lines: bytes) -> bytes:

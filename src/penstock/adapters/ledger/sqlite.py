@@ -69,11 +69,11 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
 
     def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
-        rows, insert = as_array(lines), _insert_shared if shared else pages.insert_page
+        insert = _insert_shared if shared else pages.insert_page
 
         def inserted(database: sqlite3.Connection) -> int:
             fresh = database.execute(_NEXT, (spool, number)).rowcount > 0
-            return insert(database, rows) if fresh else 0
+            return insert(database, lines) if fresh else 0
 
         return self._in_transaction(inserted)
 
@@ -159,8 +159,9 @@ def _version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _insert_shared(database: sqlite3.Connection, rows: str) -> int:
+def _insert_shared(database: sqlite3.Connection, lines: bytes) -> int:
     """How many; what is wrong with the rows themselves will be wrong the next time too."""
+    rows = as_array(lines)
     try:
         return database.execute(_INSERT_SHARED, (rows,)).rowcount
     except (sqlite3.IntegrityError, sqlite3.DataError) as error:

@@ -11,6 +11,7 @@ disk: they are shared, and the database takes each by its id once. That costs an
 from collections.abc import Sequence
 from typing import Protocol
 
+from penstock.adapters.ledger.rows import ChunkRejected as ChunkRejected
 from penstock.adapters.ledger.rows import Entry
 from penstock.errors import PenstockError
 
@@ -19,12 +20,6 @@ class LedgerAway(PenstockError):
     """The database does not answer, or cannot take rows now: the same chunk is tried again later."""
 
     code = "LEDGER_AWAY"
-
-
-class ChunkRejected(PenstockError):
-    """The database will never take this chunk: it is set aside for people to look at."""
-
-    code = "CHUNK_REJECTED"
 
 
 class Store(Protocol):
