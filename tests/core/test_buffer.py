@@ -319,3 +319,14 @@ def test_tenants_with_one_request_or_several_are_served_in_rounds(
         [tenant for tenant, number in enumerate(backlogs) if number > turn] for turn in range(max(backlogs))
     ]
     assert order == [tenant for each in rounds for tenant in each]
+
+
+def test_those_who_leave_in_order_are_forgotten_too() -> None:
+    buffer, _ = buffer_with()
+    requests = [ask(tenant=tenant) for n in range(4 * SLACK) for tenant in ("one", f"other{n}")]
+    for request in requests:
+        buffer.push(request)
+    for request in requests[1:-1]:
+        buffer.discard(request)
+        assert held(buffer) <= 4 * buffer.waiting + 2 * SLACK
+    assert take(buffer, 9) == [requests[0], requests[-1]]

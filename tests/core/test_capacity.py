@@ -291,8 +291,8 @@ class Checked(Door):
 
     __slots__ = ("quick",)
 
-    def __init__(self, batcher: Batcher, admission: AdmissionRules) -> None:
-        super().__init__(batcher, admission, RULES)
+    def __init__(self, batcher: Batcher, admission: AdmissionRules, rules: CapacityRules = RULES) -> None:
+        super().__init__(batcher, admission, rules)
         self.quick = 0
 
     def _look_closer(self, request: Request, now: float) -> Refused | None:
@@ -319,6 +319,7 @@ class Checked(Door):
     rules=st.sampled_from(
         [AdmissionRules(), AdmissionRules(max_queue=50), AdmissionRules(max_queue_bytes=200)]
     ),
+    shares=st.sampled_from([(), (1.0, 0.5, 0.01)]),
     events=st.lists(
         st.tuples(
             st.sampled_from(["ask"] * 8 + ["end", "gone", "ready"]),
@@ -336,10 +337,11 @@ def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
     seconds: float,
     strict: bool,
     rules: AdmissionRules,
+    shares: tuple[float, ...],
     events: list[tuple[str, int, float, float, int]],
 ) -> None:
     batcher = fleet_of(workers, seconds, strict=strict)
-    door, now = Checked(batcher, rules), 0.0
+    door, now = Checked(batcher, rules, CapacityRules(max_queue=1000, queue_shares=shares)), 0.0
     for kind, number, gap, limit, times in events:
         now += gap
         name = worker(number % workers)

@@ -85,7 +85,8 @@ class Buffer:
         for tier in self._tiers:
             if tier.waiting:
                 oldest = tier.line.oldest()
-                if oldest is not None and (found is None or oldest.arrival < found.arrival):
+                assert oldest is not None
+                if found is None or oldest.arrival < found.arrival:
                     found = oldest
         return found
 
@@ -96,10 +97,10 @@ class Buffer:
         for tier in self._tiers:
             if tier.waiting:
                 urgent = tier.line.most_urgent(horizon)
-                if urgent is not None:
-                    limit = min(urgent.expires, urgent.deadline - horizon)
-                    if found is None or limit < first:
-                        found, first = urgent, limit
+                assert urgent is not None
+                limit = min(urgent.expires, urgent.deadline - horizon)
+                if found is None or limit < first:
+                    found, first = urgent, limit
         return found
 
     def best_tier(self) -> int:
