@@ -14,7 +14,11 @@ class Allowed(NamedTuple):
 UNCOUNTED = Allowed(None, 0, 0.0)
 
 
+_held_to: dict[tuple[int, str], Limits] = {}  # by limiter and tenant: what they were asked with last
+
+
 def take(limiter: Limiter, tenant: str, limits: Limits, now: float) -> Allowed | Denied:
+    _held_to[id(limiter), tenant] = limits
     account = limiter.account(tenant, limits)
     denied = account.take(now)
     if denied is not None:
@@ -25,7 +29,7 @@ def take(limiter: Limiter, tenant: str, limits: Limits, now: float) -> Allowed |
 
 
 def release(limiter: Limiter, tenant: str, now: float, *, refused: bool = False) -> None:
-    limiter.account(tenant, Limits()).release(now, refused=refused)
+    limiter.account(tenant, _held_to[id(limiter), tenant]).release(now, refused=refused)
 
 
 def left(said: Allowed | Denied) -> int:

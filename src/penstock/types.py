@@ -70,7 +70,7 @@ class Identity:
     expires: float = inf  # seconds since the epoch
     standing: Any = field(
         default=None, compare=False, repr=False
-    )  # room for the gateway: what it makes of it
+    )  # room for the one gateway there is: what it makes of it
 
 
 class Ask(Struct, eq=False):

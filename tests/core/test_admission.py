@@ -102,7 +102,7 @@ def test_retry_after_is_true(ahead: int, patience: float, workers: int) -> None:
     patience=st.floats(0.05, 2.0),
     now=st.sampled_from([0.0, 0.05, 0.3]),
 )
-def test_the_quick_look_lets_nobody_in_whom_the_closer_one_would_refuse(
+def test_nobody_is_let_in_who_would_be_late_by_the_forecast(
     knee: int, waiting: list[int], tier: int, strict: bool, patience: float, now: float
 ) -> None:
     batcher = busy(tiers=TierRules(strict=strict))

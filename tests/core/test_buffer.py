@@ -330,3 +330,63 @@ def test_those_who_leave_in_order_are_forgotten_too() -> None:
         buffer.discard(request)
         assert held(buffer) <= 4 * buffer.waiting + 2 * SLACK
     assert take(buffer, 9) == [requests[0], requests[-1]]
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(
+    age=st.sampled_from([0.0, 0.3, 5.0, 20.0]),
+    cost=st.sampled_from([0.0, 0.01, 1.0, 40.0]),
+    batch=st.sampled_from([1, 7, 32, 64]),
+)
+def test_every_batch_holds_of_each_tier_its_part_however_old_and_dear_they_are(
+    age: float, cost: float, batch: int
+) -> None:
+    buffer, depth = buffer_with(TierRules(weights=(8.0, 4.0, 1.0)))
+    served: Counter[int] = Counter()
+    now = 100.0
+    for number in range(1, 40):
+        for tier in range(3):
+            while depth.by_tier[tier] < 2 * batch:
+                buffer.push(ask(now=now - age, tier=tier, tenant=str(depth.total), cost=cost))
+        served.update(request.tier for request in take(buffer, batch, now))
+        for tier, weight in enumerate((8, 4, 1)):
+            assert abs(served[tier] - number * batch * weight / 13) <= 3.0
+
+
+def test_a_cheap_request_before_each_dear_one_buys_nothing() -> None:
+    buffer, _ = buffer_with()
+
+    def come(tenant: str) -> None:
+        buffer.push(ask(tenant=tenant, cost=100.0))
+
+    served: Counter[str] = Counter()
+    come("honest")
+    buffer.push(ask(tenant="cheat", cost=0.5))
+    come("cheat")
+    for _ in range(2000):
+        (request,) = take(buffer, 1)
+        served[request.tenant] += int(request.cost)
+        if request.cost < 1.0:
+            continue
+        if request.tenant == "cheat":
+            buffer.push(ask(tenant="cheat", cost=0.5))
+        come(request.tenant)
+    assert served["honest"] >= 0.99 * served["cheat"]
+
+
+def test_nor_does_one_that_leaves_again() -> None:
+    buffer, _ = buffer_with()
+    served: Counter[str] = Counter()
+    buffer.push(ask(tenant="honest", cost=100.0))
+    for _ in range(500):
+        cheap = ask(tenant="cheat", cost=0.5)
+        buffer.push(cheap)
+        dear = ask(tenant="cheat", cost=100.0)
+        buffer.push(dear)
+        buffer.discard(cheap)
+        while dear.waiting:
+            (request,) = take(buffer, 1)
+            served[request.tenant] += 1
+            if request.tenant == "honest":
+                buffer.push(ask(tenant="honest", cost=100.0))
+    assert served["honest"] >= 0.99 * served["cheat"]

@@ -1,5 +1,7 @@
 """What the workers can do, and how much of it lower tiers may have (SPEC D3)."""
 
+from copy import deepcopy
+
 import pytest
 from core_kit import ask, batcher_with, offer, outputs, teach, worker
 from hypothesis import given, settings
@@ -306,8 +308,19 @@ class Checked(Door):
         if self.quick == before:
             assert refused is None
             assert admission_refusal(self._batcher, self._admission, request, now) is None
-            self._tell_gate(now)
-            assert self._gate.refusal(request, now) is None
+            assert self._gate_refusal(request, now) is None
+        return refused
+
+    def _gate_refusal(self, request: Request, now: float) -> Overloaded | None:
+        """What the gate would have said, had it been told of all who came before; it does not notice."""
+        gate, batcher, meters = self._gate, self._batcher, self._gate._meters
+        if not request.tier or not gate.is_mixed(now) or batcher.waiting < batcher.curve.best_size:
+            return None
+        gate._meters = deepcopy(meters)
+        for tier, calm in enumerate(self._calm):
+            gate._count(tier, calm.let_in - (tier == request.tier), now)
+        refused = gate._refusal(request, now)
+        gate._meters = meters
         return refused
 
 
@@ -357,6 +370,16 @@ def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
         elif kind == "ready":
             batcher.worker_ready(name)
         batcher.step(now)
+
+
+def test_those_in_a_hurry_leave_less_for_those_who_are_not() -> None:
+    batcher = fleet_of()
+    door = Checked(batcher, AdmissionRules())
+    door.refusal(ask(tier=BEST), 0.0)
+    waiting(batcher, best=40)
+    for number in range(400):
+        hurried = ask(0.0, tier=LOWEST, expires=0.5 if number % 2 else 30.0, deadline=30.0)
+        door.refusal(hurried, 0.0)  # each is checked
 
 
 def test_one_close_look_is_enough_for_those_who_come_until_a_batch_ends() -> None:

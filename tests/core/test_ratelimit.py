@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.ratelimit import RateLimiter
+from penstock.core.ratelimit import RateLimiter, TenantAccount
 from penstock.errors import OverQuota
 from penstock.quota import Denied, Limits, over_quota
 from quota_words import UNCOUNTED, Allowed, left, release, take
@@ -167,7 +167,6 @@ def test_idle_tenants_are_forgotten_and_those_that_wait_for_answers_are_not() ->
     assert len(limiter) == 2
     assert isinstance(take(limiter, "t0", limits, 400.0), Denied)
     release(limiter, "t0", 400.0)
-    release(limiter, "t1", 400.0)  # forgotten: nothing happens
 
 
 @settings(max_examples=30)
@@ -211,3 +210,39 @@ def test_what_is_refused_for_want_of_capacity_does_not_count_however_long_that_t
     release(limiter, "a", 1.3, refused=True)
     release(limiter, "a", 1.3, refused=True)  # one more than were taken
     assert take(limiter, "a", three, 1.3) == Allowed(3, 2, 60.2)
+
+
+def test_what_one_key_of_a_tenant_has_refused_gives_nothing_back_to_another_where_it_was_not_counted() -> (
+    None
+):
+    limiter, ten, several = RateLimiter(), Limits(requests_per_minute=10), Limits(in_flight=1000)
+    counted, uncounted = limiter.account("a", ten), limiter.account("a", several)
+    for number in range(10):
+        assert counted.take(0.01 * number) is None
+    for _ in range(20):
+        assert uncounted.take(1.0) is None
+        uncounted.release(1.0, refused=True)
+    assert isinstance(counted.take(1.0), Denied)
+    counted.release(1.0, refused=True)
+    assert counted.take(1.0) is None
+    assert isinstance(counted.take(1.0), Denied)
+    assert limiter.account("b", several).take(1.0) is None
+    limiter.account("b", ten).release(1.0, refused=True)  # of another key than took it: nothing was counted
+    assert limiter.account("b", ten).take(1.0) is None
+
+
+def test_accounts_that_somebody_holds_count_on_when_they_were_forgotten_and_hold_nothing_once_idle() -> None:
+    limiter, limits = RateLimiter(), Limits(requests_per_minute=100)
+    held = [limiter.account(f"t{number}", limits) for number in range(50)]
+    for now in range(30):
+        for account in held:
+            assert account.take(float(now)) is None
+            account.release(float(now))
+    for number in range(100):
+        busy = limiter.account(f"busy{number}", limits)
+        busy.take(100.0 + 3 * number)
+        busy.release(100.0 + 3 * number)
+    assert all(isinstance(account, TenantAccount) and not account._window for account in held)
+    assert held[0].take(500.0) is None
+    assert held[0].remaining == 99
+    assert limiter.account("t0", limits) is held[0]

@@ -5,7 +5,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import astuple
 from pathlib import Path
 
@@ -170,6 +170,14 @@ def test_nor_is_one_that_is_broken_in_the_middle(store: Store, lines: bytes, sha
     with pytest.raises(ChunkRejected):
         store.write("s", 1, to_lines([row(1)]) + lines + to_lines([row(3)]), shared=shared)
     assert missing_and_doubled(store, []) == (0, 0)
+
+
+def test_a_page_that_cannot_be_read_hides_no_other(store: Store, url: str) -> None:
+    store.write("s", 1, to_lines([row(1)]))
+    with suppress(ChunkRejected):  # by PostgreSQL
+        store.write("s", 2, to_lines([row(2)]) + b"[1,2]\n" + to_lines([row(2)]))
+    store.write("s", 3, to_lines([row(3)]))
+    assert missing_and_doubled(store, [1, 3]) == (0, 0)
 
 
 def test_several_that_find_an_empty_database_make_its_tables_once(url: str) -> None:

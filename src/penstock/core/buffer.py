@@ -2,7 +2,7 @@
 
 Order: tier, then tenant, then earliest deadline.
 - Tiers are strict, or weighted: each tier's virtual time advances by cost / weight as it is served, and the
-  tier that is furthest behind goes next. Ageing raises the weight of a tier whose oldest has waited long.
+  tier that is furthest behind goes next. Ageing raises the weight of a tier whose next one has waited long.
 - Tenants of a tier share it evenly by the same rule, whatever each has queued: see `tier`.
 - A tenant's own requests go earliest deadline first.
 
@@ -18,7 +18,7 @@ from penstock.core.tier import SLACK as SLACK
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
-ROUNDS = 4  # among the tiers, at least, in which a batch is filled
+ROUNDS = 4  # in which the tiers fill most of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class TierRules:
 
     weights: tuple[float, ...] = (8.0, 4.0, 1.0)
     strict: bool = False
-    ageing: Seconds = 1.0  # a tier's weight doubles when its oldest has waited this long
+    ageing: Seconds = 1.0  # a tier's weight doubles when the next one of it has waited this long
 
 
 class Depth:
@@ -115,9 +115,9 @@ class Buffer:
         spent, ageing, by_tier = 0.0, self._rules.ageing, self._depth.by_tier
         left = self.waiting if self.waiting < count else count
         while left:
-            rank, until = self._next_tier(left)
+            rank, until, in_a_row = self._next_tier(left)
             tier, before = self._tiers[rank], len(taken)
-            spent += tier.serve(taken, count, max_cost - spent, until, now, ageing)
+            spent += tier.serve(taken, before + in_a_row, count, max_cost - spent, until, now, ageing)
             served = len(taken) - before
             if not served:  # the next one does not fit
                 break
@@ -129,12 +129,10 @@ class Buffer:
             tier.tidy()
         return taken
 
-    def _next_tier(self, left: int) -> tuple[int, float]:
-        """The tier that is furthest behind, and up to which virtual time it is served.
-
-        That is when another one is behind it; or a little later while many places are left in the batch, since the
-        others will have caught up by its end, and whose turn it is need not be asked for each request.
-        """
+    def _next_tier(self, left: int) -> tuple[int, float, int]:
+        """The tier that is furthest behind, up to which virtual time it is, and how many of it go in a row all the
+        same: while many places are left in the batch, the others will have caught up by its end, and whose turn it
+        is need not be asked for each request."""
         best, behind, until, weights = -1, inf, inf, 0.0
         for rank, tier in enumerate(self._tiers):
             if tier.waiting:
@@ -145,4 +143,4 @@ class Buffer:
                         break
                 elif tier.virtual < until:
                     until = tier.virtual
-        return best, until + left / (ROUNDS * weights)
+        return best, until, int(left * self._tiers[best].weight / (ROUNDS * weights))

@@ -75,6 +75,7 @@ class Door:
         if refused is not None:
             return refused
         calm = self._calm[request.tier]
+        calm.more -= 1
         if calm.changes < 0 or self._batcher.depth.total >= calm.again:
             self._calm_down(calm, request.tier, now)
         return None

@@ -88,7 +88,7 @@ class ServiceCurve:
     def __init__(self, limit: int) -> None:
         self.limit = limit  # the largest batch there is
         self.samples = 0
-        # Asked for with every arrival, changed by a batch: kept, not computed.
+        # Asked for more often than they change: kept, not computed.
         self.single = 0.0  # seconds for a batch of one
         self.full = 0.0  # seconds for a full batch
         self.flat = True  # a constant, but for noise

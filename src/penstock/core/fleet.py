@@ -71,7 +71,7 @@ class Fleet:
         self.share = 1.0  # of a shared fleet: the part this batcher may count on
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
-        # Worked out when they change, since they are asked for with every request.
+        # Worked out when they change, since they are asked for more often.
         self.healthy = 0  # ready, and not resting with an open breaker
         self.counted = 1.0  # how many this batcher may count on; of none, as if one were about to come
         self._failures = breaker_failures

@@ -23,6 +23,7 @@ COUNTED = int(MINUTE * SLOTS) + 1  # slots that count, the one in the making inc
 MEMORY = MINUTE + 1.0 / SLOTS
 ROUNDING = 1e-9
 SHORTEST = 0.001  # wait that is worth telling
+LET_GO = 8  # idle accounts that are emptied whenever another one is remembered
 NEWEST = 0.2  # weight of the newest gap between two answers
 
 
@@ -94,8 +95,9 @@ class TenantAccount:
             return
         self.in_flight = in_flight - 1
         if refused:
-            self._full_at -= self._interval
-            self._give_back()
+            if self.limit is not None:
+                self._full_at -= self._interval
+                self._give_back()
         else:
             if in_flight >= self._most:
                 self._gap += NEWEST * (now - self._answered - self._gap)
@@ -119,6 +121,12 @@ class TenantAccount:
         oldest = self._window[0][0] if self._window else self._slot
         self.reset_at = self._limiter.time_of(oldest + COUNTED)
 
+    def forget(self, now: Seconds) -> None:
+        """What it did, if nothing of that still counts. Whoever holds it may ask again."""
+        if now >= self._ends + MEMORY and not self.in_flight:
+            self._window.clear()
+            self._total = self._before = 0
+
     def _give_back(self) -> None:
         """One of those that were let in last does not count."""
         if self._total == self._before:
@@ -133,8 +141,8 @@ class TenantAccount:
 
 
 class _OtherLimits:
-    """An `Account` of a tenant that was met with other limits before: it has keys of two tiers. What it uses counts
-    for both."""
+    """An `Account` of a tenant that was met with other limits before: it has keys of two tiers, or is of another
+    tier than it was. What it uses counts for both."""
 
     __slots__ = ("_account", "_limits", "limit", "remaining", "reset_at")
 
@@ -155,7 +163,11 @@ class _OtherLimits:
         return denied
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
-        self._account.release(now, refused=refused)
+        account = self._account
+        limits = account.limits
+        account.hold_to(self._limits)
+        account.release(now, refused=refused)
+        account.hold_to(limits)
 
 
 class RateLimiter:
@@ -168,6 +180,7 @@ class RateLimiter:
         )  # held below, or by an identity
         self._young: dict[str, TenantAccount] = {}
         self._old: dict[str, TenantAccount] = {}
+        self._idle: list[TenantAccount] = []  # forgotten here; what they hold is let go little by little
         self._times: dict[int, Seconds] = {}
         self.generation = 0
         self.until = -inf  # when the younger generation will have had its minute
@@ -196,11 +209,14 @@ class RateLimiter:
         if now >= self.until or len(self._young) >= self._most:
             # Whoever waits for an answer is not idle, but must not keep the others from being forgotten.
             elder = {name: each for name, each in self._old.items() if each.in_flight}
+            self._idle += self._old.values()
             self._old, self._young = self._young, dict(list(elder.items())[: self._most // 2])
             self.generation += 1
             self.until = now + MEMORY
             for each in self._young.values():
                 each.generation = self.generation
+        for _ in range(min(LET_GO, len(self._idle))):
+            self._idle.pop().forget(now)
         self._old.pop(account.tenant, None)
         self._young[account.tenant] = account
         account.generation = self.generation

@@ -32,7 +32,8 @@ class Backlog:
         self.waiting += request.waiting
 
 
-Turn = tuple[float, int, Request]  # by virtual time, then in the order they came; of that request's tenant
+# By virtual time, then in the order they came; of that request's tenant, for as much as that request costs.
+Turn = tuple[float, int, Request]
 
 
 class Tier:
@@ -64,7 +65,7 @@ class Tier:
             self.tenants[name] = request
             # One cost behind the clock: a tenant that comes back again and again with one request takes its turn
             # like the others instead of going first each time.
-            self._queue((self._clock + (request.cost or 1.0), sequence, request))
+            self._queue((self._clock + _share(request), sequence, request))
             return
         if isinstance(found, Request):
             only, found = found, Backlog()
@@ -81,10 +82,18 @@ class Tier:
             found.waiting -= 1
 
     def serve(
-        self, taken: list[Request], count: int, room: float, until: float, now: Seconds, ageing: Seconds
+        self,
+        taken: list[Request],
+        enough: int,
+        count: int,
+        room: float,
+        until: float,
+        now: Seconds,
+        ageing: Seconds,
     ) -> float:
-        """Add the next to `taken`, up to `count` of them and as long as this tier's virtual time is below `until`,
-        if their cost fits in `room`. Gives what they cost. Something must wait. It ages with the first of them."""
+        """Add the next to `taken`, until these are `count`; or until they are `enough` and this tier's virtual
+        time is no longer below `until`; or until the next does not fit in `room`. Gives what they cost. Something
+        must wait. The tier is as old as the first of them."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         tenants, turns = self.tenants, self._turns
@@ -98,14 +107,19 @@ class Tier:
             turn = self._next() if self._late else turns.popleft()
             request = turn[2]
             found = tenants.pop(request.tenant)
-            if found is not request:  # stands for a backlog
+            if found is request:
+                if not request.waiting:
+                    continue
+            else:  # it stands for a backlog
                 assert isinstance(found, Backlog)
                 first = found.queue.first()
                 if first is None:
                     continue
                 request = first[2]
-            elif not request.waiting:
-                continue
+                if request.cost > turn[2].cost:  # more than its turn was given for: the rest is yet to come
+                    tenants[request.tenant] = found
+                    self._queue((turn[0] + _share(request) - _share(turn[2]), turn[1], request))
+                    continue
             cost = request.cost
             if spent + cost > room and taken:
                 tenants[request.tenant] = found
@@ -114,18 +128,16 @@ class Tier:
             request.waiting = False
             taken.append(request)
             spent += cost
-            share = cost or 1.0  # one that costs nothing still takes a place
             self._clock = turn[0]
             if found is not request:
+                assert isinstance(found, Backlog)
                 found.waiting -= 1
-                if found.waiting:
-                    tenants[request.tenant] = found
-                    self._queue((turn[0] + share, turn[1], request))
+                self._come_again(found, turn[0], turn[1])
             start = virtual
             if not step:
                 step = 1.0 / (self.weight * (1.0 + max(0.0, now - request.arrival) / ageing))
-            virtual += share * step
-            if virtual >= until:
+            virtual += (cost or 1.0) * step
+            if virtual >= until and len(taken) >= enough:
                 break
         self.start, self.virtual = start, virtual
         self.waiting -= len(taken) - before
@@ -135,9 +147,8 @@ class Tier:
         self, taken: list[Request], count: int, room: float, now: Seconds, ageing: Seconds
     ) -> float:
         """As `serve`, where all that waits is one tenant's: nobody to be fair to, and the books are kept once."""
-        turn = self._next()
-        name = turn[2].tenant
-        found = self.tenants[name]
+        virtual, sequence, token = self._next()
+        found = self.tenants.pop(token.tenant)
         spent = share = 0.0
         before = len(taken)
         for request in [found] if isinstance(found, Request) else found.queue.each():
@@ -148,22 +159,30 @@ class Tier:
             taken.append(request)
             spent += cost
             share += cost or 1.0
-        number = len(taken) - before
-        if number:
-            last = taken[-1].cost or 1.0
+        served = len(taken) - before
+        if served:
             age = max(0.0, now - taken[before].arrival)
             weight = self.weight * (1.0 + age / ageing)
             self.virtual += share / weight
-            self.start = self.virtual - last / weight
-            self._clock = turn[0] + share - last
-            self.waiting -= number
+            self.start = self.virtual - _share(taken[-1]) / weight
+            self.waiting -= served
+            virtual += share - _share(token)
+            self._clock = virtual
         if isinstance(found, Backlog):
-            found.waiting -= number
-        if self.waiting:
-            self._queue((turn[0] + share, turn[1], turn[2]))
-        else:
-            del self.tenants[name]
+            found.waiting -= served
+            self._come_again(found, virtual, sequence)
+        elif not served:
+            self.tenants[token.tenant] = found
+            self._queue((virtual, sequence, token))
         return spent
+
+    def _come_again(self, found: Backlog, virtual: float, sequence: int) -> None:
+        """A tenant that was served has its next turn when the others have had as much as its next request costs."""
+        first = found.queue.first()
+        if first is not None:
+            request = first[2]
+            self.tenants[request.tenant] = found
+            self._queue((virtual + _share(request), sequence, request))
 
     def _queue(self, turn: Turn) -> None:
         turns = self._turns
@@ -209,3 +228,8 @@ class Tier:
             return found.waiting
         found.queue.compact()
         return len(found.queue) > 0
+
+
+def _share(request: Request) -> float:
+    """One that costs nothing still takes a place."""
+    return request.cost or 1.0

@@ -105,7 +105,7 @@ def _service(batcher: Batcher, tier: int) -> float:
 
 
 class TierGate:
-    """Asked about every request that the forecast would let in: the last word."""
+    """Asked about those that the forecast would let in: the last word. `Door` spares it most of them."""
 
     __slots__ = (
         "_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_stretch", "_warning", "rules",

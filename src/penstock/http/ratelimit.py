@@ -1,7 +1,7 @@
 """What a tenant with a quota is told with every answer (SPEC D2, A10).
 
 RateLimit-Limit      requests in any sixty seconds
-RateLimit-Remaining  of these, how many may come now
+RateLimit-Remaining  of these, how many may come, as of the one that was let in last
 RateLimit-Reset      seconds until some of what was used no longer counts; with a 429 the same as Retry-After
 """
 

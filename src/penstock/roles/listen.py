@@ -76,7 +76,13 @@ class DataListener:
         return self._edge()
 
     async def _take(self, connection: socket.socket) -> None:
-        await asyncio.get_running_loop().connect_accepted_socket(self._edge, connection)
+        try:
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(self._edge, connection)
+        except OSError:  # it is gone again
+            connection.close()
+            return
+        if self._server is None:  # stopped meanwhile, as those were told who had said nothing yet
+            transport.close()
 
     @property
     def dead(self) -> bool:

@@ -4,6 +4,7 @@ Rows are written by the million on the machine that serves, and read by a person
 who takes them apart. A table row for each would cost the writer many times as much.
 """
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from math import inf
@@ -29,6 +30,8 @@ _INSERT = """
 _OLD = "SELECT rowid, count FROM penstock_ledger_pages WHERE newest < ? ORDER BY newest LIMIT ?"
 _DELETE = "DELETE FROM penstock_ledger_pages WHERE rowid = ?"
 _SINCE = "SELECT newest, rows FROM penstock_ledger_pages WHERE newest >= ? ORDER BY newest DESC"
+
+log = logging.getLogger("penstock.ledger")
 
 _decoder = msgspec.json.Decoder(list[Row])
 _row_decoder = msgspec.json.Decoder(Row)
@@ -60,6 +63,15 @@ def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> 
     return forgotten
 
 
+def _rows(array: str) -> list[Row]:
+    """None of a page that is JSON, but not made of rows: one bad page must not hide the others."""
+    try:
+        return _decoder.decode(array)
+    except msgspec.DecodeError as error:
+        log.error("a page of the ledger cannot be read", extra={"error": str(error)})
+        return []
+
+
 def entries(
     database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
 ) -> Iterator[Entry]:
@@ -71,7 +83,7 @@ def entries(
             yield entry(waiting.pop())
         waiting += [
             row
-            for row in _decoder.decode(array)
+            for row in _rows(array)
             if tenant in (None, row[_TENANT]) and status in (None, row[_STATUS]) and _completed(row) >= begin
         ]
         waiting.sort(key=_completed)
