@@ -3,7 +3,7 @@
 import asyncio
 import time
 from contextlib import ExitStack
-from socket import create_connection
+from socket import create_connection, socket
 
 import uvloop
 from edge_kit import EchoApp, get
@@ -33,3 +33,31 @@ async def _turns_until_all_are_in() -> int:
     finally:
         listener.close()
     return turns
+
+
+class ShutMeanwhile(DataListener):
+    """Ends while those are being taken in who came at once."""
+
+    async def _take(self, connection: socket) -> None:
+        self.stop()
+        await super()._take(connection)
+
+
+def test_none_of_them_is_left_standing_there_when_the_door_is_shut() -> None:
+    assert uvloop.run(_heard_after_the_end()) == [b""] * CLIENTS
+
+
+async def _heard_after_the_end() -> list[bytes]:
+    loop = asyncio.get_running_loop()
+    bound = bind("127.0.0.1", 0, "")
+    listener = ShutMeanwhile(Edge(EchoApp(), EdgeLimits(), loop, time.monotonic), bound)
+    await listener.start()
+    try:
+        with ExitStack() as there:
+            clients = [there.enter_context(create_connection(bound.getsockname())) for _ in range(CLIENTS)]
+            for client in clients:
+                client.setblocking(False)
+            async with asyncio.timeout(60.0):
+                return [await loop.sock_recv(client, 1) for client in clients]
+    finally:
+        listener.close()
