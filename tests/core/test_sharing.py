@@ -122,23 +122,20 @@ def test_a_credit_is_spare_only_while_nothing_waits_for_it() -> None:
     assert batcher.spare(0.0) == []
 
 
-def test_a_worker_whose_breaker_is_open_is_not_trusted_and_not_kept() -> None:
+def test_a_worker_whose_breaker_is_open_is_sent_nothing_and_not_kept() -> None:
     batcher = batcher_that_knows(2)
-    assert batcher.trusts(worker(0), 0.0)
-    assert batcher.trusts(worker(7), 0.0)  # never heard of: nothing speaks against it
     batcher.worker_ready(worker(0))
     offer(batcher, ask())
     ((name, _),) = batcher.step(0.0).dispatches
     finish(batcher, name, TIMED_OUT, 0.1)
     batcher.step(0.1)
-    assert (batcher.trusts(name, 0.2), batcher.fleet.healthy) == (False, 1)
+    assert batcher.fleet.healthy == 1
     batcher.worker_ready(name)  # it was taken before it was known to fail
     assert sent(batcher.step(0.2)) == []
     assert batcher.wants_worker(0.2)
     assert batcher.spare(0.2) == [name]
     batcher.worker_lent(name)
     assert batcher.spare(0.2) == []
-    assert batcher.trusts(name, 1.1)
 
 
 def test_after_its_cool_down_a_shared_worker_is_healthy_and_takes_one_request() -> None:

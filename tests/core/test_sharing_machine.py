@@ -42,7 +42,6 @@ class SharedPool(RuleBasedStateMachine):
         self.wakes: list[float | None] = [None, None]
         self.hungry: list[int] = []  # batchers that have asked for a credit and not got one
         self.credits: list[WorkerId] = []  # for anybody to take
-        self.aside: list[WorkerId] = []  # taken by one that does not trust the worker, to be given back later
         self.running: dict[WorkerId, tuple[int, Batch]] = {}
         self.words: list[Word] = []  # on their way to a batcher
         self.alive: set[WorkerId] = set()
@@ -83,12 +82,9 @@ class SharedPool(RuleBasedStateMachine):
     @rule()
     def a_credit_is_taken(self) -> None:
         worker, to = self.credits.pop(0), self.hungry[0]
-        if self.batchers[to].trusts(worker, self.now):
-            self.hungry.pop(0)
-            self.batchers[to].worker_ready(worker)
-            self.step(to)
-        else:
-            self.aside.append(worker)
+        self.hungry.pop(0)
+        self.batchers[to].worker_ready(worker)
+        self.step(to)
 
     @rule(of=st.integers(0, 1), all_of_them=st.booleans())
     def credits_are_given_back(self, of: int, all_of_them: bool) -> None:
@@ -97,8 +93,6 @@ class SharedPool(RuleBasedStateMachine):
         for worker in batcher.fleet.kept(resting=False) if all_of_them else batcher.spare(self.now):
             self.batchers[of].worker_lent(worker)
             self.credits.append(worker)
-        self.credits += self.aside
-        self.aside.clear()
         self.step(of)
 
     @precondition(lambda self: self.running)
@@ -146,7 +140,6 @@ class SharedPool(RuleBasedStateMachine):
         self.alive.discard(worker)
         self.running.pop(worker, None)
         self.credits = [credit for credit in self.credits if credit != worker]
-        self.aside = [credit for credit in self.aside if credit != worker]
         for to, batcher in enumerate(self.batchers):
             if for_good:
                 batcher.worker_removed(worker, self.now)
@@ -160,7 +153,7 @@ class SharedPool(RuleBasedStateMachine):
         for to, batcher in enumerate(self.batchers):
             batcher.worker_doubted(worker)
             self.step(to)
-        if worker in self.alive and worker not in (*self.running, *self.credits, *self.aside):
+        if worker in self.alive and worker not in (*self.running, *self.credits):
             self.credits.append(worker)
 
     @rule(share=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
@@ -229,7 +222,7 @@ class SharedPool(RuleBasedStateMachine):
         for name, (at, batch) in self.running.items():
             if at == which:
                 assert batcher.fleet.workers[name].batch is batch, "decided while it still runs"
-        hands = [*self.batchers[0].fleet._idle, *self.batchers[1].fleet._idle, *self.credits, *self.aside]
+        hands = [*self.batchers[0].fleet._idle, *self.batchers[1].fleet._idle, *self.credits]
         assert len(hands) == len(set(hands)), "one credit in two hands"
         assert len(batcher.fleet.workers) <= len(WORKERS)
         assert batcher.fleet.healthy <= len(self.alive)

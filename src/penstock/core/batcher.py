@@ -104,10 +104,6 @@ class Batcher:
         """Something waits, and no idle worker may take it. To be asked after a step."""
         return self.delivery.due(now) or (self.depth.total > 0 and not self.fleet.idle)
 
-    def trusts(self, worker: WorkerId, now: Seconds) -> bool:
-        """Whether its credit is worth holding: nothing is sent to one whose breaker is open."""
-        return self.fleet.trusts(worker, now)
-
     def spare(self, now: Seconds) -> list[WorkerId]:
         """Credits held for nothing, to be given back: nothing waits for them, or their breaker is open."""
         needed = self.depth.total > 0 or self.delivery.due(now)

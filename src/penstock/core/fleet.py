@@ -140,11 +140,6 @@ class Fleet:
             chosen = chosen or worker
         return chosen
 
-    def trusts(self, worker_id: WorkerId, now: Seconds) -> bool:
-        """Whether its breaker lets it take something, if only one request on probation."""
-        worker = self.workers.get(worker_id)
-        return worker is None or not worker.on_probation or worker.open_until <= now
-
     @property
     def idle(self) -> int:
         return len(self._idle)

@@ -47,7 +47,7 @@ class Town:
         begin, ends = self.now, self.now + seconds
         while self.now < ends:
             for index, limiter in enumerate(self.limiters):
-                if self.now >= self._next[index] or limiter.met_somebody:
+                if self.now >= self._next[index] or limiter._new.is_set():
                     await limiter.settle()
                     self._next[index] = self.now + TICK
             for index, rate in enumerate(load(self.now - begin)):

@@ -26,7 +26,6 @@ class DeadLetters:
         self._key = store.keys.dlq
         self._bound = bound
         self.added = 0  # by this process
-        self.crowded_out = 0  # older ones that had to go for them
 
     async def add(self, replies: Sequence[Reply]) -> None:
         """Failed ones, each with the failure it ended with."""
@@ -44,13 +43,8 @@ class DeadLetters:
             for answer in await self._store.each(commands):
                 if isinstance(answer, Exception):
                     raise answer
-            trimmed = await self._store.commands.execute_command("XTRIM", self._key, "MAXLEN", self._bound)
+            await self._store.commands.execute_command("XTRIM", self._key, "MAXLEN", self._bound)
         self.added += len(commands)
-        self.crowded_out += trimmed
-
-    async def count(self) -> int:
-        with guard():
-            return int(await self._store.commands.execute_command("XLEN", self._key))
 
     async def list(self, limit: int = 100, before: str | None = None) -> list[DeadLetter]:
         """The newest first; `before`: the id of the last one on the page before."""

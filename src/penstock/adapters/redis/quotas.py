@@ -119,15 +119,10 @@ class SharedLimiter:
         self._short: dict[str, Seconds] = {}  # until when each counts as short
         self._since: Argument = "-inf"  # the last word heard of those
         self._heard = self._swept = -inf
-        self._new = asyncio.Event()
+        self._new = asyncio.Event()  # a tenant has come that Redis has not been asked about
 
     def __len__(self) -> int:
         return len(self._shares)
-
-    @property
-    def met_somebody(self) -> bool:
-        """Whether a tenant has come that Redis has not been asked about."""
-        return self._new.is_set()
 
     # ---- deciding ----------------------------------------------------------------------------------------
 
