@@ -4,7 +4,7 @@ from itertools import count
 
 from penstock.core.batcher import Batcher, BatchingRules, Effects
 from penstock.core.buffer import Buffer, Depth, TierRules
-from penstock.core.tier import Backlog
+from penstock.core.ordered import Ordered
 from penstock.types import Batch, Failure, Outcome, Request, Result, Seconds, WorkerId
 
 REFUSED = Failure("BACKEND_FAILED", "the backend refused the batch", splittable=True)
@@ -94,9 +94,7 @@ def held(buffer: Buffer) -> int:
     """The most entries any structure of the buffer holds, dead ones among them."""
     most = 0
     for tier in buffer._tiers:
-        in_queues = sum(
-            len(found.queue) if isinstance(found, Backlog) else 1 for found in tier.tenants.values()
-        )
+        in_queues = sum(len(found) if isinstance(found, Ordered) else 1 for found in tier.tenants.values())
         turns = len(tier._turns) + len(tier._late)
         most = max(most, len(tier.line), in_queues, turns, len(tier.tenants))
     return most

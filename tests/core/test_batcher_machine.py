@@ -17,10 +17,11 @@ from hypothesis.stateful import (
 )
 
 from penstock.core.batcher import Batcher, BatchingRules
-from penstock.core.buffer import SLACK, TierRules
+from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
 from penstock.core.lane import lane_key
 from penstock.core.policy import POLICIES
+from penstock.core.tier import SLACK
 from penstock.types import Batch, Outcome, Request, Result, WorkerId
 
 WORKERS = [WorkerId(name) for name in ("a", "b", "c")]

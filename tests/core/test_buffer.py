@@ -6,8 +6,9 @@ from core_kit import ask, buffer_with, held
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.buffer import SLACK, Buffer, TierRules
-from penstock.core.tier import Backlog
+from penstock.core.buffer import Buffer, TierRules
+from penstock.core.ordered import Ordered
+from penstock.core.tier import SLACK
 from penstock.types import Request
 
 NO_LIMIT = float("inf")
@@ -212,8 +213,8 @@ def test_what_a_tenant_has_had_served_is_not_kept_while_it_goes_on_asking() -> N
         if buffer.waiting == 64:
             take(buffer, 32)
     (tenant,) = buffer._tiers[0].tenants.values()
-    assert isinstance(tenant, Backlog)
-    assert len(tenant.queue) <= buffer.waiting + 1
+    assert isinstance(tenant, Ordered)
+    assert len(tenant) <= buffer.waiting + 1
     assert held(buffer) <= 4 * 64 + SLACK
 
 
@@ -390,3 +391,15 @@ def test_nor_does_one_that_leaves_again() -> None:
             if request.tenant == "honest":
                 buffer.push(ask(tenant="honest", cost=100.0))
     assert served["honest"] >= 0.99 * served["cheat"]
+
+
+def test_what_does_not_fit_keeps_its_turn() -> None:
+    buffer, _ = buffer_with(TierRules(strict=True))
+    dear = [ask(tier=1, tenant="dear", cost=10.0) for _ in range(2)]
+    for request in dear:
+        buffer.push(request)
+    for _ in range(5):  # it is what is left, and too much, each time
+        buffer.push(ask(tier=0))
+        assert [request.tier for request in take(buffer, 9, max_cost=10.0)] == [0]
+    buffer.push(ask(tier=1, tenant="other", cost=10.0))
+    assert take(buffer, 1) == [dear[0]]

@@ -15,8 +15,8 @@ from hypothesis.stateful import (
 )
 
 from penstock.core.batcher import Batcher, BatchingRules
-from penstock.core.buffer import SLACK
 from penstock.core.policy import POLICIES
+from penstock.core.tier import SLACK
 from penstock.types import Batch, Failure, Outcome, Request, Result, WorkerId
 
 WORKERS = [WorkerId(name) for name in ("a", "b", "c")]

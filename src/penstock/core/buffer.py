@@ -14,7 +14,6 @@ amortised and memory is bounded by four times what waits.
 from dataclasses import dataclass
 from math import inf
 
-from penstock.core.tier import SLACK as SLACK
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
@@ -69,7 +68,7 @@ class Buffer:
         """Out of the queue: it left, was cancelled, or can no longer make it."""
         request.waiting = False
         tier = self._tiers[request.tier]
-        tier.discard(request)
+        tier.discard()
         self._depth.by_tier[request.tier] -= 1
         self._gone(1, request.cost, len(request.input))
         tier.tidy()

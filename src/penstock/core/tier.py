@@ -18,20 +18,6 @@ from penstock.types import Request, Seconds
 SLACK = 512  # dead entries not worth compacting for
 
 
-class Backlog:
-    """Of a tenant with more than one request."""
-
-    __slots__ = ("queue", "waiting")
-
-    def __init__(self) -> None:
-        self.queue = Ordered()  # by deadline
-        self.waiting = 0
-
-    def add(self, request: Request, sequence: int) -> None:
-        self.queue.push((request.deadline, sequence, request))
-        self.waiting += request.waiting
-
-
 # By virtual time, then in the order they came; of that request's tenant, for as much as that request costs.
 Turn = tuple[float, int, Request]
 
@@ -48,7 +34,8 @@ class Tier:
         self.virtual = 0.0  # its own among the tiers: how much it has had, by its weight
         self.start = 0.0  # the same, before it was served last
         self.line = Line()
-        self.tenants: dict[str, Request | Backlog] = {}  # the dead included, until their turn comes
+        # Each with its only request, or with all of them by deadline. The dead are included until their turn comes.
+        self.tenants: dict[str, Request | Ordered] = {}
         self._turns: deque[Turn] = deque()
         self._late: list[Turn] = []  # a heap of those that were not the last when they came
         self._clock = 0.0  # virtual time of the tenant served last
@@ -68,18 +55,15 @@ class Tier:
             self._queue((self._clock + _share(request), sequence, request))
             return
         if isinstance(found, Request):
-            only, found = found, Backlog()
-            found.add(only, sequence)
+            only, found = found, Ordered()
+            found.push((only.deadline, sequence - 1, only))
             self.tenants[name] = found
-        found.add(request, sequence)
+        found.push((request.deadline, sequence, request))
 
-    def discard(self, request: Request) -> None:
-        """It waits no longer."""
+    def discard(self) -> None:
+        """One of those here waits no longer."""
         self.waiting -= 1
         self._discarded += 1
-        found = self.tenants[request.tenant]
-        if isinstance(found, Backlog):
-            found.waiting -= 1
 
     def serve(
         self,
@@ -110,15 +94,16 @@ class Tier:
             if found is request:
                 if not request.waiting:
                     continue
-            else:  # it stands for a backlog
-                assert isinstance(found, Backlog)
-                first = found.queue.first()
+            else:  # it stands for several
+                assert isinstance(found, Ordered)
+                first = found.first()
                 if first is None:
                     continue
                 request = first[2]
-                if request.cost > turn[2].cost:  # more than its turn was given for: the rest is yet to come
+                more = _share(request) - _share(turn[2])
+                if more > 0.0:  # than its turn was given for, and that is yet to come
                     tenants[request.tenant] = found
-                    self._queue((turn[0] + _share(request) - _share(turn[2]), turn[1], request))
+                    self._queue((turn[0] + more, turn[1], request))
                     continue
             cost = request.cost
             if spent + cost > room and taken:
@@ -129,9 +114,7 @@ class Tier:
             taken.append(request)
             spent += cost
             self._clock = turn[0]
-            if found is not request:
-                assert isinstance(found, Backlog)
-                found.waiting -= 1
+            if isinstance(found, Ordered):
                 self._come_again(found, turn[0], turn[1])
             start = virtual
             if not step:
@@ -147,11 +130,11 @@ class Tier:
         self, taken: list[Request], count: int, room: float, now: Seconds, ageing: Seconds
     ) -> float:
         """As `serve`, where all that waits is one tenant's: nobody to be fair to, and the books are kept once."""
-        virtual, sequence, token = self._next()
+        virtual, sequence, token = turn = self._next()
         found = self.tenants.pop(token.tenant)
         spent = share = 0.0
         before = len(taken)
-        for request in [found] if isinstance(found, Request) else found.queue.each():
+        for request in [found] if isinstance(found, Request) else found.each():
             cost = request.cost
             if taken and (spent + cost > room or len(taken) == count):
                 break
@@ -160,25 +143,23 @@ class Tier:
             spent += cost
             share += cost or 1.0
         served = len(taken) - before
-        if served:
-            age = max(0.0, now - taken[before].arrival)
-            weight = self.weight * (1.0 + age / ageing)
-            self.virtual += share / weight
-            self.start = self.virtual - _share(taken[-1]) / weight
-            self.waiting -= served
-            virtual += share - _share(token)
-            self._clock = virtual
-        if isinstance(found, Backlog):
-            found.waiting -= served
-            self._come_again(found, virtual, sequence)
-        elif not served:
+        if not served:  # it does not fit, and keeps its turn
             self.tenants[token.tenant] = found
-            self._queue((virtual, sequence, token))
+            self._turns.appendleft(turn)
+            return 0.0
+        age = max(0.0, now - taken[before].arrival)
+        weight = self.weight * (1.0 + age / ageing)
+        self.virtual += share / weight
+        self.start = self.virtual - _share(taken[-1]) / weight
+        self.waiting -= served
+        self._clock = virtual + share - _share(token)
+        if isinstance(found, Ordered):
+            self._come_again(found, self._clock, sequence)
         return spent
 
-    def _come_again(self, found: Backlog, virtual: float, sequence: int) -> None:
+    def _come_again(self, found: Ordered, virtual: float, sequence: int) -> None:
         """A tenant that was served has its next turn when the others have had as much as its next request costs."""
-        first = found.queue.first()
+        first = found.first()
         if first is not None:
             request = first[2]
             self.tenants[request.tenant] = found
@@ -226,8 +207,8 @@ class Tier:
         found = self.tenants[turn[2].tenant]
         if isinstance(found, Request):
             return found.waiting
-        found.queue.compact()
-        return len(found.queue) > 0
+        found.compact()
+        return len(found) > 0
 
 
 def _share(request: Request) -> float:
