@@ -1,14 +1,16 @@
 """What a cache costs that never hits: every request another one, with and without `deterministic`.
 
-The same server, function and load; only the setting differs. The two take turns, each time freshly started. With it
-every request is looked for among the answers and among those under way, and its answer is kept. Over Redis it is
-also looked up and written there.
+The same server, function and load; only the setting differs. Both run at once and are loaded in turns of a second,
+so that whatever else the machine does in the meantime is felt by both; each round starts them anew. With it every
+request is looked for among the answers and among those under way, and its answer may be kept. Over Redis it is also
+looked up and written there.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from statistics import median
 
@@ -24,56 +26,83 @@ NAME = "cache_miss"
 LEAST = 0.95
 TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
 BODY = json.dumps({"input": wrk.PLACEHOLDER + TEXT[len(wrk.PLACEHOLDER) :]}).encode()
+# Those differ only in some bytes within the text, where a first glance does not fall.
+ALIKE = json.dumps({"input": TEXT[:500] + wrk.PLACEHOLDER + TEXT[500 + len(wrk.PLACEHOLDER) :]}).encode()
 MAX_BATCH = ("--max-batch", "64")
 WITHOUT: dict[str, str] = {}
 WITH = {"PENSTOCK_MODEL_DETERMINISTIC": "true"}
 WARM_UP_SECONDS = 2
+TURN_SECONDS = 1  # the least that wrk knows
+
+Started = tuple[str, Mapping[str, int]]  # where to ask, and its processes by name
+Start = Callable[[Mapping[str, str]], AbstractContextManager[Started]]
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = options(NAME, __doc__, rounds=5)
-    parser.add_argument("--seconds", type=at_least_one, default=8, help="measured in each turn; 8 by default")
+    parser.add_argument(
+        "--seconds", type=at_least_one, default=8, help="a round, with and without; 8 by default"
+    )
     parser.add_argument("--connections", type=at_least_one, default=512)
     parser.add_argument("--forms", default="embedded,redis", metavar="NAMES", help="embedded, redis, or both")
+    parser.add_argument(
+        "--alike",
+        action="store_true",
+        help="inputs differ only in some bytes within, where a first glance does not fall",
+    )
     return parser.parse_args(argv)
 
 
 def measure(given: argparse.Namespace, say: Say) -> Figure:
     wrk.find()
-    load = wrk.Load(given.connections, 1, given.seconds)
-    forms = {"embedded": _embedded, "redis": _over_redis}
+    load = wrk.Load(given.connections, 1, TURN_SECONDS)
+    forms: dict[str, Start] = {"embedded": _embedded, "redis": _over_redis}
     turns: dict[str, tuple[list[Turn], list[Turn]]] = {}
     for form in (name.strip() for name in given.forms.split(",")):
         without, with_it = turns.setdefault(form, ([], []))
         for number_of_round in range(given.rounds):
-            sides = [("without", without, WITHOUT), ("all misses", with_it, WITH)]
-            # Whoever went second goes first in the next round.
-            for title, results, settings in sides if number_of_round % 2 == 0 else reversed(sides):
-                results.append(forms[form](load, settings))
-                last = results[-1]
-                say(
-                    f"round {number_of_round + 1}/{given.rounds}  {form:<8}  {title:<10}"
-                    f" {last.load.rate:>9,.0f}/s  {_cost(last):.1f} µs  {last.load.errors} errors"
-                )
+            with forms[form](WITHOUT) as plain, forms[form](WITH) as caching:
+                sides = [(plain, without), (caching, with_it)]
+                body = ALIKE if given.alike else BODY
+                for (url, _), _ in sides:
+                    wrk.measure(url, body, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+                for second in range(given.seconds):
+                    # Whoever went second goes first in the next turn.
+                    for started, results in sides if second % 2 == 0 else reversed(sides):
+                        results.append(_turn(started, body, load))
+            last = [side[-given.seconds :] for side in (without, with_it)]
+            rates = [median(turn.load.rate for turn in side) for side in last]
+            say(
+                f"round {number_of_round + 1}/{given.rounds}  {form:<8}  without {rates[0]:>7,.0f}/s  "
+                f"all misses {rates[1]:>7,.0f}/s  {_part(*last) or 0.0:.3f} ×"
+            )
     return figure(turns, load)
 
 
-def _embedded(load: wrk.Load, settings: Mapping[str, str]) -> Turn:
+@contextmanager
+def _embedded(settings: Mapping[str, str]) -> Iterator[Started]:
     with serving(TARGET, "--workers", "1", *MAX_BATCH, settings=settings) as server:
-        return _loaded(server.url, {"penstock serve": server.pid}, load)
+        yield f"{server.url}/v1/inference", {"penstock serve": server.pid}
 
 
-def _over_redis(load: wrk.Load, settings: Mapping[str, str]) -> Turn:
+@contextmanager
+def _over_redis(settings: Mapping[str, str]) -> Iterator[Started]:
     with installation(Layout(TARGET, flags=MAX_BATCH, settings=settings)) as running:
-        return _loaded(running.urls[0], running.processes, load)
+        yield f"{running.urls[0]}/v1/inference", running.processes
 
 
-def _loaded(url: str, processes: Mapping[str, int], load: wrk.Load) -> Turn:
-    inference = f"{url}/v1/inference"
-    wrk.measure(inference, BODY, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+def _turn(started: Started, body: bytes, load: wrk.Load) -> Turn:
+    url, processes = started
     before = processor.used(processes)
-    result = wrk.measure(inference, BODY, load)
+    result = wrk.measure(url, body, load)
     return Turn(result, processor.between(before, processor.used(processes)))
+
+
+def _part(without: Sequence[Turn], with_it: Sequence[Turn]) -> float | None:
+    """Of the throughput, by pairs of turns; None where nothing was answered."""
+    pairs = [(one.load.rate, two.load.rate) for one, two in zip(without, with_it, strict=True)]
+    parts = [two / one for one, two in pairs if one]
+    return median(parts) if parts else None
 
 
 def figure(turns: Mapping[str, tuple[Sequence[Turn], Sequence[Turn]]], load: wrk.Load) -> Figure:
@@ -83,13 +112,15 @@ def figure(turns: Mapping[str, tuple[Sequence[Turn], Sequence[Turn]]], load: wrk
         for title, rate, side in zip(("without", "all misses"), rates, sides, strict=True):
             cost = median(_cost(turn) for turn in side)
             rows.append([form, title, f"{rate:,.0f}", f"{cost:.1f}", f"{sum(t.load.errors for t in side):,}"])
-        part = rates[1] / rates[0] if rates[0] else None
-        checks.append(Check(f"{form}: of the throughput without a cache", part, LEAST, "×", at_least=True))
+        checks.append(
+            Check(f"{form}: of the throughput without a cache", _part(*sides), LEAST, "×", at_least=True)
+        )
     return Figure(
         title="A cache that never hits",
         method=(
             f"wrk, {load.connections} connections, 2 KB of text in and out, every input another one, echo, batches "
-            f"up to 64; `deterministic` off and on in turns of {load.seconds} s, each freshly started; medians."
+            f"up to 64; `deterministic` off and on, both running, in turns of {load.seconds} s; medians, the part "
+            "that of the pairs of turns."
         ),
         tables=[
             markdown_table(["", "cache", "requests/s", "µs of CPU a request", "errors"], rows, left=2),

@@ -58,6 +58,8 @@ class Request(Struct, eq=False):
     task: bool = False  # its result is stored for whoever fetches it
     origin: object = None  # where it came from, for the adapter that carried it
     flight: object = None  # the execution it has in common with identical requests, where the model allows it
+    epoch: str = ""  # the model and its version, as it was known then: what makes them identical
+    ticket: object = None  # under which whoever waits for its answer is found
 
 
 @dataclass(slots=True)

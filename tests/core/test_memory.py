@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.memory import OVERHEAD, Memory, Place
+from penstock.core.memory import OVERHEAD, Memory
+from penstock.core.places import Place
 
 IN_FLIGHT = object()
 
@@ -17,14 +18,14 @@ def put(memory: Memory, number: int, *, size: int = 1, expires: float = 10.0, no
 
 
 def kept(memory: Memory) -> set[int]:
-    return {int(each[0]) for each, found in memory.places.items() if isinstance(found, tuple)}
+    return {int(each[0]) for each, found in memory.places.taken.items() if isinstance(found, tuple)}
 
 
 def test_an_answer_takes_the_place_of_what_was_under_way_for_it() -> None:
     memory = Memory(10, 100_000)
-    memory.places[place(1)] = IN_FLIGHT
+    memory.places.put(place(1), IN_FLIGHT)
     assert put(memory, 1)
-    assert memory.places[place(1)] == (b"x", "v1", "", 10.0, place(1))
+    assert memory.places.get(place(1)) == (b"x", "v1", "", 10.0, place(1))
 
 
 def test_the_oldest_makes_room_unless_it_was_asked_for() -> None:
@@ -49,13 +50,11 @@ def test_what_is_over_goes_first_and_does_not_count_as_evicted() -> None:
 
 
 def test_bytes_are_bounded_and_one_large_answer_does_not_push_out_all_others() -> None:
-    memory = Memory(1000, 16 * 1000)
-    memory.places[place(0)] = IN_FLIGHT
+    memory = Memory(1000, 16 * (OVERHEAD + 500))
     assert not put(memory, 0, size=1000)
-    assert place(0) not in memory.places
     for number in range(10, 99):
         put(memory, number, size=498)
-    assert (memory.bytes, len(kept(memory))) == (16_000, 16)
+    assert (memory.bytes, len(kept(memory))) == (16 * (OVERHEAD + 500), 16)
 
 
 def test_a_newer_answer_outlives_the_older_in_the_same_place_and_so_does_what_is_under_way() -> None:
@@ -64,13 +63,13 @@ def test_a_newer_answer_outlives_the_older_in_the_same_place_and_so_does_what_is
     put(memory, 1, size=5)
     put(memory, 2)
     assert kept(memory) == {1, 2}  # the first to go was the older one
-    memory.places[place(1)] = IN_FLIGHT
+    memory.places.put(place(1), IN_FLIGHT)
     put(memory, 3)
-    assert memory.places[place(1)] is IN_FLIGHT
-    del memory.places[place(1)]
+    assert memory.places.get(place(1)) is IN_FLIGHT
+    memory.places.remove(place(1), IN_FLIGHT)
     put(memory, 4)
     assert (kept(memory), memory.bytes) == ({3, 4}, 2 * (OVERHEAD + 2))
-    del memory.places[place(3)]
+    memory.forget(memory.places.get(place(3)))  # type: ignore[arg-type]
     put(memory, 5)
     put(memory, 6)
     assert (kept(memory), memory.evicted) == ({5, 6}, 2)
@@ -81,18 +80,20 @@ STEPS = st.tuples(st.sampled_from("pgf"), st.integers(0, 12), st.integers(0, 700
 
 @given(st.lists(STEPS, max_size=80))
 def test_whatever_happens_the_books_are_true(steps: list[tuple[str, int, int, int]]) -> None:
-    memory = Memory(8, 16 * 1500)
+    memory = Memory(8, 16 * (OVERHEAD + 1000))
     for now, (what, number, size, ttl) in enumerate(steps):
         found = memory.places.get(place(number))
         if what == "p":
             put(memory, number, size=size, expires=now + float(ttl), now=now)
         elif what == "f":
-            memory.places[place(number)] = IN_FLIGHT
+            if isinstance(found, tuple):
+                memory.forget(found)
+            memory.places.put(place(number), IN_FLIGHT)
         elif isinstance(found, tuple):
             memory.used.add(place(number))
         assert len(kept(memory)) <= 8
-        assert memory.bytes <= 24_000
-        assert memory.used <= memory.places.keys()
+        assert memory.bytes <= 16 * (OVERHEAD + 1000)
+        assert memory.used <= {place(number) for number in kept(memory)}
     for number in range(100, 108):  # everything of before has gone
         put(memory, number, expires=1000.0, now=900.0)
     assert memory.bytes == 8 * (OVERHEAD + 4)

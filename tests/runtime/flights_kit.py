@@ -134,7 +134,8 @@ class Airport:
     @property
     def empty(self) -> bool:
         """Nobody waits, and nothing but answers is left in the memory."""
-        under_way = [each for each in self.memory.places.values() if not isinstance(each, tuple)]
+        places = self.memory.places
+        under_way = [each for _, each in places.taken.items() if not isinstance(each, tuple)]
         return not (len(self.gateway.waiters) or under_way or self.gateway.flights._adrift)
 
 

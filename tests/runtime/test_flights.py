@@ -6,8 +6,8 @@ import pytest
 from flights_kit import Airport, code
 
 from penstock.errors import Draining, Overloaded
-from penstock.testing import run_virtual
-from penstock.types import Ask, Failure, Outcome, TaskStatus
+from penstock.testing import Recorder, run_virtual
+from penstock.types import Ask, Execution, Failure, Identity, Outcome, Reply, TaskStatus, WorkerId
 
 
 def test_identical_requests_are_executed_once_and_each_asker_has_its_own_answer() -> None:
@@ -36,6 +36,105 @@ def test_another_input_parameters_tenant_or_model_version_is_another_execution()
         port.sharing.learn("v2")
         port.ask()
         assert len(port.published) == 5
+
+    run_virtual(body())
+
+
+ALIKE = [b'"%b %d %b"' % (b"the same " * 20, number, b" the same" * 20) for number in range(3)]
+
+
+def test_what_only_looks_alike_is_not_the_same_and_what_is_the_same_is_found_among_it() -> None:
+    async def body() -> None:
+        port = Airport(ttl=60.0)
+        first, second, third = (port.ask(text) for text in ALIKE)
+        again = [port.ask(text) for text in ALIKE]
+        assert [request.input for request in port.published] == ALIKE
+        for number, request in enumerate(port.published):
+            port.succeed(request, b"%d" % number)
+        outputs = [each.answer.result().output for each in (first, second, third, *again)]
+        assert outputs == [b"0", b"1", b"2"] * 2
+        assert [port.ask(text).answer.result().output for text in ALIKE] == outputs[:3]
+        assert (port.sharing.hits, port.sharing.collapsed, port.empty) == (3, 3, True)
+
+    run_virtual(body())
+
+
+def test_an_answer_whose_asker_has_left_is_not_given_to_another_that_looks_like_it() -> None:
+    async def body() -> None:
+        port = Airport()
+        gone = port.ask(ALIKE[0])
+        port.dispatch(port.published[0])
+        gone.waiter.left()
+        stays = port.ask(ALIKE[1])
+        port.succeed(port.published[0], b"0")
+        assert not stays.answer.done()
+        port.succeed(port.published[1], b"1")
+        assert (stays.answer.result().output, port.empty) == (b"1", True)
+
+    run_virtual(body())
+
+
+def test_whoever_leaves_after_it_was_joined_by_a_lookalike_leaves_nothing_behind() -> None:
+    async def body() -> None:
+        port = Airport()
+        first, second = port.ask(ALIKE[0]), port.ask(ALIKE[1])
+        first.waiter.left()
+        assert [request.input for request in port.withdrawn] == [ALIKE[0]]
+        third = port.ask(ALIKE[0])
+        for request in port.published[1:]:
+            port.succeed(request, request.input)
+        assert (second.answer.result().output, third.answer.result().output) == (ALIKE[1], ALIKE[0])
+        assert port.empty
+        assert not port.memory.places.glances
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("ttl", [0.0, 60.0])
+def test_who_asks_while_a_batch_is_answered_does_not_join_what_is_over(ttl: float) -> None:
+    async def body() -> None:
+        port = Airport(ttl=ttl)
+        asked = []
+
+        class AsksAgain(Recorder):
+            def reply(self, reply: Reply) -> None:
+                super().reply(reply)
+                asked.append(port.ask(b'"second"'))
+
+        port.gateway.submit(Ask(b'"first"', identity=Identity("", "1", "key")), AsksAgain())
+        second = port.ask(b'"second"')
+        execution = Execution(WorkerId("w"), 1, 2, port.loop.time(), 0.0, "v1")
+        port.gateway.settle(
+            [Reply(each, Outcome.SUCCESS, each.input, None, execution) for each in port.published]
+        )
+        assert second.answer.result().output == b'"second"'
+        if not ttl:
+            port.succeed(port.published[2], b'"again"')
+        assert asked[0].answer.result().output == (b'"second"' if ttl else b'"again"')
+        assert port.empty
+
+    run_virtual(body())
+
+
+def test_replies_of_several_batches_at_once_are_told_apart_by_their_version() -> None:
+    async def body() -> None:
+        port = Airport(ttl=60.0)
+        for number in range(4):
+            port.ask(b'"%d"' % number)
+        now = port.loop.time()
+        one, two = (Execution(WorkerId("w"), 1, 2, now, 0.0, version) for version in ("v1", "v2"))
+        made = [(one, b"a"), (one, b"b"), (two, b"c"), (None, b"")]
+        replies = [
+            Reply(request, Outcome.SUCCESS, output, None, execution) if execution
+            else Reply(request, Outcome.FAILED, failure=Failure("BACKEND_FAILED", "it was told to"))
+            for request, (execution, output) in zip(port.published, made, strict=True)
+        ]  # fmt: skip
+        port.gateway.settle(replies)
+        assert (port.sharing.version, port.sharing.stored) == ("v2", 3)
+        port.ask(b'"0"')  # an older version said it
+        port.ask(b'"3"')  # it failed
+        assert len(port.published) == 6
+        assert port.ask(b'"2"').answer.result().output == b"c"
 
     run_virtual(body())
 

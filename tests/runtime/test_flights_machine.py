@@ -22,7 +22,13 @@ FAILURES = (
     ("DEADLINE_EXCEEDED", Outcome.EXPIRED),
     ("SERVICE_OVERLOADED", Outcome.FAILED),
 )
+# The first two look alike: they differ only where a glance does not fall.
+TEXTS = [b'"%b %d %b"' % (b"long" * 40, number, b"end" * 40) for number in range(2)] + [b'"short"']
 TIERS, TIMES = st.integers(0, 2), st.sampled_from([None, 0.3, 1.0, 9.0])
+
+
+def execution_of(request: Request) -> int:
+    return id(request.flight or request)
 
 
 class Client:
@@ -64,14 +70,14 @@ class Traffic(RuleBasedStateMachine):
     # ---- what may happen ---------------------------------------------------------------------------------
 
     @rule(
-        number=st.integers(0, 1),
+        text=st.sampled_from(TEXTS),
         who=st.sampled_from(["acme", "beta"]),
         tier=TIERS,
         timeout=TIMES,
         task=st.booleans(),
     )
-    def ask(self, number: int, who: str, tier: int, timeout: float | None, task: bool) -> None:
-        self._ask(b'"%d"' % number, who, tier, timeout, task=task)
+    def ask(self, text: bytes, who: str, tier: int, timeout: float | None, task: bool) -> None:
+        self._ask(text, who, tier, timeout, task=task)
 
     @precondition(lambda self: any(not client.replies for client in self.clients))
     @rule(data=st.data(), tier=TIERS, timeout=TIMES)
@@ -124,6 +130,11 @@ class Traffic(RuleBasedStateMachine):
         self.live.append(request)
         self.port.succeed(request, b"%b v%d" % (request.input, self.version), f"v{self.version}")
 
+    @precondition(lambda self: self._taken_back())
+    @rule(data=st.data())
+    def succeed_all_the_same(self, data: st.DataObject) -> None:
+        self._succeed(data.draw(st.sampled_from(self._taken_back())))
+
     @precondition(lambda self: self._under_way())
     @rule(data=st.data(), how=st.sampled_from(FAILURES))
     def fail(self, data: st.DataObject, how: tuple[str, Outcome]) -> None:
@@ -159,6 +170,11 @@ class Traffic(RuleBasedStateMachine):
         withdrawn = {id(request) for request in port.withdrawn}
         return [r for r in port.published if id(r) not in ended and id(r) not in withdrawn]
 
+    def _taken_back(self) -> list[Request]:
+        """Withdrawn, perhaps too late."""
+        ended = {id(request) for request in self.live}
+        return [request for request in self.port.withdrawn if id(request) not in ended]
+
     # ---- what must hold ----------------------------------------------------------------------------------
 
     @invariant()
@@ -177,14 +193,14 @@ class Traffic(RuleBasedStateMachine):
     def the_same_thing_is_executed_once_at_a_time(self) -> None:
         if not hasattr(self, "port") or not self.port.sharing.sees_dispatch:
             return
-        now = Counter(id(request.flight) for request in self._under_way())
+        now = Counter(self.port.sharing.place(request) for request in self._under_way())
         assert all(count == 1 for count in now.values())
 
     @invariant()
     def nothing_is_queued_that_nobody_wants(self) -> None:
         if hasattr(self, "port"):
-            wanted = {id(c.waiter.request.flight) for c in self.clients if not c.waiter.settled}
-            assert {id(request.flight) for request in self.port.queued} <= wanted
+            wanted = {execution_of(c.waiter.request) for c in self.clients if not c.waiter.settled}
+            assert {execution_of(request) for request in self.port.queued} <= wanted
 
     def teardown(self) -> None:
         if not hasattr(self, "port"):

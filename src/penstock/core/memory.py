@@ -1,7 +1,4 @@
-"""Answers that are given again (SPEC D7), and in their place, until there is one, whatever is under way for it.
-
-A place is known by everything that makes an answer: the whole input, the model at its version, who may have it, the
-parameters. Compared as they are, no two can be taken for each other; and that costs a fifth of what a digest does.
+"""Answers that are given again (SPEC D7), each at the place of what was under way for it.
 
 Bounded by number and by bytes. The oldest goes first, unless it was asked for since it was last looked at: then it
 has another turn. That is nearly the order of use, and a hit costs no more than a note.
@@ -9,14 +6,14 @@ has another turn. That is nearly the order of use, and a hit costs no more than 
 
 from collections import deque
 
+from penstock.core.places import Place, Places
 from penstock.types import Seconds
 
-Place = tuple[bytes, str, str, bytes]  # input, model and version, tenant ("" where all share it), parameters
 # Output, version, for whom it was made, when its time is over, and its place. A plain tuple of plain things: the
 # cycle collector forgets it at first sight, and a hundred thousand of them do not slow it down.
 Remembered = tuple[bytes, str, str | bytes, Seconds, Place]
 
-OVERHEAD = 500  # bytes of an entry besides input and output
+OVERHEAD = 800  # bytes of an entry besides input and output
 LARGEST_PART = 16  # an entry above this part of all bytes would push out too many others
 
 
@@ -24,7 +21,7 @@ class Memory:
     __slots__ = ("_max_bytes", "_max_entries", "_queue", "bytes", "evicted", "largest", "places", "used")
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
-        self.places: dict[Place, object] = {}  # a `Remembered`, or what its owner keeps there meanwhile
+        self.places = Places()  # of each `Remembered`, and of what its owner keeps there meanwhile
         self.used: set[Place] = set()  # asked for since they were last looked at
         self._queue: deque[Remembered] = deque()  # also those whose place has been taken by another since
         self._max_entries, self._max_bytes = max_entries, max_bytes
@@ -35,13 +32,12 @@ class Memory:
     def put(
         self, place: Place, output: bytes, version: str, maker: str | bytes, expires: Seconds, now: Seconds
     ) -> bool:
-        """Whether it was taken: what is too large is not, and its place is empty then."""
+        """Whether it was taken: what is too large is not."""
         size = OVERHEAD + len(place[0]) + len(output)
         if size > self.largest:
-            self.places.pop(place, None)
             return False
         entry: Remembered = (output, version, maker, expires, place)
-        self.places[place] = entry
+        self.places.put(place, entry)
         queue = self._queue
         queue.append(entry)
         self.bytes += size
@@ -49,19 +45,19 @@ class Memory:
             self._look_at(queue.popleft(), now)
         return True
 
+    def forget(self, entry: Remembered) -> None:
+        """Its place is free. It goes on counting until it would have been looked at."""
+        self.places.remove(entry[4], entry)
+        self.used.discard(entry[4])
+
     def _look_at(self, entry: Remembered, now: Seconds) -> None:
         output, _, _, expires, place = entry
-        found = self.places.pop(place, None)
-        if found is not entry:
-            if found is not None:
-                self.places[place] = found  # another's by now
-        elif expires > now:
-            if self.used and place in self.used:
+        if self.places.get(place) is entry:  # else it is another's by now
+            if expires > now and place in self.used:
                 self.used.discard(place)
-                self.places[place] = entry
                 self._queue.append(entry)
                 return
-            self.evicted += 1
-        else:
-            self.used.discard(place)
+            self.forget(entry)
+            if expires > now:
+                self.evicted += 1
         self.bytes -= OVERHEAD + len(place[0]) + len(output)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.core.fingerprint import Fingerprints
-from penstock.core.memory import Place
+from penstock.core.places import Place
 from penstock.errors import Refused
 from penstock.ports import Broker
-from penstock.types import Request
+from penstock.types import Reply, Request
 
-WINDOW = 1024  # landings between two looks at how many hits there were
-THIN, STILL_THIN = 0.01, 0.002  # hits for each landing below which few answers are kept, and go on being
-FEW = 32  # then one in so many
+WINDOW = 1024  # answers kept between two looks at whether that was worth it
+ENOUGH = 10  # of them asked for again
+FEW = 100.0  # answers a second that are kept where it is not
 
 Admit = Callable[[Request, float], Refused | None]
 
@@ -33,19 +33,28 @@ class Sharing:
         self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
         self.stored = 0  # answers
         self.collapsed = 0  # requests that went along with another's execution
-        self.landed = 0  # executions that nobody had joined
-        self.thin = False  # hardly anything is asked twice: few of those are kept
-        self._hits_weighed = 0
+        self._thin = False  # hardly anything is asked twice: few answers are kept
+        self._hits_before = self._stored_before = 0  # when that was decided
+        self._room, self._asked = 0.0, 0.0  # for how many of the few, and when that was
         self._set(version)
 
-    def weigh(self) -> None:
-        """Whether keeping answers is worth its price; to be asked with every `WINDOW` landings.
+    def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
+        """Of answers that nobody had joined, those to be given again.
 
-        Filling memory with what nobody asks for again costs more than all else that a cache does. What is asked for
-        often is soon among the few that are kept meanwhile.
+        Filling memory with what nobody asks for again costs a busy server more than all else that a cache does:
+        nothing that is freed between two answers is in one piece with the next. What is asked for often is soon
+        among the few that are kept meanwhile.
         """
-        hits, self._hits_weighed = self.hits - self._hits_weighed, self.hits
-        self.thin = hits < (STILL_THIN if self.thin else THIN) * WINDOW
+        hits, kept = self.hits - self._hits_before, self.stored - self._stored_before
+        if kept >= WINDOW or (self._thin and hits >= ENOUGH):
+            self._thin = hits < ENOUGH
+            self._hits_before, self._stored_before = self.hits, self.stored
+        if not self._thin:
+            return replies
+        room = min(FEW, self._room + (now - self._asked) * FEW)
+        few = replies[: int(room)]
+        self._room, self._asked = room - len(few), now
+        return few
 
     def learn(self, version: str) -> None:
         """The version that runs now: nothing that another one said is given again."""
@@ -60,7 +69,7 @@ class Sharing:
     def place(self, request: Request) -> Place:
         """Where its answer is, or will be."""
         tenant = "" if self.shared else request.tenant
-        return request.input, self.epoch, tenant, request.parameters
+        return request.input, request.epoch, tenant, request.parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from penstock.core.memory import Place
+from penstock.core.places import Place
 from penstock.runtime.desk import Desk
 from penstock.types import Execution, Request
 

@@ -10,7 +10,9 @@
 Rules
 - Everyone aboard has a waiter, a deadline and a quota of its own, and leaves when it likes. Nothing is withdrawn
   while somebody is aboard; when the last one leaves, the carrier is.
-- A request that nobody has joined is a flight by itself: it stands in its place in the memory, and knows it.
+- A request that nobody has joined is a flight by itself. While nothing else looks like it, it has no place: its
+  looks are its ticket among the waiters, where the next one to look so finds it. Else it stands in its place in the
+  memory, and knows it (`Request.flight`).
 - The carrier is the request of one aboard (of a task a copy, since a task's input is let go at its end). It stays
   the carrier when its asker leaves.
 - A failure is everyone's, unless it is the carrier's own: a deadline that passed, or was too short for the queue.
@@ -22,14 +24,17 @@ Rules
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from penstock.core.fingerprint import MAKER_BYTES, maker
-from penstock.core.memory import Memory, Place, Remembered
-from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded
+from penstock.core.memory import Memory, Remembered
+from penstock.core.places import HEAD, TAIL, Place, glance
+from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused
 from penstock.ports import Asker, Clock
-from penstock.runtime.desk import FEW, WINDOW, Desk, Sharing
+from penstock.runtime.desk import Desk, Sharing
 from penstock.runtime.flight import Flight, copy_of, from_arrival, has_no_more_time, is_before
 from penstock.runtime.shared_answers import Lookup, SharedAnswers
+from penstock.runtime.standing import release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
@@ -54,10 +59,13 @@ class Flights:
         self._clock = clock
         self._memory = memory
         self._places = memory.places
+        self._glances, self._tickets = memory.places.glances, waiters.by_ticket
         self._elsewhere = elsewhere
+        self.landing: Sequence[Reply] = ()  # those whose askers are just being told
         self._adrift: dict[str, Request] = {}  # carriers whose own asker has left, by key
         if elsewhere is not None:
             elsewhere.on_looked_up = self._looked_up
+            self.enter = self.enter_at_place  # type: ignore[method-assign]  # its answer will come by its key
 
     def find(self, key: str) -> Request | None:
         """The request that somebody waits for under this key, or that flies on for others."""
@@ -65,22 +73,42 @@ class Flights:
 
     # ---- boarding ----------------------------------------------------------------------------------------
 
-    def enter(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
+    def enter(self, desk: Desk, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
         """Raises Refused where it would have to be executed and is not let in."""
-        sharing = desk.sharing
-        assert sharing is not None
-        place = request.input, sharing.epoch, "" if sharing.shared else request.tenant, request.parameters
-        places = self._places
-        found = places.setdefault(place, request)  # its place, unless somebody was there before
-        if found is not request:
-            if type(found) is not tuple:
-                return self._join(place, found, desk, request, asker)
+        seen = request.input
+        look = seen[HEAD] + seen[TAIL]  # `glance`, spelt out
+        if look in self._glances or look in self._tickets:
+            return self.enter_at_place(desk, sharing, request, asker)
+        if sharing.ttl:
+            sharing.misses += 1
+        refused = desk.admit(request, request.arrival)
+        if refused is not None:
+            try:
+                raise _refuse(request, refused)
+            finally:
+                del refused  # else it and this frame, which its traceback holds, wait for the collector
+        request.epoch = sharing.epoch
+        waiter = self._waiters.add_as(look, request, asker)
+        desk.broker.publish(request)
+        return waiter
+
+    def enter_at_place(self, desk: Desk, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
+        """It may be like another, or is to be looked up."""
+        request.epoch = sharing.epoch
+        place, places = sharing.place(request), self._places
+        look = glance(request.input)
+        if look in self._tickets:
+            self._give_place(look)
+        found = places.get(place)
+        if isinstance(found, tuple):
             if found[3] > request.arrival:
-                self._memory.used.add(found[4])
+                self._memory.used.add(place)
                 waiter = self._waiters.add(request, asker)
                 self._waiters.settle([self._again(sharing, request, found)])
                 return waiter
-            places[place] = request
+            self._memory.forget(found)
+        elif found is not None:
+            return self._join(place, found, desk, sharing, request, asker)
         if sharing.ttl:
             elsewhere = self._elsewhere
             if elsewhere is None:
@@ -91,20 +119,32 @@ class Flights:
                 return self._look_up(elsewhere, desk, sharing, place, request, asker)
         refused = desk.admit(request, request.arrival)
         if refused is not None:
-            del places[place]
             try:
-                raise refused
+                raise _refuse(request, refused)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                del refused
         if request.task:
-            flight = places[place] = Flight(desk, place, sharing.version)
+            flight = Flight(desk, place, sharing.version)
+            places.put(place, flight)
             waiter = self._board(flight, request, asker)
             self._send(flight, request)
             return waiter
         request.flight = place
+        places.put(place, request)
         waiter = self._waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
+
+    def _give_place(self, look: bytes) -> None:
+        """To the one that was alone with these looks. Not if its answer is there: too late to join it then."""
+        waiting = self._tickets[look].request
+        if any(reply.request is waiting for reply in self.landing):
+            return
+        alone = self._waiters.give_key(look)
+        sharing = self._desks[alone.model].sharing
+        if sharing is not None:
+            alone.flight = place = sharing.place(alone)
+            self._places.put(place, alone)
 
     def _look_up(
         self,
@@ -115,7 +155,8 @@ class Flights:
         request: Request,
         asker: Asker,
     ) -> Waiter:
-        flight = self._places[place] = Flight(desk, place, sharing.version)
+        flight = Flight(desk, place, sharing.version)
+        self._places.put(place, flight)
         flight.fingerprint = sharing.fingerprints.of(request)
         elsewhere.look_up(flight.fingerprint, flight)
         return self._board(flight, request, asker)
@@ -125,14 +166,15 @@ class Flights:
         flight.riders[request.key] = request
         return self._waiters.add(request, asker)
 
-    def _join(self, place: Place, found: object, desk: Desk, request: Request, asker: Asker) -> Waiter:
-        sharing = desk.sharing
-        assert sharing is not None
+    def _join(
+        self, place: Place, found: object, desk: Desk, sharing: Sharing, request: Request, asker: Asker
+    ) -> Waiter:
         if isinstance(found, Flight):
             flight = found
         else:
             assert isinstance(found, Request)
-            flight = self._places[place] = found.flight = Flight(desk, place, sharing.version)
+            flight = found.flight = Flight(desk, place, sharing.version)
+            self._places.put(place, flight)
             flight.carrier = flight.riders[found.key] = found
         carrier = flight.carrier
         if carrier is None:
@@ -145,7 +187,7 @@ class Flights:
         refused = desk.admit(request, request.arrival)
         if refused is not None:
             try:
-                raise refused
+                raise _refuse(request, refused)
             finally:
                 del refused
         waiter = self._board(flight, request, asker)
@@ -167,7 +209,8 @@ class Flights:
         """Its asker has given up, or its time is over."""
         flight = request.flight
         if not isinstance(flight, Flight):
-            self._vacate(request)
+            if isinstance(flight, tuple):
+                self._places.remove(flight, request)
             self._desks[request.model].broker.withdraw(request)
             return
         flight.riders.pop(request.key, None)
@@ -180,16 +223,10 @@ class Flights:
             if carrier is not None:
                 flight.desk.broker.withdraw(carrier)
 
-    def _vacate(self, request: Request) -> None:
-        """Of one that nobody has joined: its place is free again, unless it is another's by now."""
-        if self._places.get(request.flight) is request:  # type: ignore[call-overload]
-            del self._places[request.flight]
-
     def _end(self, flight: Flight) -> None:
         """Nothing of it refers to anything else any more: it would wait for the cycle collector."""
         flight.over = True
-        if self._places.get(flight.place) is flight:
-            del self._places[flight.place]
+        self._places.remove(flight.place, flight)
         if flight.carrier is not None:
             self._adrift.pop(flight.carrier.key, None)
         flight.carrier = None
@@ -199,48 +236,56 @@ class Flights:
 
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """The replies that askers are to have, for those that carriers got."""
+        others = [reply for reply in replies if reply.request.flight is not None]
+        if not others:  # the hot path: nothing looked like any of them
+            self._landed_alone(replies)
+            return replies
         given: list[Reply] = []
-        now, places, model = self._clock(), self._places, None
-        for reply in replies:
+        alone = [reply for reply in replies if reply.request.flight is None]
+        for reply in others:
             request, execution = reply.request, reply.execution
             flight = request.flight
-            if type(flight) is tuple:  # the hot path: nobody has joined it
-                given.append(reply)
-                if model != request.model:
-                    model = request.model
-                    sharing = self._desks[model].sharing
-                if execution is not None and sharing is not None:
-                    sharing.landed = landed = sharing.landed + 1
-                    if not landed % WINDOW:
-                        sharing.weigh()
-                    if (
-                        not sharing.thin
-                        or not landed % FEW
-                        or (execution.version and execution.version != sharing.version)
-                    ):
-                        self._remember(request, flight, reply.output, execution.version, now)
-                        continue
-                found = places.pop(flight, None)
-                if found is not request and found is not None:
-                    places[flight] = found  # another's by now
-            elif not isinstance(flight, Flight):
-                given.append(reply)
-            elif flight.over:
+            if isinstance(flight, tuple):
+                self._places.remove(flight, request)
+                alone.append(reply)
+            elif not isinstance(flight, Flight) or flight.over:
                 continue
             elif execution is not None:
-                self._landed(flight, reply, execution, now, given)
+                self._landed(flight, reply, execution, given)
             elif request is flight.carrier:
                 self._failed(flight, reply, given)
-        return given
+        self._landed_alone(alone)
+        return alone + given
 
-    def _landed(
-        self, flight: Flight, reply: Reply, execution: Execution, now: float, given: list[Reply]
-    ) -> None:
+    def _landed_alone(self, replies: Sequence[Reply]) -> None:
+        """Executions that nobody had joined: some of the answers are remembered."""
+        if not replies:
+            return
+        execution = replies[0].execution
+        if execution is not replies[-1].execution:  # several batches: one after the other
+            for _, batch in groupby(replies, lambda reply: id(reply.execution)):
+                self._landed_alone(list(batch))
+            return
+        sharing = self._desks[replies[0].request.model].sharing
+        if execution is None or sharing is None:
+            return
+        if execution.version:
+            sharing.learn(execution.version)
+        if sharing.ttl:
+            now = self._clock()
+            for reply in sharing.worth_keeping(replies, now):
+                self._remember(sharing, reply, execution.version, now)
+
+    def _landed(self, flight: Flight, reply: Reply, execution: Execution, given: list[Reply]) -> None:
         carrier, riders = flight.carrier, flight.riders
         self._end(flight)
-        kept = self._remember(reply.request, flight.place, reply.output, execution.version, now)
-        if kept is not None and flight.fingerprint is not None and self._elsewhere is not None:
-            self._tell(self._elsewhere, kept, flight, reply, execution.version)
+        sharing = self._desks[reply.request.model].sharing
+        if sharing is not None:
+            if execution.version:
+                sharing.learn(execution.version)
+            kept = self._remember(sharing, reply, execution.version, self._clock())
+            if kept and flight.fingerprint is not None and self._elsewhere is not None:
+                self._tell(self._elsewhere, sharing, flight, reply, execution.version)
         if carrier is not reply.request and carrier is not None:
             flight.desk.broker.withdraw(carrier)
         for rider in riders.values():
@@ -276,22 +321,18 @@ class Flights:
 
     # ---- remembering -------------------------------------------------------------------------------------
 
-    def _remember(
-        self, request: Request, place: Place, output: bytes, version: str, now: float
-    ) -> Sharing | None:
-        """How it was kept, if it was. Under the version that made it, which may be news."""
-        sharing = self._desks[request.model].sharing
-        if sharing is not None:
-            if version and version != sharing.version:
-                sharing.learn(version)
-                self._vacate(request)
-                place = sharing.place(request)
-            ttl = sharing.ttl
-            if ttl and self._memory.put(place, output, sharing.version, request.tenant, now + ttl, now):
-                sharing.stored += 1
-                return sharing
-        self._vacate(request)
-        return None
+    def _remember(self, sharing: Sharing, reply: Reply, version: str, now: float) -> bool:
+        """Under the version that made it, or else the one that was asked for. Whether it was kept."""
+        request, ttl = reply.request, sharing.ttl
+        if not ttl or not request.epoch:  # without: it has an idempotency key, and never came by here
+            return False
+        if version:
+            request.epoch = sharing.epoch
+        place = sharing.place(request)
+        if not self._memory.put(place, reply.output, sharing.version, request.tenant, now + ttl, now):
+            return False
+        sharing.stored += 1
+        return True
 
     def _tell(
         self, elsewhere: SharedAnswers, sharing: Sharing, flight: Flight, reply: Reply, version: str
@@ -338,3 +379,9 @@ class Flights:
             self._launch(flight, given)
         if given:
             self._waiters.settle(given)
+
+
+def _refuse(request: Request, refused: Refused) -> Refused:
+    refused.model, refused.tenant = request.model, request.tenant
+    release(request, request.arrival, refused=True)
+    return refused

@@ -18,7 +18,7 @@ from penstock.runtime.entry import Entry
 from penstock.runtime.flight import is_queued
 from penstock.runtime.flights import Flights
 from penstock.runtime.shared_answers import SharedAnswers
-from penstock.runtime.standing import Standing, Standings
+from penstock.runtime.standing import Standing, Standings, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
@@ -98,27 +98,27 @@ class Gateway:
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
         desk, request = self._admit(ask)
         if desk.sharing is not None:
-            return self._enter(desk, request, asker)
-        waiter = self.waiters.add(request, asker)  # `_enter`, spelt out for the usual case
+            return self.flights.enter(desk, desk.sharing, request, asker)
+        waiter = self.waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
 
-    def _enter(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
-        """An answer that is known, or on its way, needs no GPU: only what is to be executed must be let in."""
-        if desk.sharing is None:
-            waiter = self.waiters.add(request, asker)
-            desk.broker.publish(request)
-            return waiter
-        try:
-            return self.flights.enter(desk, request, asker)
-        except Refused as refused:
-            refused.model = desk.model
-            _release(request, request.arrival, refused=True)
-            raise
+    def _enter_task(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
+        if desk.sharing is not None:
+            return self.flights.enter_at_place(desk, desk.sharing, request, asker)
+        waiter = self.waiters.add(request, asker)
+        desk.broker.publish(request)
+        return waiter
 
     def settle(self, replies: Sequence[Reply]) -> None:
         """What came back from the batchers, to those who wait for it."""
-        self.waiters.settle(self.flights.land(replies) if self._shares else replies)
+        if not self._shares:
+            self.waiters.settle(replies)
+            return
+        given = self.flights.land(replies)
+        landing, self.flights.landing = self.flights.landing, given
+        self.waiters.settle(given)
+        self.flights.landing = landing
 
     def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Request]:
         """`room`: whether there must be some for it now.
@@ -185,10 +185,10 @@ class Gateway:
         def enter(asker: Asker) -> Waiter:
             nonlocal waits
             waits = True
-            return self._enter(desk, request, asker)
+            return self._enter_task(desk, request, asker)
 
         def ended(code: str) -> None:
-            _release(request, self.clock(), refused=code in NOT_ITS_FAULT)
+            release(request, self.clock(), refused=code in NOT_ITS_FAULT)
 
         limits = self._limits[request.tier] if self._limited else None
         held = limits is not None and limits.in_flight is not None
@@ -199,7 +199,7 @@ class Gateway:
         finally:
             ends_later = waits or (accepted and held)  # and is released then
             if not ends_later:
-                _release(request, self.clock(), refused=not accepted)
+                release(request, self.clock(), refused=not accepted)
         return task
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
@@ -230,7 +230,7 @@ class Gateway:
 
     def _done_with(self, entry: Entry, *, refused: bool) -> None:
         if not entry.waits:  # else its end releases it
-            _release(entry.request, self.clock(), refused=refused)
+            release(entry.request, self.clock(), refused=refused)
 
     async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
@@ -298,9 +298,3 @@ def _over_quota(denied: Denied, desk: Desk, tenant: str) -> OverQuota:
     error = over_quota(denied)
     error.model, error.tenant = desk.model, tenant
     return error
-
-
-def _release(request: Request, now: float, *, refused: bool) -> None:
-    account: Account | None = request.quota
-    if account is not None:
-        account.release(now, refused=refused)

@@ -6,7 +6,7 @@ Found out once for each identity, and kept with it; for those who only say who t
 from collections.abc import Callable, Sequence
 
 from penstock.quota import Account, Limiter, Limits
-from penstock.types import Identity
+from penstock.types import Identity, Request
 
 Tenants = Callable[[str | None, Identity | None], tuple[str, int]]
 Standing = tuple[str, int, Account | None]  # None: nothing limits it
@@ -49,3 +49,10 @@ class Standings:
             return tenant, tier, None
         assert self._limiter is not None
         return tenant, tier, self._limiter.account(tenant, limits)
+
+
+def release(request: Request, now: float, *, refused: bool) -> None:
+    """From its tenant's account. `refused`: nor is it counted."""
+    account: Account | None = request.quota
+    if account is not None:
+        account.release(now, refused=refused)

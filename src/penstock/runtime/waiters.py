@@ -48,39 +48,59 @@ class Waiter(Struct, eq=False):
 
 
 class Waiters:
-    """By key; one deadline wheel for all of them."""
+    """Each under the ticket of its request: as a rule that is its key. One deadline wheel for all of them."""
 
     def __init__(self, wheel: Wheel, withdraw: Callable[[Request], None]) -> None:
         self._wheel = wheel
         self._withdraw = withdraw
-        self._by_key: dict[str, Waiter] = {}
+        self.by_ticket: dict[object, Waiter] = {}
         self.on_settled: Callable[[Sequence[Reply]], None] | None = None
         self.on_empty: Callable[[], None] | None = None  # told when the last one is answered
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self.by_ticket)
 
     def add(self, request: Request, asker: Asker) -> Waiter:
-        waiter = self._by_key[request.key] = Waiter(self, request, asker, request.deadline)
+        request.ticket = key = request.key  # `add_as`, spelt out for the usual case
+        waiter = self.by_ticket[key] = Waiter(self, request, asker, request.deadline)
         self._wheel.add(waiter)
         return waiter
 
+    def add_as(self, ticket: object, request: Request, asker: Asker) -> Waiter:
+        """Under a ticket that nobody has. Unless that is its key, it is not found by its key."""
+        request.ticket = ticket
+        waiter = self.by_ticket[ticket] = Waiter(self, request, asker, request.deadline)
+        self._wheel.add(waiter)
+        return waiter
+
+    def give_key(self, ticket: object) -> Request:
+        """To whoever is there: its own key is its ticket from now on."""
+        waiter = self.by_ticket.pop(ticket)
+        request = waiter.request
+        request.ticket = request.key
+        self.by_ticket[request.key] = waiter
+        return request
+
     def get(self, key: str) -> Request | None:
         """The request that somebody waits for under this key."""
-        waiter = self._by_key.get(key)
+        waiter = self.by_ticket.get(key)
         return None if waiter is None else waiter.request
 
     def find(self, request_id: str) -> Request | None:
         """By the asker's id; a search, for people."""
-        requests = (waiter.request for waiter in self._by_key.values())
+        requests = (waiter.request for waiter in self.by_ticket.values())
         return next((request for request in requests if request.request_id == request_id), None)
 
     def settle(self, replies: Sequence[Reply]) -> None:
         settled = []
-        take = self._by_key.pop
+        take = self.by_ticket.pop
         for reply in replies:
-            waiter = take(reply.request.key, None)
+            request = reply.request
+            waiter = take(request.ticket, None)
             if waiter is not None:
+                if waiter.request is not request:
+                    self.by_ticket[request.ticket] = waiter  # another's, that has its ticket by now
+                    continue
                 settled.append(reply)
                 waiter.settled = True
                 asker = waiter.asker
@@ -91,11 +111,11 @@ class Waiters:
                     log.exception("an answer could not be given")  # and must not keep the others from theirs
         if settled and self.on_settled is not None:
             self.on_settled(settled)
-        if not self._by_key and self.on_empty is not None:
+        if not self.by_ticket and self.on_empty is not None:
             self.on_empty()
 
     def end_all(self, failure: Failure) -> None:
-        for waiter in list(self._by_key.values()):
+        for waiter in list(self.by_ticket.values()):
             waiter.give_up((Outcome.FAILED, failure))
 
     def end(self, request: Request, ending: tuple[Outcome, Failure]) -> None:

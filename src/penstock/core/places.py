@@ -1,0 +1,47 @@
+"""Where the answer to a request is, or what is under way for it (SPEC B7, D7).
+
+A place is known by everything that makes an answer: the whole input, the model at its version, who may have it, the
+parameters. Compared as they are, no two can be taken for each other.
+
+Hashing a whole input is dear, and most are like no other. So a few bytes of it are looked at first: where nothing
+looks like it, nothing is the same.
+"""
+
+Place = tuple[bytes, str, str, bytes]  # input, model and version, tenant ("" where all share it), parameters
+Glance = bytes
+
+HEAD, TAIL = slice(None, 128), slice(-64, None)  # of an input; what is no longer is seen as a whole
+
+
+def glance(text: bytes) -> Glance:
+    return text[HEAD] + text[TAIL]
+
+
+class Places:
+    __slots__ = ("glances", "taken")
+
+    def __init__(self) -> None:
+        self.glances: dict[Glance, int] = {}  # how many places look like it
+        self.taken: dict[Place, object] = {}
+
+    def get(self, place: Place) -> object:
+        """None: nothing."""
+        return self.taken.get(place)
+
+    def put(self, place: Place, owner: object) -> None:
+        """In place of whatever is there."""
+        taken = self.taken
+        if place not in taken:
+            look = glance(place[0])
+            self.glances[look] = self.glances.get(look, 0) + 1
+        taken[place] = owner
+
+    def remove(self, place: Place, owner: object) -> None:
+        """Nothing, if it is another's by now."""
+        taken = self.taken
+        if taken.get(place) is owner:
+            del taken[place]
+            look = glance(place[0])
+            alike = self.glances.pop(look)
+            if alike > 1:
+                self.glances[look] = alike - 1
