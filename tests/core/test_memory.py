@@ -10,7 +10,7 @@ IN_FLIGHT = object()
 
 
 def place(number: int) -> Place:
-    return b"%d" % number, "model\0v1", "", b""
+    return b"%d" % number, "model\0v1", "", b"", b"looks"
 
 
 def put(memory: Memory, number: int, *, size: int = 1, expires: float = 10.0, now: float = 0.0) -> bool:

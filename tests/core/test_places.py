@@ -7,7 +7,9 @@ from penstock.core.places import Place, Places, glance
 
 # Some look alike, some are short, some differ in what is not the input.
 INPUTS = [b"a" * 130 + b"%d" % number + b"z" * 70 for number in range(2)] + [b"", b"a", b"z" * 200]
-PLACES: list[Place] = [(each, "model", tenant, b"") for each in INPUTS for tenant in ("", "acme")]
+PLACES: list[Place] = [
+    (each, "model", tenant, b"", glance(each)) for each in INPUTS for tenant in ("", "acme")
+]
 
 
 def test_a_short_input_is_seen_as_a_whole_and_a_long_one_at_both_ends() -> None:

@@ -7,8 +7,9 @@ Hashing a whole input is dear, and most are like no other. So a few bytes of it 
 looks like it, nothing is the same.
 """
 
-Place = tuple[bytes, str, str, bytes]  # input, model and version, tenant ("" where all share it), parameters
 Glance = bytes
+# Input, model and version, tenant ("" where all share it), parameters; and what it looks like.
+Place = tuple[bytes, str, str, bytes, Glance]
 
 HEAD, TAIL = slice(None, 128), slice(-64, None)  # of an input; what is no longer is seen as a whole
 
@@ -32,7 +33,7 @@ class Places:
         """In place of whatever is there."""
         taken = self.taken
         if place not in taken:
-            look = glance(place[0])
+            look = place[4]
             self.glances[look] = self.glances.get(look, 0) + 1
         taken[place] = owner
 
@@ -41,7 +42,7 @@ class Places:
         taken = self.taken
         if taken.get(place) is owner:
             del taken[place]
-            look = glance(place[0])
+            look = place[4]
             alike = self.glances.pop(look)
             if alike > 1:
                 self.glances[look] = alike - 1

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.core.fingerprint import Fingerprints
-from penstock.core.places import Place
+from penstock.core.places import Place, glance
 from penstock.errors import Refused
 from penstock.ports import Broker
 from penstock.types import Reply, Request
@@ -69,7 +69,8 @@ class Sharing:
     def place(self, request: Request) -> Place:
         """Where its answer is, or will be."""
         tenant = "" if self.shared else request.tenant
-        return request.input, request.epoch, tenant, request.parameters
+        text = request.input
+        return text, request.epoch, tenant, request.parameters, glance(text)
 
 
 @dataclass(frozen=True, slots=True)
