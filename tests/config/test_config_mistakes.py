@@ -35,6 +35,10 @@ def mistake(
         ),
         ("[sevrer]", "penstock.toml:1: unknown key 'sevrer'; did you mean 'server'?"),
         ("[server]\nzzz = 1", "penstock.toml:2: unknown key 'zzz' in [server]"),
+        (
+            "[tiers.gold]\nweight = 2",
+            "penstock.toml:1: unknown key 'gold' in [tiers]; did you mean [tiers.levels.gold]?",
+        ),
         ("[models.x]", "[models.x] needs 'target', a text that is not empty"),
         ("server = 1", "penstock.toml:1: server must be a table, [server], not 1"),
         ("models.x = 'app.py:f'", 'penstock.toml:1: models.x must be a table, [models.x], not "app.py:f"'),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.config.schema import Key, NamedTables, Table, did_you_mean, places
+from penstock.config.schema import Key, NamedTables, Place, Table, did_you_mean, places
 from penstock.config.toml import KeyPath, dotted, key_lines, toml
 from penstock.errors import UserMistake
 
@@ -76,8 +76,19 @@ def _plant(
                 }
             case None:
                 table = f" in [{dotted(above)}]" if above else ""
-                raise UserMistake(f"{place_of(here)}: unknown key '{name}'{table}{did_you_mean(name, known)}")
+                meant = (
+                    did_you_mean(name, known)
+                    or (isinstance(value, dict) and _deeper(name, known, above))
+                    or ""
+                )
+                raise UserMistake(f"{place_of(here)}: unknown key '{name}'{table}{meant}")
     return tree
+
+
+def _deeper(name: str, known: Mapping[str, Place], above: KeyPath) -> str:
+    """Where the only sections under names are that stand one below: [tiers.levels.x] for [tiers.x]."""
+    under = [key for key, place in known.items() if isinstance(place, NamedTables)]
+    return f"; did you mean [{dotted((*above, under[0], name))}]?" if above and len(under) == 1 else ""
 
 
 def _table(value: object, here: KeyPath, place_of: Callable[[KeyPath], str]) -> dict[str, object]:
