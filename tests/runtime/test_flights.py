@@ -74,6 +74,24 @@ def test_an_answer_whose_asker_has_left_is_not_given_to_another_that_looks_like_
     run_virtual(body())
 
 
+def test_an_answer_whose_asker_has_left_is_remembered_while_its_twin_is_under_way() -> None:
+    async def body() -> None:
+        port = Airport(ttl=60.0)
+        gone = port.ask()
+        port.dispatch(port.published[0])
+        gone.waiter.left()
+        twin = port.ask()
+        port.succeed(port.published[0], b"1")
+        assert port.ask().answer.result().output == b"1"
+        assert not twin.answer.done()
+        port.fail(port.published[1])
+        assert code(twin) == "BACKEND_FAILED"
+        assert port.ask().answer.result().output == b"1"
+        assert port.empty
+
+    run_virtual(body())
+
+
 def test_whoever_leaves_after_it_was_joined_by_a_lookalike_leaves_nothing_behind() -> None:
     async def body() -> None:
         port = Airport()

@@ -142,8 +142,10 @@ class Flights:
         alone = self._waiters.give_key(look)
         sharing = self._desks[alone.model].sharing
         if sharing is not None:
-            alone.flight = place = sharing.place(alone)
-            self._places.put(place, alone)
+            place = sharing.place(alone)
+            if self._places.get(place) is None:  # else there is an answer: of one whose asker had left
+                alone.flight = place
+                self._places.put(place, alone)
 
     def _look_up(
         self,
