@@ -21,6 +21,7 @@ from benchmarks.installation import Layout, installation
 from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.redis_throughput import Turn
 from benchmarks.serving import serving
+from penstock.errors import UserMistake
 
 NAME = "cache_miss"
 LEAST = 0.95
@@ -59,6 +60,8 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
     forms: dict[str, Start] = {"embedded": _embedded, "redis": _over_redis}
     turns: dict[str, tuple[list[Turn], list[Turn]]] = {}
     for form in (name.strip() for name in given.forms.split(",")):
+        if form not in forms:
+            raise UserMistake(f"there is no form {form!r}: it is {' or '.join(forms)}")
         without, with_it = turns.setdefault(form, ([], []))
         for number_of_round in range(given.rounds):
             with forms[form](WITHOUT) as plain, forms[form](WITH) as caching:

@@ -1,6 +1,9 @@
 """Identical requests are executed once, and every asker has an answer, a deadline and an end of its own (B7)."""
 
 import asyncio
+import gc
+import weakref
+from contextlib import suppress
 
 import pytest
 from flights_kit import Airport, code
@@ -130,6 +133,26 @@ def test_who_asks_while_a_batch_is_answered_does_not_join_what_is_over(ttl: floa
             port.succeed(port.published[2], b'"again"')
         assert asked[0].answer.result().output == (b'"second"' if ttl else b'"again"')
         assert port.empty
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("company", [False, True])
+def test_a_refusal_leaves_nothing_for_the_cycle_collector(company: bool) -> None:
+    async def body() -> None:
+        port = Airport()
+        if company:
+            port.ask(ALIKE[0])
+        port.refusal = Overloaded("full", retry_after=1.0)
+        refusal = weakref.ref(port.refusal)
+        gc.disable()
+        try:
+            with suppress(Overloaded):
+                port.ask(ALIKE[1])
+            port.refusal = None
+            assert refusal() is None
+        finally:
+            gc.enable()
 
     run_virtual(body())
 

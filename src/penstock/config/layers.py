@@ -76,19 +76,17 @@ def _plant(
                 }
             case None:
                 table = f" in [{dotted(above)}]" if above else ""
-                meant = (
-                    did_you_mean(name, known)
-                    or (isinstance(value, dict) and _deeper(name, known, above))
-                    or ""
-                )
+                meant = did_you_mean(name, known) or _deeper(name, value, known, above)
                 raise UserMistake(f"{place_of(here)}: unknown key '{name}'{table}{meant}")
     return tree
 
 
-def _deeper(name: str, known: Mapping[str, Place], above: KeyPath) -> str:
-    """Where the only sections under names are that stand one below: [tiers.levels.x] for [tiers.x]."""
+def _deeper(name: str, value: object, known: Mapping[str, Place], above: KeyPath) -> str:
+    """For a section whose name belongs one level below: [tiers.levels.x] for [tiers.x]."""
     under = [key for key, place in known.items() if isinstance(place, NamedTables)]
-    return f"; did you mean [{dotted((*above, under[0], name))}]?" if above and len(under) == 1 else ""
+    if not above or len(under) != 1 or not isinstance(value, dict):
+        return ""
+    return f"; did you mean [{dotted((*above, under[0], name))}]?"
 
 
 def _table(value: object, here: KeyPath, place_of: Callable[[KeyPath], str]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from penstock.ports import Broker
 from penstock.types import Reply, Request
 
 WINDOW = 1024  # answers kept between two looks at whether that was worth it
-ENOUGH = 10  # of them asked for again
+ENOUGH = 10  # hits in that time
 FEW = 100.0  # answers a second that are kept where it is not
 
 Admit = Callable[[Request, float], Refused | None]
@@ -41,9 +41,9 @@ class Sharing:
     def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
         """Of answers that nobody had joined, those to be given again.
 
-        Filling memory with what nobody asks for again costs a busy server more than all else that a cache does:
-        nothing that is freed between two answers is in one piece with the next. What is asked for often is soon
-        among the few that are kept meanwhile.
+        Filling memory with what nobody asks for again costs a busy server as much as all else that a cache does:
+        it leaves the allocator no room in one piece. What is asked for often is soon among the few that are kept
+        meanwhile.
         """
         hits, kept = self.hits - self._hits_before, self.stored - self._stored_before
         if kept >= WINDOW or (self._thin and hits >= ENOUGH):

@@ -81,12 +81,12 @@ class Flights:
             return self.enter_at_place(desk, sharing, request, asker)
         if sharing.ttl:
             sharing.misses += 1
-        refused = desk.admit(request, request.arrival)
+        refused = desk.admit(request, request.arrival)  # `_let_in`, spelt out for the usual case
         if refused is not None:
             try:
-                raise _refuse(request, refused)
+                raise _refused(request, refused)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                del refused
         request.epoch = sharing.epoch
         waiter = self._waiters.add_as(look, request, asker)
         desk.broker.publish(request)
@@ -101,7 +101,7 @@ class Flights:
         found = places.get(place)
         if isinstance(found, tuple):
             if found[3] > request.arrival:
-                self._memory.used.add(place)
+                self._memory.used.add(found[4])  # its own: ours would be a second copy of the input
                 waiter = self._waiters.add(request, asker)
                 self._waiters.settle([self._again(sharing, request, found)])
                 return waiter
@@ -116,12 +116,7 @@ class Flights:
                 sharing.bypassed += 1
             else:
                 return self._look_up(elsewhere, desk, sharing, place, request, asker)
-        refused = desk.admit(request, request.arrival)
-        if refused is not None:
-            try:
-                raise _refuse(request, refused)
-            finally:
-                del refused
+        _let_in(desk, request)
         if request.task:
             flight = Flight(desk, place, sharing.version)
             places.put(place, flight)
@@ -185,12 +180,7 @@ class Flights:
         if not is_before(request, carrier) or (sharing.sees_dispatch and not carrier.waiting):
             sharing.collapsed += 1
             return self._board(flight, request, asker)
-        refused = desk.admit(request, request.arrival)
-        if refused is not None:
-            try:
-                raise _refuse(request, refused)
-            finally:
-                del refused
+        _let_in(desk, request)
         waiter = self._board(flight, request, asker)
         self._adrift.pop(carrier.key, None)
         desk.broker.withdraw(carrier)
@@ -382,7 +372,17 @@ class Flights:
             self._waiters.settle(given)
 
 
-def _refuse(request: Request, refused: Refused) -> Refused:
+def _let_in(desk: Desk, request: Request) -> None:
+    refused = desk.admit(request, request.arrival)
+    if refused is not None:
+        try:
+            raise _refused(request, refused)
+        finally:
+            del refused  # else it and this frame, which its traceback holds, wait for the collector
+
+
+def _refused(request: Request, refused: Refused) -> Refused:
+    """What it was taken from is told."""
     refused.model, refused.tenant = request.model, request.tenant
     release(request, request.arrival, refused=True)
     return refused
