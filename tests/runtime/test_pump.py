@@ -106,6 +106,48 @@ def test_no_wake_up_is_lost_so_everything_that_is_offered_is_answered(policy: st
     run_virtual(body())
 
 
+def test_a_worker_has_its_next_batch_before_those_of_the_last_are_answered() -> None:
+    async def body() -> None:
+        order: list[str] = []
+
+        def runs(batch: Batch) -> Answer:
+            order.append(f"run {batch.size}")
+            return Answer(0.01)
+
+        async with Station(MockBackend(runs)).running() as station:
+            station.deliver = lambda replies: order.append(f"answer {len(replies)}")
+            station.ask()
+            await asyncio.sleep(0.005)
+            station.send(ask(), ask())
+            await asyncio.sleep(1.0)
+        assert order == ["run 1", "run 2", "answer 1", "answer 2"]
+
+    run_virtual(body())
+
+
+def test_of_workers_elsewhere_many_may_be_heard_of_before_it_decides() -> None:
+    async def body() -> None:
+        taken: list[Batch] = []
+        batcher = Counting("greedy")
+        pump = pump_of(batcher, taken)
+        other = WorkerId("other")
+        pump.attach(other, taken.append)
+        pump.ready(other)
+        await asyncio.sleep(0.001)
+        for _ in range(2):
+            pump.offer(ask())
+            await asyncio.sleep(0.001)
+        before = len(batcher.steps)
+        for worker, batch in zip((WORKER, other), taken, strict=True):
+            pump.heard(worker, batch.id, Result([b"1"]))
+        assert len(batcher.steps) == before
+        await asyncio.sleep(0.001)
+        assert len(batcher.steps) == before + 1
+        assert batcher.fleet.busy == 0
+
+    run_virtual(body())
+
+
 def test_a_withdrawn_request_never_goes() -> None:
     async def body() -> None:
         taken: list[Batch] = []

@@ -1,6 +1,8 @@
 """The loop of one model's batcher: events in as they happen, one decision per turn of the event loop.
 
-However many requests arrive in one turn, `step` runs once. One timer, set to when the batcher asked to be woken.
+However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
+worker stands idle until the next decision, so that is made at once, and before anybody is answered.
+One timer, set to when the batcher asked to be woken.
 """
 
 import asyncio
@@ -85,6 +87,13 @@ class Pump:
         self._kick()
 
     def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
+        """By a worker of this process: it has its next batch when this returns. Those who waited for the last one
+        are answered after that, and new requests are read; it need not wait for either."""
+        self.batcher.finished(worker, batch_id, outcome, self._clock())
+        self._decide(answer_later=True)
+
+    def heard(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
+        """The same of a worker elsewhere: many may be heard of in one turn."""
         self.batcher.finished(worker, batch_id, outcome, self._clock())
         self._kick()
 
@@ -101,20 +110,26 @@ class Pump:
 
     def _turn(self) -> None:
         self._scheduled = False
+        self._decide()
+
+    def _decide(self, *, answer_later: bool = False) -> None:
         try:
-            self._step()
+            self._step(answer_later)
         except BaseException as exc:
             self.error = exc  # /livez tells: a batcher that cannot decide is dead
             raise
 
-    def _step(self) -> None:
+    def _step(self, answer_later: bool) -> None:
         now = self._clock()
         effects = self.batcher.step(now)
         for worker, batch in effects.dispatches:
             self._workers[worker](batch)
             self._observer.dispatched(batch)
         if effects.replies:
-            self._deliver(effects.replies)
+            if answer_later:
+                self._loop.call_soon(self._deliver, effects.replies)
+            else:
+                self._deliver(effects.replies)
         self._set_timer(effects.wake, now)
         if self.on_wants is not None and self.batcher.wants_worker(now):
             self.on_wants()
