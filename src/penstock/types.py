@@ -54,6 +54,7 @@ class Request(Struct, eq=False):
     traceparent: str | None = None
     executions: int = 0  # how many batches it has been in that failed
     waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
+    turn: float = 0.0  # there, of its tenant if it stands for it: by virtual time
     quota: Any = None  # the account of its tenant that it was taken from: to be released, and told of
     task: bool = False  # its result is stored for whoever fetches it
     origin: object = None  # where it came from, for the adapter that carried it

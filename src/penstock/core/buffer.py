@@ -17,7 +17,7 @@ from math import inf
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
-ROUNDS = 4  # in which the tiers fill most of a batch
+ROUNDS = 2  # in which the tiers fill most of a batch
 
 
 @dataclass(frozen=True, slots=True)

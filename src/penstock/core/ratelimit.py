@@ -31,9 +31,9 @@ class TenantAccount:
     """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "_answered", "_before", "_burst", "_ends", "_full_at", "_gap", "_interval", "_limiter",
-        "_most", "_slot", "_total", "_window", "generation", "in_flight", "limit", "limits", "remaining",
-        "reset_at", "tenant",
+        "__weakref__", "_allowed", "_answered", "_before", "_burst", "_ends", "_full_at", "_gap", "_interval",
+        "_limiter", "_most", "_plain", "_slot", "_total", "_window", "generation", "in_flight", "limit", "limits",
+        "remaining", "reset_at", "tenant",
     )  # fmt: skip
 
     def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
@@ -56,36 +56,49 @@ class TenantAccount:
 
     def hold_to(self, limits: Limits) -> None:
         self.limits = limits
-        self.limit = limits.requests_per_minute
+        self.limit = limit = limits.requests_per_minute
         self._burst = limits.burst
         self._most = inf if limits.in_flight is None else limits.in_flight
+        # While fewer than these are in flight, and this number is not exceeded, there is nothing else to look at.
+        self._plain = self._most if limit is not None and limits.burst is None else 0
+        self._allowed = limit or 0
 
     def take(self, now: Seconds) -> Denied | None:
         if now >= self._ends:
             self._turn(now)
-        in_flight = self.in_flight
+        in_flight, total = self.in_flight, self._total + 1
+        if in_flight >= self._plain or total > self._allowed:
+            return self._take_closely(now)
+        if not in_flight:
+            self._answered = now
+        self.in_flight = in_flight + 1
+        self._total = total
+        self.remaining = self._allowed - total
+        return None
+
+    def _take_closely(self, now: Seconds) -> Denied | None:
+        in_flight, limit = self.in_flight, self.limit
         if not in_flight:
             self._answered = now
         if in_flight >= self._most:
             # As long as it usually takes until one goes, or as long again as none has gone.
             wait = max(self._gap, now - self._answered, SHORTEST)
-            return Denied(wait, self.limit, wait, self.limits.in_flight)
-        limit = self.limit
+            return Denied(wait, limit, wait, self.limits.in_flight)
         if limit is not None:
             remaining = limit - self._total - 1
             if remaining < 0:
                 wait = self.reset_at - now
                 return Denied(wait, limit, wait)
-            if self._burst is not None:
-                self._interval = MINUTE / limit
-                full_at = max(self._full_at, now)
-                wait = full_at - now - (self._burst - 1) * self._interval
-                if wait > ROUNDING:
-                    return Denied(wait, limit, wait)
-                self._full_at = full_at + self._interval
-                remaining = min(remaining, int(ROUNDING - wait / self._interval))
+            burst = self._burst
+            assert burst is not None  # else it would be plain
+            self._interval = MINUTE / limit
+            full_at = max(self._full_at, now)
+            wait = full_at - now - (burst - 1) * self._interval
+            if wait > ROUNDING:
+                return Denied(wait, limit, wait)
+            self._full_at = full_at + self._interval
             self._total += 1
-            self.remaining = remaining
+            self.remaining = min(remaining, int(ROUNDING - wait / self._interval))
         self.in_flight = in_flight + 1
         return None
 

@@ -17,9 +17,7 @@ from penstock.types import Request, Seconds
 
 SLACK = 512  # dead entries not worth compacting for
 
-
-# By virtual time, then in the order they came; of that request's tenant, for as much as that request costs.
-Turn = tuple[float, int, Request]
+Late = tuple[float, int, Request]  # by virtual time, then in the order they came
 
 
 class Tier:
@@ -36,8 +34,10 @@ class Tier:
         self.line = Line()
         # Each with its only request, or with all of them by deadline. The dead are included until their turn comes.
         self.tenants: dict[str, Request | Ordered] = {}
-        self._turns: deque[Turn] = deque()
-        self._late: list[Turn] = []  # a heap of those that were not the last when they came
+        # Of those who have one: the request that stands for its tenant, with the time of that and for as much as it
+        # costs. By that time; those that were not the last when they came are in a heap.
+        self._turns: deque[Request] = deque()
+        self._late: list[Late] = []
         self._clock = 0.0  # virtual time of the tenant served last
         self._sequence = 0
         self._discarded = 0  # since everything was compacted: the dead among the tenants'
@@ -45,19 +45,23 @@ class Tier:
     def push(self, request: Request) -> None:
         self.waiting += 1
         self.line.push(request)
-        self._sequence = sequence = self._sequence + 1
         name = request.tenant
-        found = self.tenants.get(name)
-        if found is None:
-            self.tenants[name] = request
+        found = self.tenants.setdefault(name, request)
+        if found is request:
             # One cost behind the clock: a tenant that comes back again and again with one request takes its turn
             # like the others instead of going first each time.
-            self._queue((self._clock + _share(request), sequence, request))
+            request.turn = turn = self._clock + (request.cost or 1.0)
+            turns = self._turns
+            if not turns or turn >= turns[-1].turn:  # `_queue`, spelt out for the usual case
+                turns.append(request)
+            else:
+                self._queue(request, turn)
             return
         if isinstance(found, Request):
             only, found = found, Ordered()
-            found.push((only.deadline, sequence - 1, only))
+            found.push((only.deadline, self._sequence, only))
             self.tenants[name] = found
+        self._sequence = sequence = self._sequence + 1
         found.push((request.deadline, sequence, request))
 
     def discard(self) -> None:
@@ -88,34 +92,33 @@ class Tier:
         if last > count:
             last = count
         while len(taken) < last:
-            turn = self._next() if self._late else turns.popleft()
-            request = turn[2]
-            found = tenants.pop(request.tenant)
-            if found is request:
-                if not request.waiting:
-                    continue
-            else:  # it stands for several
+            token = self._next() if self._late else turns.popleft()
+            request, found = token, tenants.pop(token.tenant)
+            if found is not token:  # it stands for several
                 assert isinstance(found, Ordered)
                 first = found.first()
                 if first is None:
                     continue
                 request = first[2]
-                more = _share(request) - _share(turn[2])
+                more = _share(request) - _share(token)
                 if more > 0.0:  # than its turn was given for, and that is yet to come
                     tenants[request.tenant] = found
-                    self._queue((turn[0] + more, turn[1], request))
+                    self._queue(request, token.turn + more)
                     continue
+            elif not token.waiting:
+                continue
             cost = request.cost
             if spent + cost > room and taken:
                 tenants[request.tenant] = found
-                turns.appendleft(turn)  # what was next still is, and so before all others
+                turns.appendleft(token)  # what was next still is, and so before all others
                 break
             request.waiting = False
             taken.append(request)
             spent += cost
-            self._clock = turn[0]
-            if isinstance(found, Ordered):
-                self._come_again(found, turn[0], turn[1])
+            self._clock = token.turn
+            if found is not token:
+                assert isinstance(found, Ordered)
+                self._come_again(found, token.turn)
             start = virtual
             if not step:
                 step = 1.0 / (self.weight * (1.0 + max(0.0, now - request.arrival) / ageing))
@@ -130,7 +133,7 @@ class Tier:
         self, taken: list[Request], count: int, room: float, now: Seconds, ageing: Seconds
     ) -> float:
         """As `serve`, where all that waits is one tenant's: nobody to be fair to, and the books are kept once."""
-        virtual, sequence, token = turn = self._next()
+        token = self._next()
         found = self.tenants.pop(token.tenant)
         spent = share = 0.0
         before = len(taken)
@@ -145,38 +148,40 @@ class Tier:
         served = len(taken) - before
         if not served:  # it does not fit, and keeps its turn
             self.tenants[token.tenant] = found
-            self._turns.appendleft(turn)
+            self._turns.appendleft(token)
             return 0.0
         age = max(0.0, now - taken[before].arrival)
         weight = self.weight * (1.0 + age / ageing)
         self.virtual += share / weight
         self.start = self.virtual - _share(taken[-1]) / weight
         self.waiting -= served
-        self._clock = virtual + share - _share(token)
+        self._clock = token.turn + share - _share(token)
         if isinstance(found, Ordered):
-            self._come_again(found, self._clock, sequence)
+            self._come_again(found, self._clock)
         return spent
 
-    def _come_again(self, found: Ordered, virtual: float, sequence: int) -> None:
+    def _come_again(self, found: Ordered, virtual: float) -> None:
         """A tenant that was served has its next turn when the others have had as much as its next request costs."""
         first = found.first()
         if first is not None:
             request = first[2]
             self.tenants[request.tenant] = found
-            self._queue((virtual + _share(request), sequence, request))
+            self._queue(request, virtual + _share(request))
 
-    def _queue(self, turn: Turn) -> None:
+    def _queue(self, token: Request, turn: float) -> None:
+        token.turn = turn
         turns = self._turns
-        if not turns or turn[0] >= turns[-1][0]:
-            turns.append(turn)
+        if not turns or turn >= turns[-1].turn:
+            turns.append(token)
         else:
-            heappush(self._late, turn)
+            self._sequence += 1
+            heappush(self._late, (turn, self._sequence, token))
 
-    def _next(self) -> Turn:
-        """Taken out; there must be one."""
+    def _next(self) -> Request:
+        """Who stands for the tenant whose turn it is. Taken out; there must be one."""
         late, turns = self._late, self._turns
-        if late and (not turns or late[0] < turns[0]):
-            return heappop(late)
+        if late and (not turns or late[0][0] < turns[0].turn):
+            return heappop(late)[2]
         return turns.popleft()
 
     def begin(self, clock: float) -> None:
@@ -196,15 +201,15 @@ class Tier:
             return
         self._discarded = 0
         self.line.compact()
-        self._turns = deque([turn for turn in self._turns if self._has_some(turn)])
-        self._late = [turn for turn in self._late if self._has_some(turn)]
+        self._turns = deque([token for token in self._turns if self._has_some(token.tenant)])
+        self._late = [late for late in self._late if self._has_some(late[2].tenant)]
         heapify(self._late)
-        names = [turn[2].tenant for turns in (self._turns, self._late) for turn in turns]
+        names = [token.tenant for token in (*self._turns, *(late[2] for late in self._late))]
         self.tenants = {name: self.tenants[name] for name in names}
 
-    def _has_some(self, turn: Turn) -> bool:
+    def _has_some(self, tenant: str) -> bool:
         """Whether that tenant has anything left."""
-        found = self.tenants[turn[2].tenant]
+        found = self.tenants[tenant]
         if isinstance(found, Request):
             return found.waiting
         found.compact()
