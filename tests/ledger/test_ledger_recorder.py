@@ -12,7 +12,7 @@ from ledger_kit import PATIENCE, Refusing, missing_and_doubled, recording, repli
 
 from penstock.adapters.ledger.chunk import Chunk
 from penstock.adapters.ledger.open import LedgerSettings, open_recorder
-from penstock.adapters.ledger.recorder import CHUNK_ROWS, Recorder
+from penstock.adapters.ledger.recorder import CHUNK_BYTES, Recorder
 from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.sqlite import SqliteStore
@@ -43,21 +43,25 @@ def test_a_reply_becomes_a_row_with_wall_times_its_tier_and_its_ending(tmp_path:
     assert one.latency_ms == pytest.approx(250, abs=0.01)
 
 
-def test_rows_are_handed_on_by_number_and_by_time(tmp_path: Path) -> None:
+def test_rows_are_handed_on_when_they_are_many_and_by_time(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "ledger.db")
+    many = CHUNK_BYTES // 70  # the shortest row there can be has more bytes than that
+    few = many // 4
 
     async def body() -> None:
         async with recording(store, tmp_path / "spool") as recorder:
-            recorder.replied(replies(range(CHUNK_ROWS)), time.monotonic())
-            assert recorder.recorded == CHUNK_ROWS
-            recorder.replied(replies([CHUNK_ROWS]), time.monotonic())
-            assert recorder.recorded == CHUNK_ROWS
-            await becomes(lambda: recorder.recorded == CHUNK_ROWS + 1)
-            await becomes(lambda: recorder.state.written == CHUNK_ROWS + 1)
+            recorder.replied(replies(range(few)), time.monotonic())
+            assert recorder.recorded == 0
+            recorder.replied(replies(range(few, few + many)), time.monotonic())
+            assert recorder.recorded == few + many
+            recorder.replied(replies([few + many]), time.monotonic())
+            assert recorder.recorded == few + many
+            await becomes(lambda: recorder.recorded == few + many + 1)
+            await becomes(lambda: recorder.state.written == few + many + 1)
 
     asyncio.run(body())
     with closing(store):
-        assert missing_and_doubled(store, range(CHUNK_ROWS + 1)) == (0, 0)
+        assert missing_and_doubled(store, range(few + many + 1)) == (0, 0)
 
 
 def test_refusals_and_dispatches_make_no_rows(tmp_path: Path) -> None:
