@@ -3,7 +3,9 @@
 A thousand users, each with an API key of its own or an RS256 token of its own; every request is let in, counted
 against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has nothing of it
 and gets the very same bytes: it does not look at the credentials, but a token is 700 bytes more to send and to
-read. They take turns, each time freshly started.
+read. Both run at once and are loaded in turns, so that whatever else the machine does in the meantime is felt by
+both; each round starts them anew. Every turn begins with a second that is not measured, so that the ledger is at
+work as it will be at the end; and the other one's turn does not begin before it has written everything.
 """
 
 import argparse
@@ -11,17 +13,19 @@ import json
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+from urllib.request import urlopen
 
 from benchmarks import processor, wrk
 from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.peers.roster import SERVERS, TEXT
-from benchmarks.serving import serving
+from benchmarks.serving import Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
 from penstock.adapters.keys_file import KeysFile
 
@@ -30,65 +34,141 @@ WITH_KEYS, WITH_TOKENS = 0.85, 0.8
 TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
 BODY = json.dumps({"input": TEXT}).encode()
 WARM_UP_SECONDS = 2
+LEAD_SECONDS = 1  # of each turn, not measured
+LEDGER_SECONDS = 30  # in which it must have written everything
 OFF, KEYS = "everything off", "API keys, quotas, tiers, ledger"
 OFF_TOO, TOKENS = "everything off, tokens sent all the same", "RS256 tokens, quotas, tiers, ledger"
-BESIDE = {OFF: OFF, KEYS: OFF, OFF_TOO: OFF_TOO, TOKENS: OFF_TOO}  # which has the same load
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     load: wrk.Measurement
     processors: dict[str, float]  # seconds by process
-    rows: int = 0  # in the ledger afterwards
-    answered: int = 0  # in all, the warm-up too
+
+
+@dataclass(slots=True)
+class Side:
+    """A server, from round to round."""
+
+    title: str
+    on: bool
+    turns: list[Turn] = field(default_factory=list)
+    answered: int = 0  # in all, what is not measured too
+    rows: int = 0  # in the ledger, when it had ended
+
+    @property
+    def rate(self) -> float:
+        return median(turn.load.rate for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same load on a server with everything off and on one with everything on."""
+
+    promise: str
+    least: float
+    off: Side
+    on: Side
+
+    @property
+    def part(self) -> float | None:
+        """Of the throughput, by pairs of turns; None where nothing was answered."""
+        rates = [
+            (one.load.rate, two.load.rate) for one, two in zip(self.off.turns, self.on.turns, strict=True)
+        ]
+        parts = [two / one for one, two in rates if one]
+        return median(parts) if parts else None
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = options(NAME, __doc__, rounds=5)
-    parser.add_argument("--seconds", type=at_least_one, default=5, help="measured in each turn; 5 by default")
+    parser.add_argument("--seconds", type=at_least_one, default=2, help="measured in each turn; 2 by default")
+    parser.add_argument(
+        "--turns", type=at_least_one, default=3, help="of each server in a round; 3 by default"
+    )
     parser.add_argument("--connections", type=at_least_one, default=512)
     parser.add_argument("--threads", type=at_least_one, default=1, help="wrk's own")
     return parser.parse_args(argv)
 
 
+def pairs() -> tuple[Pair, Pair]:
+    return (
+        Pair("API keys, of everything off", WITH_KEYS, Side(OFF, on=False), Side(KEYS, on=True)),
+        Pair("RS256 tokens, of everything off", WITH_TOKENS, Side(OFF_TOO, on=False), Side(TOKENS, on=True)),
+    )
+
+
 def measure(given: argparse.Namespace, say: Say) -> Figure:
     wrk.find()
     load = wrk.Load(given.connections, given.threads, given.seconds)
-    keys, tokens = with_keys(), with_tokens()
-    variants: list[tuple[str, Strangers, bool]] = [
-        (OFF, keys, False),
-        (KEYS, keys, True),
-        (OFF_TOO, tokens, False),
-        (TOKENS, tokens, True),
-    ]
-    turns: dict[str, list[Turn]] = {title: [] for title, _, _ in variants}
+    both = pairs()
+    of_each = list(zip(both, (with_keys(), with_tokens()), strict=True))
     for number_of_round in range(given.rounds):
-        # Each is first in turn, so that none has the coolest machine always.
-        first = number_of_round % len(variants)
-        for title, strangers, on in variants[first:] + variants[:first]:
-            turn = _turn(load, strangers, on)
-            turns[title].append(turn)
-            said = f"{turn.load.rate:>9,.0f}/s" + (f"  {turn.load.errors} errors" if turn.load.errors else "")
-            say(f"round {number_of_round + 1}/{given.rounds}  {title:<40} {said}")
-    return figure(turns, load)
+        for pair, strangers in of_each:
+            _round(pair, strangers, load, given.turns, first_on=number_of_round % 2 == 1)
+            off, on = (
+                [turn.load.rate for turn in side.turns[-given.turns :]] for side in (pair.off, pair.on)
+            )
+            say(
+                f"round {number_of_round + 1}/{given.rounds}  {pair.on.title:<36} {median(off):>7,.0f}/s off  "
+                f"{median(on):>7,.0f}/s on  {median(map(_part, off, on)):.3f} ×"
+            )
+    return figure(both, load, given.turns)
 
 
-def _turn(load: wrk.Load, strangers: Strangers, on: bool) -> Turn:
+def _part(off: float, on: float) -> float:
+    return on / off if off else 0.0
+
+
+def _round(pair: Pair, strangers: Strangers, load: wrk.Load, turns: int, *, first_on: bool) -> None:
+    with (
+        _server(pair.off, strangers) as plain,
+        _server(pair.on, strangers) as full,
+    ):
+        sides = [(pair.off, plain), (pair.on, full)]
+        for side, server in sides:
+            _load(side, server, strangers, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+        for number in range(turns):
+            # Whoever went second goes first in the next turn.
+            for side, server in reversed(sides) if (number % 2 == 1) != first_on else sides:
+                _written(full)
+                _load(side, server, strangers, wrk.Load(load.connections, load.threads, LEAD_SECONDS))
+                processes = {"penstock serve": server.pid}
+                before = processor.used(processes)
+                measured = _load(side, server, strangers, load)
+                side.turns.append(Turn(measured, processor.between(before, processor.used(processes))))
+
+
+@contextmanager
+def _server(side: Side, strangers: Strangers) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
         ledger = folder / "ledger.db"
         flags: tuple[str, ...] = ()
-        if on:
+        if side.on:
             strangers.enrol(KeysFile(folder / "keys.json"))
             flags = ("--config", str(strangers.write(folder, f"sqlite:///{ledger}")))
         with serving(TARGET, "--workers", "1", "--max-batch", "64", *flags) as server:
-            url, processes = f"{server.url}/v1/inference", {"penstock serve": server.pid}
-            warm_up = wrk.Load(load.connections, load.threads, WARM_UP_SECONDS)
-            before_it = wrk.measure(url, BODY, warm_up, strangers.credentials)
-            before = processor.used(processes)
-            measured = wrk.measure(url, BODY, load, strangers.credentials)
-            used = processor.between(before, processor.used(processes))
-        return Turn(measured, used, _rows(ledger) if on else 0, before_it.answers + measured.answers)
+            yield server
+        if side.on:
+            side.rows += _rows(ledger)
+
+
+def _load(side: Side, server: Server, strangers: Strangers, load: wrk.Load) -> wrk.Measurement:
+    measured = wrk.measure(f"{server.url}/v1/inference", BODY, load, strangers.credentials)
+    side.answered += measured.answers
+    return measured
+
+
+def _written(server: Server) -> None:
+    """Once nothing waits for the ledger's database: else what one side left would be done in the other's turn."""
+    ends = time.monotonic() + LEDGER_SECONDS
+    while time.monotonic() < ends:
+        with urlopen(f"{server.admin}/internal/health") as said:
+            if json.load(said)["ledger"]["waiting"] == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"the ledger had not written everything after {LEDGER_SECONDS} s")
 
 
 def _rows(ledger: Path) -> int:
@@ -97,48 +177,43 @@ def _rows(ledger: Path) -> int:
         return int(database.execute("select count(*) from penstock_requests").fetchone()[0])
 
 
-def figure(turns: dict[str, list[Turn]], load: wrk.Load) -> Figure:
-    rates = {title: median(turn.load.rate for turn in each) for title, each in turns.items()}
-    rows = [
-        [
-            title,
-            f"{rates[title]:,.0f}",
-            f"{min(turn.load.rate for turn in each):,.0f}–{max(turn.load.rate for turn in each):,.0f}",
-            f"{rates[title] / rates[BESIDE[title]]:.2f}" if rates[BESIDE[title]] else "–",
-            f"{median(turn.processors['penstock serve'] / max(1, turn.load.answers) for turn in each) * 1e6:.1f}",
-            f"{sum(turn.load.errors for turn in each):,}",
-        ]
-        for title, each in turns.items()
-    ]
-    missing = sum(max(0, turn.answered - turn.rows) for title in (KEYS, TOKENS) for turn in turns[title])
+def figure(both: Sequence[Pair], load: wrk.Load, turns: int) -> Figure:
+    rows = []
+    for pair in both:
+        for side, part in ((pair.off, 1.0), (pair.on, pair.part or 0.0)):
+            rates = [turn.load.rate for turn in side.turns]
+            cost = median(sum(turn.processors.values()) / max(1, turn.load.answers) for turn in side.turns)
+            errors = sum(turn.load.errors for turn in side.turns)
+            rows.append(
+                [
+                    side.title, f"{side.rate:,.0f}", f"{min(rates):,.0f}–{max(rates):,.0f}", f"{part:.2f}",
+                    f"{cost * 1e6:.1f}", f"{errors:,}",
+                ]
+            )  # fmt: skip
     return Figure(
         title="Everything on",
         method=(
             f"wrk, {load.connections} connections, 1,000 users, 2 KB of text in and out, echo, batches up to 64; "
-            f"medians of {len(turns[OFF])} interleaved rounds of {load.seconds} s, each freshly started."
+            f"both servers running, {len(both[0].off.turns)} turns of {load.seconds} s each, started anew after every "
+            f"{turns}; medians, the part that of the pairs of turns."
         ),
         tables=[
             markdown_table(["", "requests/s", "range", "× off", "µs of CPU a request", "errors"], rows),
         ],
         checks=[
-            Check(
-                "API keys, of everything off", _ratio(rates[KEYS], rates[OFF]), WITH_KEYS, "×", at_least=True
-            ),
-            Check(
-                "RS256 tokens, of everything off",
-                _ratio(rates[TOKENS], rates[OFF_TOO]),
-                WITH_TOKENS,
-                "×",
-                at_least=True,
-            ),
-            Check("answered requests without a row in the ledger", missing, 0, ""),
+            *(Check(pair.promise, pair.part, pair.least, "×", at_least=True) for pair in both),
+            Check("answered requests without a row in the ledger", _missing(both), 0, ""),
         ],
-        data={title: [asdict(turn) for turn in each] for title, each in turns.items()},
+        data={side.title: _data(side) for pair in both for side in (pair.off, pair.on)},
     )
 
 
-def _ratio(rate: float, limit: float) -> float | None:
-    return rate / limit if limit else None
+def _missing(both: Sequence[Pair]) -> int:
+    return sum(max(0, pair.on.answered - pair.on.rows) for pair in both)
+
+
+def _data(side: Side) -> Mapping[str, object]:
+    return {"turns": [asdict(turn) for turn in side.turns], "answered": side.answered, "rows": side.rows}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,21 +11,20 @@ from penstock.auth.keys import KeyRing
 LOAD = Load(512, 1, 4)
 
 
-def turn(rate: float, rows: int | None = None) -> everything_on.Turn:
-    answers = int(rate * 4)
-    measured = Measurement(answers, 4.0, 0, 0)
-    return everything_on.Turn(measured, {"penstock serve": 1.0}, answers if rows is None else rows, answers)
+def turns(*rates: float) -> list[everything_on.Turn]:
+    return [
+        everything_on.Turn(Measurement(int(rate * 4), 4.0, 0, 0), {"penstock serve": 1.0}) for rate in rates
+    ]
 
 
 def test_each_way_to_say_who_asks_has_its_own_promise_and_every_answer_its_row() -> None:
-    measured = {
-        everything_on.OFF: [turn(30_000)],
-        everything_on.KEYS: [turn(27_000)],
-        everything_on.OFF_TOO: [turn(28_000)],
-        everything_on.TOKENS: [turn(21_000, rows=83_999)],
-    }
-    keys, tokens, missing = everything_on.figure(measured, LOAD).checks
-    assert (keys.measured, keys.holds) == (0.9, True)
+    by_key, by_token = both = everything_on.pairs()
+    by_key.off.turns, by_key.on.turns = turns(30_000, 20_000, 40_000), turns(27_000, 19_000, 32_000)
+    by_token.off.turns, by_token.on.turns = turns(28_000), turns(21_000)
+    by_key.on.answered, by_key.on.rows = 78_000, 78_000
+    by_token.on.answered, by_token.on.rows = 84_000, 83_999
+    keys, tokens, missing = everything_on.figure(both, LOAD, 1).checks
+    assert (keys.measured, keys.holds) == (0.9, True)  # of the pairs, not of the medians
     assert (tokens.measured, tokens.holds) == (0.75, False)
     assert (missing.measured, missing.holds) == (1, False)
 
