@@ -194,8 +194,8 @@ def figure(both: Sequence[Pair], load: wrk.Load, turns: int) -> Figure:
         title="Everything on",
         method=(
             f"wrk, {load.connections} connections, 1,000 users, 2 KB of text in and out, echo, batches up to 64; "
-            f"both servers running, {len(both[0].off.turns)} turns of {load.seconds} s each, started anew after every "
-            f"{turns}; medians, the part that of the pairs of turns."
+            f"both servers running, {len(both[0].off.turns)} turns of {load.seconds} s each, started anew after "
+            f"every {turns}; medians, the part that of the pairs of turns."
         ),
         tables=[
             markdown_table(["", "requests/s", "range", "× off", "µs of CPU a request", "errors"], rows),

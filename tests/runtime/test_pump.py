@@ -139,7 +139,7 @@ def test_of_workers_elsewhere_many_may_be_heard_of_before_it_decides() -> None:
             await asyncio.sleep(0.001)
         before = len(batcher.steps)
         for worker, batch in zip((WORKER, other), taken, strict=True):
-            pump.heard(worker, batch.id, Result([b"1"]))
+            pump.finished(worker, batch.id, Result([b"1"]))
         assert len(batcher.steps) == before
         await asyncio.sleep(0.001)
         assert len(batcher.steps) == before + 1

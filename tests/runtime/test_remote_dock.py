@@ -40,11 +40,11 @@ class Journal:
 class Workshop:
     """One slot behind a remote dock."""
 
-    def __init__(self, backend: MockBackend) -> None:
+    def __init__(self, backend: MockBackend, journal: Journal | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.backend = backend
         self.line = FakeLine()
-        self.journal = Journal()
+        self.journal = journal or Journal()
         self.dock = RemoteDock("model", self.line, self.journal, self.loop.time)
         self.slot = Slot(
             WORKER, backend, self.dock, self.loop.time, processing_limit=3.0, start_limit=120.0,
@@ -60,9 +60,12 @@ class Workshop:
 
 @asynccontextmanager
 async def workshop(
-    *script: Answer, backend: MockBackend | None = None, start_seconds: float = 0.0
+    *script: Answer,
+    backend: MockBackend | None = None,
+    journal: Journal | None = None,
+    start_seconds: float = 0.0,
 ) -> AsyncIterator[Workshop]:
-    shop = Workshop(backend or MockBackend(script, start_seconds=start_seconds))
+    shop = Workshop(backend or MockBackend(script, start_seconds=start_seconds), journal)
     tasks = [asyncio.create_task(shop.slot.run()), asyncio.create_task(shop.dock.run())]
     await asyncio.sleep(0.001)
     try:
@@ -107,6 +110,27 @@ def test_a_slot_is_in_the_line_again_before_its_answers_are_told() -> None:
             await asyncio.sleep(0.11)
             assert shop.line.slots == [WORKER]
             assert shop.journal.said == []
+
+    run_virtual(body())
+
+
+def test_a_batch_that_is_there_already_begins_before_the_last_one_is_answered() -> None:
+    async def body() -> None:
+        order: list[str] = []
+
+        class Watched(Journal):
+            async def answer(self, asked: Any, result: Result, seconds: float, worker: str) -> None:
+                order.append(f"answer {asked}")
+
+        def runs(batch: Batch) -> Answer:
+            order.append(f"run {batch.size}")
+            return Answer(0.1)
+
+        async with workshop(backend=MockBackend(runs), journal=Watched()) as shop:
+            shop.arrive("one")
+            shop.arrive("two", b"1", b"2")
+            await asyncio.sleep(1.0)
+        assert order == ["run 1", "run 2", "answer one", "answer two"]
 
     run_virtual(body())
 

@@ -116,6 +116,20 @@ def test_after_a_crash_the_backend_is_closed_and_started_anew() -> None:
     run_virtual(body())
 
 
+def test_what_waits_when_a_backend_crashes_is_not_handed_to_it() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(0.1, error=BackendCrashed("gone")), Answer(0.1)])
+        async with Station(backend).running() as station:
+            first = station.ask()
+            await asyncio.sleep(0.05)
+            waits = station.ask()
+            await asyncio.sleep(2.0)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS] * 2
+        assert (first.executions, waits.executions) == (1, 0)
+
+    run_virtual(body())
+
+
 def test_a_batch_that_takes_too_long_is_given_up_and_the_backend_started_anew() -> None:
     async def body() -> None:
         backend = MockBackend([Answer(FOR_EVER), Answer(0.1)])
@@ -207,6 +221,21 @@ def test_a_batch_that_comes_during_a_failing_probe_is_not_lost() -> None:
             await asyncio.sleep(3.0)
         assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS]
         assert len(backend.batches) == 1
+
+    run_virtual(body())
+
+
+def test_what_waits_when_a_backend_says_that_it_is_nearly_full_is_not_handed_to_it() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(0.1, pressure=0.91), Answer()], pressures=[0.95, 0.79])
+        async with Station(backend).running() as station:
+            station.ask()
+            await asyncio.sleep(0.05)
+            station.ask()
+            await asyncio.sleep(0.1)
+            assert (len(backend.batches), station.slot.full, len(station.replies)) == (1, True, 1)
+            await asyncio.sleep(2.1 * FULL_PROBE)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS] * 2
 
     run_virtual(body())
 

@@ -218,7 +218,7 @@ class BatcherRole(Member):
                     delivered=message.count, version=message.version, executed=message.executed,
                     held_up=self._held_up(pump, message),
                 )  # fmt: skip
-                pump.heard(WorkerId(message.slot), message.batch_id, outcome)
+                pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 
     def _held_up(self, pump: Pump, message: Finished) -> float:
         """A way as long as that tells of Redis being away, and must not pass for the worker being slow."""

@@ -86,16 +86,16 @@ class Pump:
         self._workers.pop(worker, None)
         self._kick()
 
-    def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
-        """By a worker of this process: it has its next batch when this returns. Those who waited for the last one
-        are answered after that, and new requests are read; it need not wait for either."""
+    def finished(
+        self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
+    ) -> None:
+        """`at_once`: it has its next batch when this returns. Those who waited for the last one are answered after
+        that, and new requests are read; it need not wait for either."""
         self.batcher.finished(worker, batch_id, outcome, self._clock())
-        self._decide(answer_later=True)
-
-    def heard(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
-        """The same of a worker elsewhere: many may be heard of in one turn."""
-        self.batcher.finished(worker, batch_id, outcome, self._clock())
-        self._kick()
+        if at_once:
+            self._decide(answer_later=True)
+        else:
+            self._kick()
 
     def drain(self) -> None:
         self.batcher.drain()

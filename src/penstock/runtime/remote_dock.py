@@ -90,7 +90,9 @@ class RemoteDock:
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
         place.waiting.clear()
 
-    def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
+    def finished(
+        self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
+    ) -> None:
         place = self._places[worker]
         if place.order is None or place.order[1].id != batch_id:
             return
@@ -107,7 +109,10 @@ class RemoteDock:
             )
         self._soon(self._finish(worker, message, outcome, seconds))
         # It need not wait until that is told, but until it has had the chance to say that its backend is gone.
-        asyncio.get_running_loop().call_soon(self._free, worker)
+        if at_once:
+            self._free(worker)
+        else:
+            asyncio.get_running_loop().call_soon(self._free, worker)
 
     def _free(self, worker: WorkerId) -> None:
         place = self._places[worker]

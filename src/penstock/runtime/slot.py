@@ -45,8 +45,11 @@ class Dock(Protocol):
         """It takes nothing until it is ready again, in so many seconds if anybody knows."""
         ...
 
-    def finished(self, worker: WorkerId, batch_id: int, outcome: Result | Failure) -> None:
-        """The batch is over, and it can take the next."""
+    def finished(
+        self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
+    ) -> None:
+        """The batch is over. `at_once`: it takes the next; else it may be that it does not, which is said before
+        the loop turns."""
         ...
 
 
@@ -163,8 +166,10 @@ class Slot:
                 succeeded, failed_in_a_row = True, 0
             else:
                 failed_in_a_row += 1
-            self._dock.finished(self.worker, batch.id, outcome)
-            if fatal or failed_in_a_row >= SICK:
+            leaves = fatal or failed_in_a_row >= SICK
+            takes_more = not leaves and self.pressure <= FULL
+            self._dock.finished(self.worker, batch.id, outcome, at_once=takes_more)
+            if leaves:
                 self._leave(self._start_seconds)
                 break
         return succeeded

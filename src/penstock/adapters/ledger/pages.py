@@ -21,11 +21,10 @@ TABLE = """
 """
 FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))  # of a row in an array
 UNPACKED = f"SELECT {FIELDS} FROM penstock_ledger_pages, json_each(rows)"
-# Whether it is a chunk at all SQLite finds out by itself, in its own time: a look at each row here would keep the
-# server from its work meanwhile.
+# Whether it is JSON at all SQLite finds out by itself, in its own time: a look at each row here would keep the
+# server from its work meanwhile. How many rows that makes is not asked: all of it would be read once more.
 _INSERT = """
-    INSERT INTO penstock_ledger_pages (newest, count, rows) SELECT ?1, ?2, ?3
-    WHERE CASE WHEN json_valid(?3) THEN json_array_length(?3) = ?2 ELSE 0 END
+    INSERT INTO penstock_ledger_pages (newest, count, rows) SELECT ?1, ?2, ?3 WHERE json_valid(?3)
 """
 _OLD = "SELECT rowid, count FROM penstock_ledger_pages WHERE newest < ? ORDER BY newest LIMIT ?"
 _DELETE = "DELETE FROM penstock_ledger_pages WHERE rowid = ?"

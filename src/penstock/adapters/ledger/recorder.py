@@ -43,7 +43,7 @@ class Recorder:
         self._tiers = dict(enumerate(tier_names))
         self._loop, self._clock, self._wall = loop, clock, wall
         self._max_rows = max_rows
-        self._room = bytearray(CHUNK_BYTES)  # where lines gather to a chunk; it grows for one that does not fit
+        self._room = bytearray(CHUNK_BYTES)  # where lines gather to a chunk; it grows if need be
         self._end = 0  # of those in it
         self._gathered = 0  # rows
         self._timer: asyncio.TimerHandle | None = None
