@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from redis.asyncio.cluster import RedisCluster
 from redis_kit import until
 
 from penstock.adapters.redis.connect import Store
@@ -47,6 +48,20 @@ def test_a_slot_that_moves_during_traffic_shows_to_nobody(cluster: Cluster) -> N
             await becomes(lambda: len(got) >= len(sent))
         assert sorted(got) == sorted(sent)
         await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_client_that_lost_a_connection_leaves_no_other_open(cluster: Cluster) -> None:
+    async def body() -> None:
+        store = await opened(cluster, "closing")
+        client = store.commands
+        assert isinstance(client, RedisCluster)
+        connections = [connection for node in client.get_nodes() for connection in node._connections]
+        assert any(connection.is_connected for connection in connections)
+        client._initialize = True  # as a lost connection leaves it
+        await store.close()
+        assert not any(connection.is_connected for connection in connections)
 
     asyncio.run(body())
 

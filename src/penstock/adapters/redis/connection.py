@@ -64,6 +64,13 @@ class Cluster(RedisCluster):
                 node._free = _LastUsedFirst(node._free, node.max_connections)
         return self
 
+    async def aclose(self) -> None:
+        """All of it, always. redis-py closes nothing while it means to look at the cluster again, which it does once
+        it has lost a connection, and whoever collects the garbage would find the others open."""
+        await super().aclose()
+        await self.nodes_manager.aclose()
+        await self.nodes_manager.aclose("startup_nodes")
+
 
 def write_directly(client: Redis | RedisCluster) -> None:
     """To be called before the client's first command."""
