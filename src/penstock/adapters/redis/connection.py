@@ -65,8 +65,8 @@ class Cluster(RedisCluster):
         return self
 
     async def aclose(self) -> None:
-        """All of it, always. redis-py closes nothing while it means to look at the cluster again, which it does once
-        it has lost a connection, and whoever collects the garbage would find the others open."""
+        """All of it, always. redis-py closes nothing while it means to look at the cluster again, which it does
+        once it has lost a connection, and whoever collects the garbage would find the others open."""
         await super().aclose()
         await self.nodes_manager.aclose()
         await self.nodes_manager.aclose("startup_nodes")
