@@ -182,7 +182,9 @@ def figure(both: Sequence[Pair], load: wrk.Load, turns: int) -> Figure:
     for pair in both:
         for side, part in ((pair.off, 1.0), (pair.on, pair.part or 0.0)):
             rates = [turn.load.rate for turn in side.turns]
-            cost = median(turn.processors["penstock serve"] / max(1, turn.load.answers) for turn in side.turns)
+            cost = median(
+                turn.processors["penstock serve"] / max(1, turn.load.answers) for turn in side.turns
+            )
             errors = sum(turn.load.errors for turn in side.turns)
             rows.append(
                 [
