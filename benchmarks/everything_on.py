@@ -25,7 +25,7 @@ from benchmarks import processor, wrk
 from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.peers.roster import SERVERS, TEXT
-from benchmarks.serving import Server, serving
+from benchmarks.serving import DidNotServe, Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
 from penstock.adapters.keys_file import KeysFile
 
@@ -71,13 +71,14 @@ class Pair:
     on: Side
 
     @property
-    def part(self) -> float | None:
-        """Of the throughput, by pairs of turns; None where nothing was answered."""
-        rates = [
-            (one.load.rate, two.load.rate) for one, two in zip(self.off.turns, self.on.turns, strict=True)
-        ]
-        parts = [two / one for one, two in rates if one]
-        return median(parts) if parts else None
+    def parts(self) -> list[float]:
+        """Of the throughput, by pairs of turns."""
+        pairs = zip(self.off.turns, self.on.turns, strict=True)
+        return [on.load.rate / off.load.rate if off.load.rate else 0.0 for off, on in pairs]
+
+    @property
+    def part(self) -> float:
+        return median(self.parts)
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -111,13 +112,9 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
             )
             say(
                 f"round {number_of_round + 1}/{given.rounds}  {pair.on.title:<36} {median(off):>7,.0f}/s off  "
-                f"{median(on):>7,.0f}/s on  {median(map(_part, off, on)):.3f} ×"
+                f"{median(on):>7,.0f}/s on  {median(pair.parts[-given.turns :]):.3f} ×"
             )
     return figure(both, load, given.turns)
-
-
-def _part(off: float, on: float) -> float:
-    return on / off if off else 0.0
 
 
 def _round(pair: Pair, strangers: Strangers, load: wrk.Load, turns: int, *, first_on: bool) -> None:
@@ -168,7 +165,7 @@ def _written(server: Server) -> None:
             if json.load(said)["ledger"]["waiting"] == 0:
                 return
         time.sleep(0.1)
-    raise TimeoutError(f"the ledger had not written everything after {LEDGER_SECONDS} s")
+    raise DidNotServe(f"its ledger had not written everything after {LEDGER_SECONDS} s")
 
 
 def _rows(ledger: Path) -> int:
@@ -180,7 +177,7 @@ def _rows(ledger: Path) -> int:
 def figure(both: Sequence[Pair], load: wrk.Load, turns: int) -> Figure:
     rows = []
     for pair in both:
-        for side, part in ((pair.off, 1.0), (pair.on, pair.part or 0.0)):
+        for side, part in ((pair.off, 1.0), (pair.on, pair.part)):
             rates = [turn.load.rate for turn in side.turns]
             cost = median(
                 turn.processors["penstock serve"] / max(1, turn.load.answers) for turn in side.turns
