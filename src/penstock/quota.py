@@ -29,7 +29,19 @@ class Denied(NamedTuple):
 
 
 class Account(Protocol):
-    """One tenant's, held to certain limits."""
+    """One tenant's, held to certain limits.
+
+    As long as more than `floor` remain, and it is before `until`, no limit is near: then one is let in by counting
+    `remaining` down, and nobody need be asked. `take` is for all others; it may be asked at any time.
+    """
+
+    remaining: int  # requests of the minute, when one was let in last
+
+    @property
+    def floor(self) -> float: ...
+
+    @property
+    def until(self) -> Seconds: ...
 
     @property
     def limit(self) -> int | None:
@@ -37,13 +49,8 @@ class Account(Protocol):
         ...
 
     @property
-    def remaining(self) -> int:
-        """Of these, when one was let in last."""
-        ...
-
-    @property
     def reset_at(self) -> Seconds:
-        """When some of what was used no longer counts, as of then."""
+        """When some of what was used no longer counts, as of when one was let in last."""
         ...
 
     def take(self, now: Seconds) -> Denied | None:

@@ -155,6 +155,81 @@ def test_what_was_refused_for_want_of_capacity_does_not_count() -> None:
     assert take(limiter, "b", unlimited, 0.0) == UNCOUNTED
 
 
+moves = st.lists(
+    st.tuples(st.sampled_from("ttttra"), st.floats(0.0, 0.4) | st.floats(0.0, 40.0)), max_size=150
+)
+
+
+@settings(max_examples=300)
+@given(
+    limits=st.builds(
+        Limits,
+        requests_per_minute=st.none() | st.integers(1, 60),
+        burst=st.none() | st.integers(1, 20),
+        in_flight=st.none() | st.integers(0, 20),
+    ),
+    moves=moves,
+)
+def test_whoever_asks_only_when_a_limit_may_be_near_is_told_what_one_that_always_asks_is(
+    limits: Limits, moves: list[tuple[str, float]]
+) -> None:
+    asks, saves = RateLimiter(), RateLimiter()
+    now, flying = 0.0, 0
+    for move, pause in moves:
+        now += pause
+        if move == "t":
+            said = take(asks, "a", limits, now, always_ask=True)
+            same = take(saves, "a", limits, now)
+            if isinstance(said, Denied) and said.in_flight is not None:  # how long that takes is a guess
+                assert isinstance(same, Denied)
+                assert same.in_flight == said.in_flight
+                assert same.retry_after > 0.0
+            else:
+                assert same == said
+                flying += isinstance(said, Allowed)
+        elif flying:
+            flying -= 1
+            for limiter in (asks, saves):
+                release(limiter, "a", now, refused=move == "r")
+        assert account_of(asks, limits).in_flight == account_of(saves, limits).in_flight == flying
+
+
+def account_of(limiter: RateLimiter, limits: Limits) -> TenantAccount:
+    account = limiter.account("a", limits)
+    assert isinstance(account, TenantAccount)
+    return account
+
+
+def test_how_long_until_one_in_flight_goes_is_learned_from_those_that_went() -> None:
+    limiter, limits = RateLimiter(), Limits(in_flight=4)
+    for _ in range(4):
+        take(limiter, "a", limits, 0.0)
+    for now in (1.0, 2.0, 3.0):
+        release(limiter, "a", now)
+    for _ in range(3):
+        take(limiter, "a", limits, 3.0)
+    assert denied(limiter, limits, 3.0).retry_after == pytest.approx(0.2)  # a fifth of a second each
+    assert denied(limiter, limits, 3.5).retry_after == pytest.approx(0.5)
+    for now in (4.0, 5.0, 6.0, 7.0):
+        release(limiter, "a", now)
+    for _ in range(4):
+        take(limiter, "a", limits, 7.0)
+    assert denied(limiter, limits, 7.0).retry_after == pytest.approx(0.36)
+    for _ in range(4):
+        release(limiter, "a", 7.0)
+    for _ in range(4):
+        take(limiter, "a", limits, 100.0)
+    assert denied(limiter, limits, 102.0).retry_after == pytest.approx(2.0)  # not all the time nobody asked
+
+
+def test_what_a_tenant_asks_with_one_key_counts_for_the_other_without_a_closer_look_too() -> None:
+    limiter, ten, twenty = RateLimiter(), Limits(requests_per_minute=10), Limits(requests_per_minute=20)
+    said = [take(limiter, "a", limits, 0.0) for limits in (ten, ten, ten, twenty, twenty, twenty, ten, ten)]
+    assert [left(each) for each in said] == [9, 8, 7, 16, 15, 14, 3, 2]
+    assert len(let_in(limiter, ten, [0.1] * 10)) == 2
+    assert len(let_in(limiter, twenty, [0.1] * 20)) == 10
+
+
 def test_idle_tenants_are_forgotten_and_those_that_wait_for_answers_are_not() -> None:
     limiter, limits = RateLimiter(), Limits(requests_per_minute=10, in_flight=1)
     for number in range(100):

@@ -1,6 +1,7 @@
 """A gateway with one deterministic model, whose requests go nowhere until the test says what becomes of them."""
 
 import asyncio
+from math import inf
 
 from runtime_kit import Observed
 
@@ -25,19 +26,18 @@ class CountingLimiter:
 
     limit = 1000
     reset_at = 60.0
+    floor, until = inf, -inf  # it is asked each time
 
     def __init__(self) -> None:
         self.taken = self.released = self.given_back = 0
+        self.remaining = self.limit
 
     def account(self, tenant: str, limits: Limits) -> "CountingLimiter":
         return self
 
-    @property
-    def remaining(self) -> int:
-        return self.limit - self.taken
-
     def take(self, now: float) -> Denied | None:
         self.taken += 1
+        self.remaining -= 1
         return None
 
     def release(self, now: float, *, refused: bool = False) -> None:

@@ -8,7 +8,9 @@ from itertools import count
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError, Refused
+from penstock.quota import Limits
 from penstock.runtime.gateway import Desk, Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.once_each import Sameness
@@ -112,7 +114,14 @@ class Station:
 class Door:
     """A gateway with one desk whose requests go nowhere until the test answers them."""
 
-    def __init__(self, *, max_tasks: int = 10, max_bytes: int = 1000, ttl: float = 60.0) -> None:
+    def __init__(
+        self,
+        *,
+        max_tasks: int = 10,
+        max_bytes: int = 1000,
+        ttl: float = 60.0,
+        limits: Limits | None = None,  # of each tenant
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.loop = loop
         self.published: list[Request] = []
@@ -133,7 +142,7 @@ class Door:
         )  # fmt: skip
         self.gateway = Gateway(
             {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
-            self.tasks, self.wheel, self.observed, loop.time, "id-",
+            self.tasks, self.wheel, self.observed, loop.time, "id-", RateLimiter(), [limits] * 3,
             keyed_requests=self.keyed,
         )  # fmt: skip
 

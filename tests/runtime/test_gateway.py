@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from runtime_kit import Door
 
-from penstock.errors import Draining, NotFound, Overloaded, Unacceptable
+from penstock.errors import Draining, NotFound, Overloaded, OverQuota, Unacceptable
+from penstock.quota import Limits
 from penstock.testing import run_virtual
 from penstock.types import Ask
 
@@ -41,6 +42,37 @@ def test_a_client_may_ask_for_less_or_more_time_up_to_the_longest() -> None:
             door.submit(Ask(b'"x"', timeout=timeout))
         limits = [(request.expires, request.deadline) for request in door.published]
         assert limits == [(0.5, 0.5), (50.0, 50.0), (60.0, 60.0)]
+
+    run_virtual(body())
+
+
+def test_a_tenant_has_its_minute_again_when_that_is_over_and_no_more_in_flight_than_it_may() -> None:
+    async def body() -> None:
+        door = Door(limits=Limits(requests_per_minute=10, in_flight=3))
+        told: list[int] = []
+        for _ in range(3):
+            for _ in range(3):
+                door.submit(Ask(b'"x"', client_id="acme", timeout=60.0))
+                told.append(door.published[-1].quota.remaining)
+            with pytest.raises(OverQuota, match="3 requests in flight"):
+                door.submit(Ask(b'"x"', client_id="acme"))
+            for number in (-3, -2, -1):
+                door.answer(number)
+            await asyncio.sleep(0.01)
+        assert told == [9, 8, 7, 6, 5, 4, 3, 2, 1]
+        door.submit(Ask(b'"x"', client_id="acme"))
+        with pytest.raises(OverQuota, match="10 requests per minute"):
+            door.submit(Ask(b'"x"', client_id="acme"))
+        await asyncio.sleep(30.0)
+        with pytest.raises(OverQuota):
+            door.submit(Ask(b'"x"', client_id="acme"))
+        await asyncio.sleep(30.6)
+        for remaining in (9, 8):
+            door.submit(Ask(b'"x"', client_id="acme"))
+            assert door.published[-1].quota.remaining == remaining
+        await asyncio.sleep(61.0)
+        door.submit(Ask(b'"x"', client_id="acme"))
+        assert door.published[-1].quota.remaining == 9
 
     run_virtual(body())
 

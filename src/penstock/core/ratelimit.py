@@ -24,6 +24,7 @@ MEMORY = MINUTE + 1.0 / SLOTS
 ROUNDING = 1e-9
 SHORTEST = 0.001  # wait that is worth telling
 LET_GO = 8  # idle accounts that are emptied whenever another one is remembered
+UNCOUNTED = 10**9  # remain where the minute is not limited
 NEWEST = 0.2  # weight of the newest gap between two answers
 
 
@@ -31,90 +32,114 @@ class TenantAccount:
     """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "_allowed", "_answered", "_before", "_burst", "_ends", "_full_at", "_gap", "_interval",
-        "_limiter", "_most", "_plain", "_slot", "_total", "_window", "generation", "in_flight", "limit", "limits",
-        "remaining", "reset_at", "tenant",
+        "__weakref__", "_answered", "_before", "_burst", "_ended", "_full_at", "_gap", "_in_flight", "_interval",
+        "_limiter", "_most", "_noted", "_slot", "_total", "_waiting_since", "_window", "floor", "generation",
+        "limit", "limits", "remaining", "reset_at", "tenant", "until",
     )  # fmt: skip
 
     def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
         self.tenant = tenant
         self.generation = -1  # in which it was last asked for
-        self.in_flight = 0
         self.remaining = 0
+        self.until = -inf  # when the slot in the making ends
         self.reset_at = 0.0  # when the first that counts no longer does
-        self.hold_to(limits)
         self._limiter = limiter
         self._window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
         self._slot = -1  # the one in the making
-        self._ends = -inf  # when it does
-        self._total = 0  # in all slots that count,
-        self._before = 0  # and in those before this one
         self._full_at = -inf  # when the burst bucket is full again
         self._interval = 0.0  # in which it gains one
-        self._answered = 0.0  # when one of those in flight last was, or the first of them came
         self._gap = 0.0  # between two answers, usually, while no more may be in flight
+        # At the last look:
+        self._noted = 0  # what remained,
+        self._in_flight = 0  # how many were in flight,
+        self._total = 0  # how many there were in all slots that count,
+        self._before = 0  # and in those before this one,
+        self._waiting_since = 0.0  # and when one of those in flight was answered, or the first of them came;
+        self._answered = 0.0  # the same now,
+        self._ended = 0  # and how many were answered since
+        self._hold_to(limits)
 
-    def hold_to(self, limits: Limits) -> None:
+    def _hold_to(self, limits: Limits) -> None:
         self.limits = limits
-        self.limit = limit = limits.requests_per_minute
+        self.limit = limits.requests_per_minute
         self._burst = limits.burst
         self._most = inf if limits.in_flight is None else limits.in_flight
-        # While fewer than these are in flight, and this number is not exceeded, there is nothing else to look at.
-        self._plain = self._most if limit is not None and limits.burst is None else 0
-        self._allowed = limit or 0
+        self.floor: float = self.remaining
+
+    def hold_to(self, limits: Limits, remaining: int) -> None:
+        """Others than until now, and say that so many remain of them until one is let in."""
+        self._catch_up()
+        self.remaining = self._noted = remaining
+        self._hold_to(limits)
+
+    @property
+    def in_flight(self) -> int:
+        return max(0, self._in_flight + self._noted - self.remaining - self._ended)
 
     def take(self, now: Seconds) -> Denied | None:
-        if now >= self._ends:
+        self._catch_up()
+        if now >= self.until:
             self._turn(now)
-        in_flight, total = self.in_flight, self._total + 1
-        if in_flight >= self._plain or total > self._allowed:
-            return self._take_closely(now)
+        in_flight, limit, burst = self._in_flight, self.limit, self._burst
         if not in_flight:
-            self._answered = now
-        self.in_flight = in_flight + 1
-        self._total = total
-        self.remaining = self._allowed - total
-        return None
-
-    def _take_closely(self, now: Seconds) -> Denied | None:
-        in_flight, limit = self.in_flight, self.limit
-        if not in_flight:
-            self._answered = now
-        if in_flight >= self._most:
-            # As long as it usually takes until one goes, or as long again as none has gone.
+            self._answered = self._waiting_since = now
+        room = self._most - in_flight
+        if room <= 0:
+            # As long as it usually takes until one goes, or as long again as none has gone (or up to half a second
+            # more, if the first of them was let in without a look).
             wait = max(self._gap, now - self._answered, SHORTEST)
             return Denied(wait, limit, wait, self.limits.in_flight)
+        remaining = UNCOUNTED
         if limit is not None:
             remaining = limit - self._total - 1
             if remaining < 0:
                 wait = self.reset_at - now
                 return Denied(wait, limit, wait)
-            burst = self._burst
-            assert burst is not None  # else it would be plain
-            self._interval = MINUTE / limit
-            full_at = max(self._full_at, now)
-            wait = full_at - now - (burst - 1) * self._interval
-            if wait > ROUNDING:
-                return Denied(wait, limit, wait)
-            self._full_at = full_at + self._interval
+            if burst is not None:
+                self._interval = MINUTE / limit
+                full_at = max(self._full_at, now)
+                wait = full_at - now - (burst - 1) * self._interval
+                if wait > ROUNDING:
+                    return Denied(wait, limit, wait)
+                self._full_at = full_at + self._interval
+                remaining = min(remaining, int(ROUNDING - wait / self._interval))
             self._total += 1
-            self.remaining = min(remaining, int(ROUNDING - wait / self._interval))
-        self.in_flight = in_flight + 1
+        self._in_flight = in_flight + 1
+        self.remaining = self._noted = remaining
+        # How many more may come before a limit is met. A bucket refills meanwhile, and is looked at each time.
+        self.floor = remaining if burst is not None else max(0, remaining - (room - 1))
         return None
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
-        in_flight = self.in_flight
-        if not in_flight:
-            return
-        self.in_flight = in_flight - 1
         if refused:
+            self._take_back()
+        else:
+            self._ended += 1
+            self._answered = now
+
+    def _take_back(self) -> None:
+        self._catch_up()
+        self.floor = self.remaining  # as of now: the next one is told of one more
+        if self._in_flight:
+            self._in_flight -= 1
             if self.limit is not None:
                 self._full_at -= self._interval
                 self._give_back()
-        else:
+
+    def _catch_up(self) -> None:
+        """With what came and went since the last look."""
+        came, ended = self._noted - self.remaining, self._ended
+        in_flight = self._in_flight + came
+        if came:
+            self._noted = self.remaining
+            if self.limit is not None:
+                self._total += came
+        if ended:
             if in_flight >= self._most:
-                self._gap += NEWEST * (now - self._answered - self._gap)
-            self._answered = now
+                self._gap += NEWEST * ((self._answered - self._waiting_since) / ended - self._gap)
+            self._waiting_since = self._answered
+            self._ended = 0
+        self._in_flight = max(0, in_flight - ended)
 
     def _turn(self, now: Seconds) -> None:
         """A new slot begins; what is older than a minute no longer counts."""
@@ -127,7 +152,7 @@ class TenantAccount:
             self._total -= window.popleft()[1]
         self._before = self._total
         self._slot = slot
-        self._ends = limiter.time_of(slot + 1)
+        self.until = limiter.time_of(slot + 1)
         self._look_at_oldest()
 
     def _look_at_oldest(self) -> None:
@@ -136,7 +161,8 @@ class TenantAccount:
 
     def forget(self, now: Seconds) -> None:
         """What it did, if nothing of that still counts. Whoever holds it may ask again."""
-        if now >= self._ends + MEMORY and not self.in_flight:
+        self._catch_up()
+        if now >= self.until + MEMORY and not self._in_flight:
             self._window.clear()
             self._total = self._before = 0
 
@@ -158,6 +184,8 @@ class _OtherLimits:
     tier than it was. What it uses counts for both."""
 
     __slots__ = ("_account", "_limits", "limit", "remaining", "reset_at")
+    floor = inf
+    until = -inf
 
     def __init__(self, account: TenantAccount, limits: Limits) -> None:
         self._account, self._limits = account, limits
@@ -168,19 +196,18 @@ class _OtherLimits:
     def take(self, now: Seconds) -> Denied | None:
         account = self._account
         limits, remaining = account.limits, account.remaining
-        account.hold_to(self._limits)
+        account.hold_to(self._limits, self.remaining)
         denied = account.take(now)
         self.remaining, self.reset_at = account.remaining, account.reset_at
-        account.hold_to(limits)
-        account.remaining = remaining
+        account.hold_to(limits, remaining)
         return denied
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
         account = self._account
-        limits = account.limits
-        account.hold_to(self._limits)
+        limits, remaining = account.limits, account.remaining
+        account.hold_to(self._limits, self.remaining)
         account.release(now, refused=refused)
-        account.hold_to(limits)
+        account.hold_to(limits, remaining)
 
 
 class RateLimiter:

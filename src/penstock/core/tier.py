@@ -9,13 +9,14 @@ made for the second one only.
 
 from collections import deque
 from heapq import heapify, heappop, heappush
-from math import inf
+from math import ceil, inf
 
 from penstock.core.line import Line
 from penstock.core.ordered import Ordered
 from penstock.types import Request, Seconds
 
 SLACK = 512  # dead entries not worth compacting for
+ROUNDING = 1e-9
 
 Late = tuple[float, int, Request]  # by virtual time, then in the order they came
 
@@ -84,15 +85,34 @@ class Tier:
         must wait. The tier is as old as the first of them."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
-        tenants, turns = self.tenants, self._turns
-        start = virtual = self.virtual
-        step = 0.0  # of the virtual time, for each unit of cost
-        before, spent = len(taken), 0.0
-        last = before + self.waiting
-        if last > count:
-            last = count
-        while len(taken) < last:
-            token = self._next() if self._late else turns.popleft()
+        before, virtual = len(taken), self.virtual
+        spent = share = step = 0.0
+        last = min(count, before + self.waiting)
+        bound = min(last, max(enough, before + 1))
+        while True:
+            spent_now, share_now = self._take_turns(taken, bound, room - spent)
+            if len(taken) == before:
+                return 0.0
+            spent, share = spent + spent_now, share + share_now
+            if not step:  # of the virtual time, for each unit of cost
+                step = 1.0 / (self.weight * (1.0 + max(0.0, now - taken[before].arrival) / ageing))
+            virtual = self.virtual + share * step
+            if len(taken) < bound or bound == last or virtual >= until:
+                break
+            # As many as bring it there, if they cost what those before them did.
+            more = (until - virtual) * (bound - before) / (share * step)
+            bound = last if more > last - bound else bound + max(1, ceil(more - ROUNDING))
+        self.start, self.virtual = virtual - _share(taken[-1]) * step, virtual
+        self.waiting -= len(taken) - before
+        return spent
+
+    def _take_turns(self, taken: list[Request], bound: int, room: float) -> tuple[float, float]:
+        """Add those whose turn it is to `taken` until these are `bound`, or the next does not fit in `room`. As
+        many must wait. Gives what they cost, and the same with a place for each that costs nothing."""
+        tenants, turns, late = self.tenants, self._turns, self._late
+        spent, for_nothing, wanted = 0.0, 0, bound - len(taken)
+        while wanted:
+            token = self._next() if late else turns.popleft()
             request, found = token, tenants.pop(token.tenant)
             if found is not token:  # it stands for several
                 assert isinstance(found, Ordered)
@@ -115,19 +135,14 @@ class Tier:
             request.waiting = False
             taken.append(request)
             spent += cost
+            if not cost:
+                for_nothing += 1
             self._clock = token.turn
             if found is not token:
                 assert isinstance(found, Ordered)
                 self._come_again(found, token.turn)
-            start = virtual
-            if not step:
-                step = 1.0 / (self.weight * (1.0 + max(0.0, now - request.arrival) / ageing))
-            virtual += (cost or 1.0) * step
-            if virtual >= until and len(taken) >= enough:
-                break
-        self.start, self.virtual = start, virtual
-        self.waiting -= len(taken) - before
-        return spent
+            wanted -= 1
+        return spent, spent + for_nothing
 
     def _serve_only(
         self, taken: list[Request], count: int, room: float, now: Seconds, ageing: Seconds

@@ -113,9 +113,7 @@ class DataPlane:
 
     def handle_known(self, connection: Connection, head: Head, body: bytes) -> None:
         """What can be told from the head alone is told once: nearly every request comes this way."""
-        if head.plain is None:
-            head.plain = head.url == INFERENCE and is_plain(head.headers)
-        if not head.plain:
+        if not head.plain and not self._is_plain(head):
             self.handle(connection, head.method, head.url, head.headers, body)
             return
         try:
@@ -135,6 +133,11 @@ class DataPlane:
             self.handle(connection, head.method, head.url, head.headers, body)
         except Exception as exc:
             self._failed(connection, exc, head.headers)
+
+    def _is_plain(self, head: Head) -> bool:
+        if head.plain is None:
+            head.plain = head.url == INFERENCE and is_plain(head.headers)
+        return head.plain
 
     def refuse(self, connection: Connection, exc: Exception) -> None:
         self._failed(connection, exc, {})

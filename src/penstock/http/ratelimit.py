@@ -11,7 +11,16 @@ from penstock.errors import OverQuota
 from penstock.quota import Account
 from penstock.types import Seconds
 
-_beginnings: dict[int, str] = {}  # of those lines, by the limit: there are as many as the tiers have
+
+class _Beginnings(dict[int, str]):
+    """Of those lines, by the limit: there are as many as the tiers have."""
+
+    def __missing__(self, limit: int) -> str:
+        beginning = self[limit] = f"ratelimit-limit: {limit}\r\nratelimit-remaining: "
+        return beginning
+
+
+_beginnings = _Beginnings()
 
 
 def quota_lines(account: Account, now: Seconds) -> str:
@@ -20,13 +29,8 @@ def quota_lines(account: Account, now: Seconds) -> str:
     if limit is None:
         return ""
     reset = account.reset_at - now
-    beginning = _beginnings.get(limit) or _begin(limit)
-    return f"{beginning}{account.remaining}\r\nratelimit-reset: {ceil(reset) if reset > 0.0 else 0}\r\n"
-
-
-def _begin(limit: int) -> str:
-    beginning = _beginnings[limit] = f"ratelimit-limit: {limit}\r\nratelimit-remaining: "
-    return beginning
+    seconds = ceil(reset) if reset > 0.0 else 0
+    return f"{_beginnings[limit]}{account.remaining}\r\nratelimit-reset: {seconds}\r\n"
 
 
 def quota_headers(error: OverQuota) -> list[tuple[str, str]]:

@@ -145,9 +145,12 @@ class Gateway:
         else:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         if account is not None:
-            denied = account.take(now)
-            if denied is not None:
-                raise _over_quota(denied, desk, tenant)
+            if account.remaining > account.floor and now < account.until:  # no limit is near: see `Account`
+                account.remaining -= 1
+            else:
+                denied = account.take(now)
+                if denied is not None:
+                    raise _over_quota(denied, desk, tenant)
         request = Request(
             key,
             desk.model,
