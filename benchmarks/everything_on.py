@@ -82,10 +82,10 @@ class Pair:
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = options(NAME, __doc__, rounds=5)
+    parser = options(NAME, __doc__, rounds=6)
     parser.add_argument("--seconds", type=at_least_one, default=1, help="measured in each turn; 1 by default")
     parser.add_argument(
-        "--turns", type=at_least_one, default=3, help="of each server in a round; 3 by default"
+        "--turns", type=at_least_one, default=5, help="of each server in a round; 5 by default"
     )
     parser.add_argument("--connections", type=at_least_one, default=512)
     parser.add_argument("--threads", type=at_least_one, default=1, help="wrk's own")

@@ -88,7 +88,7 @@ class Tier:
         before, virtual = len(taken), self.virtual
         spent = share = step = 0.0
         last = min(count, before + self.waiting)
-        bound = min(last, max(enough, before + 1))
+        bound = last if until == inf else min(last, max(enough, before + 1))
         while True:
             spent_now, share_now = self._take_turns(taken, bound, room - spent)
             if len(taken) == before:
