@@ -306,6 +306,20 @@ def test_what_one_key_of_a_tenant_has_refused_gives_nothing_back_to_another_wher
     assert limiter.account("b", ten).take(1.0) is None
 
 
+def test_what_is_refused_opens_no_way_past_a_limit_that_another_key_of_the_tenant_has_used_up() -> None:
+    limiter, one, ten = RateLimiter(), Limits(100, in_flight=1), Limits(100, in_flight=10)
+    assert take(limiter, "a", one, 0.0) == Allowed(100, 99, 60.5)
+    for _ in range(5):
+        assert isinstance(take(limiter, "a", ten, 0.0), Allowed)
+    account_of(limiter, one).release(0.0, refused=True)
+    assert denied(limiter, one, 0.0).in_flight == 1
+    for number in range(5):
+        assert isinstance(take(limiter, "b", ten, 0.0), Allowed), number
+    for _ in range(5):
+        release(limiter, "b", 0.0, refused=True)
+        assert left(take(limiter, "b", ten, 0.1)) == 95
+
+
 def test_accounts_that_somebody_holds_count_on_when_they_were_forgotten_and_hold_nothing_once_idle() -> None:
     limiter, limits = RateLimiter(), Limits(requests_per_minute=100)
     held = [limiter.account(f"t{number}", limits) for number in range(50)]

@@ -118,13 +118,19 @@ class TenantAccount:
             self._answered = now
 
     def _take_back(self) -> None:
+        if self.remaining < self._noted:  # as if one of those since the last look had not come
+            self.remaining += 1
+            return
         self._catch_up()
-        self.floor = self.remaining  # as of now: the next one is told of one more
-        if self._in_flight:
-            self._in_flight -= 1
-            if self.limit is not None:
-                self._full_at -= self._interval
-                self._give_back()
+        if not self._in_flight:
+            return
+        self._in_flight -= 1
+        if self.limit is not None:
+            self._full_at -= self._interval
+            self._give_back()
+        if self.remaining > self.floor:  # else the next one is looked at closely anyway
+            self.remaining += 1
+            self._noted += 1
 
     def _catch_up(self) -> None:
         """With what came and went since the last look."""
