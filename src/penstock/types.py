@@ -101,6 +101,9 @@ class Batch:
     sealed: Seconds
     retry: bool = False
     avoid: WorkerId | None = None  # the worker that failed it last
+    suspect: bool = False  # a part of a batch that did not answer in time: one of these may hang again
+    hurried: bool = False  # its limit is short, so that others like it have their turn
+    limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
 
     @property
     def size(self) -> int:

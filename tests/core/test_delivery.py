@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from math import ceil, log2
 
 import pytest
-from core_kit import AWAY, REFUSED, ask, batcher_with, finish, offer, outputs, sent, worker
+from core_kit import AWAY, REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, sent, worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.batcher import Batcher, BatchingRules
-from penstock.core.delivery import RetryRules
+from penstock.core.batcher import WORKER_LOST, Batcher, BatchingRules
+from penstock.core.delivery import PARTS, RetryRules
 from penstock.types import Batch, Failure, Outcome, Request, WorkerId
 
 ATTEMPTS = 3
@@ -145,7 +145,7 @@ def test_what_the_failure_quotes_is_told_only_to_one_that_was_alone() -> None:
         }
 
 
-def test_without_budget_a_failure_is_answered_instead_of_retried() -> None:
+def test_without_budget_what_the_backend_refuses_is_answered_instead_of_retried() -> None:
     rules = RetryRules(budget_ratio=0.0, budget_per_second=0.0)
     batcher = batcher_with(
         1, BatchingRules(policy="greedy", max_batch=1, retries=rules, breaker_failures=10**6)
@@ -159,13 +159,55 @@ def test_without_budget_a_failure_is_answered_instead_of_retried() -> None:
         failed += len(effects.replies)
         for name, batch in effects.dispatches:
             retries += batch.retry
-            finish(batcher, name, AWAY, now)
+            finish(batcher, name, REFUSED, now)
         if not effects.dispatches:
             assert effects.wake is not None
             now = effects.wake
     failed += len(batcher.step(now).replies)
     assert failed == 30
     assert retries == 3
+
+
+@pytest.mark.parametrize("failure", [AWAY, WORKER_LOST, TIMED_OUT])
+def test_nobody_whose_worker_was_lost_fails_for_want_of_budget(failure: Failure) -> None:
+    rules = RetryRules(budget_ratio=0.0, budget_per_second=0.0)
+    batcher = batcher_with(2, BatchingRules(policy="greedy", retries=rules))
+    batcher.delivery.budget._tokens = 0.0
+    offer(batcher, *(ask() for _ in range(64)))
+    ((name, _),) = batcher.step(0.0).dispatches
+    finish(batcher, name, failure, 0.1)
+    assert not batcher.step(0.1).replies
+    assert batcher.waiting + sum(w.batch.size for w in batcher.fleet.workers.values() if w.batch) == 64
+
+
+def test_the_limit_of_the_queue_is_over_for_a_request_that_has_been_on_a_worker() -> None:
+    """At the defaults the queue's limit is 2 s and the deadline 4 s."""
+    batcher = batcher_with(2, BatchingRules(policy="greedy"))
+    offer(batcher, ask(expires=2.0, deadline=4.0))
+    ((name, _),) = batcher.step(0.0).dispatches
+    batcher.worker_gone(name, 2.2)
+    effects = batcher.step(2.2)
+    wake = effects.wake
+    assert not effects.replies
+    assert wake is not None
+    ((other, batch),) = [*effects.dispatches, *batcher.step(wake).dispatches]
+    assert other != name
+    finish(batcher, other, outputs(batch), 2.4)
+    assert [reply.outcome for reply in batcher.step(2.4).replies] == [Outcome.SUCCESS]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 63, 64])
+def test_a_batch_that_hung_is_tried_again_in_eight_parts(size: int) -> None:
+    batcher = batcher_with(1, BatchingRules(policy="greedy", max_batch=64))
+    requests = [ask() for _ in range(size)]
+    offer(batcher, *requests)
+    ((name, _),) = batcher.step(0.0).dispatches
+    finish(batcher, name, TIMED_OUT, 1.0)
+    parts = [retry.batch.requests for retry in batcher.delivery._retries.values()]
+    assert len(parts) == min(size, PARTS)
+    assert [request for part in parts for request in part] == requests
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert all(retry.batch.suspect for retry in batcher.delivery._retries.values())
 
 
 def test_a_request_found_by_splitting_has_no_further_attempts() -> None:
@@ -212,7 +254,7 @@ def test_what_waits_to_be_retried_is_not_looked_at_one_by_one_before_its_time() 
             return super().__iter__()
 
     batcher = batcher_with(1, BatchingRules(policy="greedy"))
-    requests = [ask(expires=expires) for expires in (5.0, 1.0, 9.0)]
+    requests = [ask(deadline=deadline) for deadline in (5.0, 1.0, 9.0)]
     offer(batcher, *requests)
     ((name, batch),) = batcher.step(0.0).dispatches
     finish(batcher, name, AWAY, 0.1)

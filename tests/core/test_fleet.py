@@ -1,5 +1,7 @@
 """Who is idle, who is trusted (SPEC E6)."""
 
+from dataclasses import replace
+
 import pytest
 from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, sent, worker
 
@@ -110,19 +112,19 @@ def test_a_time_out_opens_the_breaker_at_once() -> None:
 
 
 def test_a_retried_batch_sends_only_one_of_its_requests_to_a_worker_on_probation() -> None:
-    batcher = batcher_with(1, RULES)
-    offer(batcher, *(ask() for _ in range(4)))
+    batcher = batcher_with(1, replace(RULES, max_batch=16))
+    offer(batcher, *(ask() for _ in range(16)))
     ((name, _),) = batcher.step(0.0).dispatches
     finish(batcher, name, TIMED_OUT, 0.1)
     wake = batcher.step(0.1).wake
     assert wake == pytest.approx(1.1)
     ((_, probe),) = batcher.step(1.1).dispatches
     assert (probe.size, probe.retry) == (1, True)
-    assert batcher.waiting == 3
+    assert batcher.waiting == 15
     finish(batcher, name, outputs(probe), 1.2)
     effects = batcher.step(1.2)
     assert len(effects.replies) == 1
-    assert sent(effects) == [1]  # the other of its half, then the other half
+    assert sent(effects) == [1]  # the other of its part, then another part
     finish(batcher, name, outputs(effects.dispatches[0][1]), 1.3)
     assert sent(batcher.step(1.3)) == [2]
 

@@ -62,6 +62,8 @@ class Station:
         *,
         policy: str = "greedy",
         processing_limit: float = 3.0,
+        first_batch_limit: float = 120.0,
+        warm: bool = True,
         start_limit: float = 120.0,
         health_interval: float = 5.0,
         max_cost: float = float("inf"),
@@ -74,13 +76,13 @@ class Station:
         self.deliver: Callable[[Sequence[Reply]], None] = self._deliver
         self.starts: list[BackendError | None] = []
         self.pump = Pump(
-            Batcher(BatchingRules(policy=policy, max_cost=max_cost)), lambda replies: self.deliver(replies),
-            self.observed, self.loop, self.loop.time, timer_grain=0.0,
+            Batcher(BatchingRules(policy=policy, max_cost=max_cost, processing=processing_limit)),
+            lambda replies: self.deliver(replies), self.observed, self.loop, self.loop.time, timer_grain=0.0,
         )  # fmt: skip
         self.slot = Slot(
             WORKER, backend, self.pump, self.loop.time, processing_limit=processing_limit,
-            start_limit=start_limit, health_interval=health_interval,
-            on_started=lambda worker, error: self.starts.append(error), sameness=sameness,
+            first_batch_limit=first_batch_limit, start_limit=start_limit, health_interval=health_interval,
+            on_started=lambda worker, error: self.starts.append(error), sameness=sameness, warm=warm,
         )  # fmt: skip
 
     def _deliver(self, replies: Sequence[Reply]) -> None:

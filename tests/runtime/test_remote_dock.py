@@ -47,8 +47,8 @@ class Workshop:
         self.journal = journal or Journal()
         self.dock = RemoteDock("model", self.line, self.journal, self.loop.time)
         self.slot = Slot(
-            WORKER, backend, self.dock, self.loop.time, processing_limit=3.0, start_limit=120.0,
-            health_interval=5.0, on_started=lambda worker, error: None,
+            WORKER, backend, self.dock, self.loop.time, processing_limit=3.0, first_batch_limit=120.0,
+            start_limit=120.0, health_interval=5.0, on_started=lambda worker, error: None, warm=True,
         )  # fmt: skip
 
     def arrive(self, order: str, *inputs: bytes) -> None:

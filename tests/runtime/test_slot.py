@@ -365,3 +365,51 @@ def test_when_it_is_stopped_the_backend_is_closed_whatever_it_was_doing() -> Non
             assert backend.running is None
 
     run_virtual(body())
+
+
+def test_a_first_batch_may_take_long_and_the_server_says_that_it_is_loading() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(20.0), Answer(0.1)])
+        async with Station(backend, warm=False).running() as station:
+            station.ask(limit=60.0)
+            await asyncio.sleep(5.0)
+            loading = [station.slot.loading]
+            assert station.pump.batcher.fleet.loaded_in(station.loop.time()) == pytest.approx(5.0, abs=0.1)
+            await asyncio.sleep(15.1)
+            loading.append(station.slot.loading)
+            assert loading == [True, False]
+            assert station.ready
+            station.ask()
+            await asyncio.sleep(0.2)
+        assert [reply.outcome for _, reply in station.replies] == [Outcome.SUCCESS] * 2
+        assert (backend.starts, station.slot.restarts) == (1, 0)
+
+    run_virtual(body())
+
+
+def test_a_first_batch_that_never_ends_is_given_up_after_its_own_limit() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(FOR_EVER), Answer(0.1)])
+        async with Station(backend, warm=False, first_batch_limit=30.0).running() as station:
+            station.ask()
+            await asyncio.sleep(29.0)
+            assert backend.running is not None
+            await asyncio.sleep(10.0)
+            assert station.ready
+        assert (backend.starts, station.slot.restarts) == (2, 1)
+        assert "timeouts.first_batch" in station.slot.last_error
+
+    run_virtual(body())
+
+
+def test_where_first_batches_are_known_to_be_quick_one_that_hangs_is_not_waited_for() -> None:
+    async def body() -> None:
+        backend = MockBackend([Answer(0.1), Answer(0.1), Answer(FOR_EVER), Answer(FOR_EVER), Answer(0.1)])
+        async with Station(backend, warm=False).running() as station:
+            for _ in range(3):  # the third hangs
+                station.ask()
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(20.0)  # and so does the first one after the restart
+        assert station.slot.restarts == 2
+
+    run_virtual(body())

@@ -69,13 +69,15 @@ def test_faulty_workers_cost_few_requests_and_leave_none_without_an_answer(fault
 
 def test_a_worker_that_hangs_is_given_up_after_the_processing_limit_and_comes_back() -> None:
     service = ServiceModel(a=0.05, hang=0.02)
-    run = Kernel(scenario(service, processing_limit=0.5)).run(poisson(300.0, 20.0, Random(1)))
+    run = Kernel(scenario(service, rules=BatchingRules(max_batch=32, processing=0.5))).run(
+        poisson(300.0, 20.0, Random(1))
+    )
     assert everybody_answered(run)
     assert len(run.latencies) > 0.9 * run.sent
 
 
 def test_a_service_longer_than_the_processing_limit_never_succeeds() -> None:
-    run = Kernel(scenario(ServiceModel(a=1.0), processing_limit=0.5)).run([0.0])
+    run = Kernel(scenario(ServiceModel(a=1.0), rules=BatchingRules(processing=0.5))).run([0.0])
     assert len(run.latencies) == 0
     assert run.errors["BACKEND_TIMEOUT"] == 1
 

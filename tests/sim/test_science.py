@@ -42,10 +42,10 @@ class Case(NamedTuple):
 
 def simulate(case: Case, policy: str, requests: float, *, seed: int = 1, warm_up: float = 0.0) -> Spread:
     """Latencies in milliseconds; those answered in the first `warm_up` seconds are left out."""
-    rules = BatchingRules(max_batch=case.batch, policy=policy)
+    rules = BatchingRules(max_batch=case.batch, policy=policy, processing=PATIENT)
     scenario = Scenario(
         ServiceModel(a=case.a, b=case.b), case.workers, rules,
-        admission=None, queue_limit=PATIENT, request_limit=PATIENT, processing_limit=PATIENT,
+        admission=None, queue_limit=PATIENT, request_limit=PATIENT,
     )  # fmt: skip
     run = Kernel(scenario).run(poisson(case.rate, requests / case.rate, Random(seed)))
     assert len(run.latencies) == run.sent

@@ -163,6 +163,7 @@ class Timeouts:
     queue: Span = 2.0
     processing: Span = 3.0
     request: Span = 4.0
+    first_batch: Span = 120.0  # a worker's first batch: it may have to load or to compile
     max_client: Span = 60.0  # the longest a client may ask for
 
 

@@ -71,6 +71,9 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
         )
     expected = forecast(batcher, request.tier, now)
     if expected is None:
+        loaded_in = batcher.fleet.loaded_in(now)
+        if loaded_in is not None:
+            return Overloaded("the model is still loading", retry_after=max(1.0, loaded_in))
         return Overloaded("no worker is ready yet", retry_after=1.0)
     seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
     late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)

@@ -1,6 +1,7 @@
 """The batcher of one model: requests and workers in, batches and outcomes out.
 
 Events (each O(log n)):   offer  withdraw  finished  drain  worker_ready  worker_gone  worker_removed
+                          worker_loading
 where workers are shared: worker_known  worker_lent  worker_doubted
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
@@ -19,10 +20,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from penstock.core.buffer import Depth
-from penstock.core.delivery import Delivery, give_up
+from penstock.core.delivery import PARTS, Delivery
 from penstock.core.estimator import GUARD, LEAST_SPREAD, ServiceCurve
 from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
 from penstock.core.lane import Lane, Lanes
+from penstock.core.patience import Patience
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
 from penstock.core.rules import BatchingRules as BatchingRules
 from penstock.errors import BackendTimeout, BatchRejected
@@ -41,6 +43,9 @@ from penstock.types import (
 
 EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
+# A first batch that takes long: the worker may be loading, or an input may hang. So another does it in parts.
+STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
+HUNG = 3  # batches that ran out of time in a row, on whichever worker: then no input is to blame
 DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
 # How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
 # that the other waits for, must not wait for ever.
@@ -64,6 +69,7 @@ class Batcher:
         self.depth = Depth(len(rules.tiers.weights))
         self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
         self.delivery = Delivery(rules.retries)
+        self.patience = Patience(rules.processing)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.draining = False
         self.changes = 0  # in workers, lanes and what they can do: whatever was worked out from these is old
@@ -164,6 +170,18 @@ class Batcher:
         self.changes += 1
         self.fleet.gone(worker_id, None)
 
+    def worker_loading(self, worker_id: WorkerId, now: Seconds, takes: Seconds | None) -> None:
+        """Its first batch takes long: it loads or compiles, for `takes` seconds if anybody knows. Nobody counts on
+        it until it is ready again. Another does its batch if one is there that has answered before; else it goes
+        on, and may yet answer."""
+        self.changes += 1
+        self.fleet.loads(worker_id, now, takes)
+        worker = self.fleet.workers[worker_id]
+        if worker.batch is not None and self.fleet.proven:
+            batch = worker.batch
+            self.fleet.release(worker_id, now)
+            self._retry_later(worker, batch, STILL_LOADING, now)
+
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
         """It is never coming back."""
         self.worker_gone(worker_id, now)
@@ -198,13 +216,9 @@ class Batcher:
         self._failed(worker, batch, outcome, now)
 
     def _succeeded(self, worker: Worker, batch: Batch, result: Result, seconds: Seconds) -> None:
-        size = result.executed or batch.size  # what the time tells of
-        expected = self.curve(size)
-        self.fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
-        self.curve.observe(size, seconds)
-        lane = self.lanes.get(self.lanes.key_of(batch.requests[0]))
-        if lane is not None:
-            lane.learn(size, seconds, alone=len(self.lanes) == 1)
+        self.patience.succeeded()
+        if not worker.loading:  # else the time tells of loading
+            self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
         outputs = [b""] * batch.size if result.delivered else result.outputs
         self._answered += [
@@ -212,14 +226,39 @@ class Batcher:
             for request, output in zip(batch.requests, outputs, strict=True)
         ]
 
+    def _learn(self, worker: Worker, batch: Batch, size: int, seconds: Seconds) -> None:
+        """`size`: of what was executed, which is what the time tells of."""
+        expected = self.curve(size)
+        self.fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
+        self.curve.observe(size, seconds)
+        lane = self.lanes.get(self.lanes.key_of(batch.requests[0]))
+        if lane is not None:
+            lane.learn(size, seconds, alone=len(self.lanes) == 1)
+
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
-        if batch.retry and failure.code == BatchRejected.code:
+        if failure.code == BackendTimeout.code:
+            self._hung(worker, batch, now)
+        elif batch.retry and failure.code == BatchRejected.code:
             self.fleet.refused(worker)  # a batch that failed before: that tells of the batch
         else:
-            self.fleet.failed(worker, now, at_once=failure.code == BackendTimeout.code)
+            self.fleet.failed(worker, now, at_once=False)
+        self._retry_later(worker, batch, failure, now)
+
+    def _hung(self, worker: Worker, batch: Batch, now: Seconds) -> None:
+        """Is it the worker that hangs, or an input? One of a batch that hung before probably is an input; so may be
+        one that was cut short of `processing`, the first time. Several in a row are the worker."""
+        self.patience.ran_out()
+        everything = self.patience.in_a_row >= HUNG
+        if batch.suspect and not everything:
+            self.fleet.refused(worker)
+        else:
+            early = batch.limit < self.patience.processing
+            self.fleet.failed(worker, now, at_once=everything or not early or worker.failures > 0)
+
+    def _retry_later(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
         batch.avoid = worker.id
         self._answered += self.delivery.failed(batch, failure, self.curve, self._batch_id + 1, now)
-        self._batch_id += 2
+        self._batch_id += PARTS
 
     # ---- the decision ------------------------------------------------------------------------------------
 
@@ -244,7 +283,7 @@ class Batcher:
         buffer, horizon = lane.buffer, self._horizon(lane, now)
         lane.horizon = horizon
         while (urgent := buffer.most_urgent(horizon)) is not None:
-            lane.give_up = give_up(urgent, horizon)
+            lane.give_up = min(urgent.expires, urgent.deadline - horizon)
             if now <= lane.give_up:
                 return
             buffer.discard(urgent)
@@ -267,11 +306,13 @@ class Batcher:
         effects.replies += delivery.expire(self.curve, now)
         wakes = [delivery.next_start(now)]
         for start, batch in delivery.ready(now):
-            insist = fleet.healthy > 1
+            insist = fleet.healthy > 1 and not batch.suspect  # the parts of one that hung are in a hurry
             if insist and fleet.shared:
                 insist = now < start + INSIST
                 wakes += [start + INSIST] if insist else []
-            worker = fleet.pick(batch.avoid if insist else None)
+            worker = fleet.pick(batch.avoid)
+            if worker is None and not insist:
+                worker = fleet.pick()
             if worker is None:
                 continue  # the one that frees next is the event that brings us back
             if worker.on_probation and batch.size > 1:
@@ -346,5 +387,7 @@ class Batcher:
         ):  # of those in it now: a retry may hold fewer than it was sealed with
             parameters = (request.parameters or b"{}" for request in batch.requests)
             batch.parameters = b"[" + b",".join(parameters) + b"]"
+        batch.hurried = batch.suspect and (batch.size > 1 or self.delivery.waiting > 0)
+        batch.limit = self.patience.limit(self.curve, batch.size, hurry=batch.hurried)
         self.fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))

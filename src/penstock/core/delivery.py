@@ -1,20 +1,30 @@
 """What becomes of a batch that failed: retried, split, or given up (SPEC E2, E3).
 
     one member may be to blame, more than one member  → both halves at once, each on its own
+    it did not answer in time, more than one member   → eight parts at once: each further hang costs a time limit
     nobody to blame (the backend was not there)       → the whole batch again, after a back-off
-    a single request                                  → again after a back-off, until its attempts are spent
-    no time left, or no budget left                   → its failure is answered now
+    a single request                                  → again after a back-off, until its attempts are spent;
+                                                        one that was cut short in a hurry has one more
+    no time left                                      → its failure is answered now
+    the backend refuses, and no budget is left        → its failure is answered now
 
-A half is never mixed with other requests: what killed the batch must not kill another.
+A part is never mixed with other requests: what killed the batch must not kill another.
 A request found by splitting has been executed log2(n) + 1 times by then: from n = 4 on, that is all its attempts.
+A request that has been on a worker is bounded by its deadline alone: the limit of its wait in the queue is over.
+The budget bounds what a backend that lives and refuses is asked again. Where the worker was lost, hung or was not
+there, attempts and breakers bound the retries, and nobody fails for want of budget.
 """
 
+import itertools
 from dataclasses import dataclass, replace
 from math import inf
 
 from penstock.core.backoff import RetryBudget, backoff
 from penstock.core.estimator import ServiceCurve
+from penstock.errors import BackendTimeout, BatchRejected
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Seconds
+
+PARTS = 8  # that a batch which hung is split into
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,35 +36,27 @@ class RetryRules:
     budget_per_second: float = 10.0
 
 
-def give_up(request: Request, seconds: Seconds) -> Seconds:
-    """The last moment at which starting it still makes sense, if it takes `seconds`."""
-    return min(request.expires, request.deadline - seconds)
-
-
 @dataclass(slots=True, eq=False)
 class _Retry:
-    """A batch that waits to be tried again; the earliest limits among its members spare looking at each."""
+    """A batch that waits to be tried again; the earliest deadline among its members spares looking at each."""
 
     start: Seconds
     batch: Batch
     failure: Failure  # what it is retried for
-    expires: Seconds = inf
     deadline: Seconds = inf
 
     def look(self) -> None:
         """Its members have changed."""
-        requests = self.batch.requests
-        self.expires = min(request.expires for request in requests)
-        self.deadline = min(request.deadline for request in requests)
+        self.deadline = min(request.deadline for request in self.batch.requests)
 
     def give_up(self, curve: ServiceCurve) -> Seconds:
         """When the first of its members runs out of time."""
-        return min(self.expires, self.deadline - curve(self.batch.size))
+        return self.deadline - curve(self.batch.size)
 
 
 class Delivery:
-    """The retries of one model: batches, each with the time it may go. The budget keeps them few, so a look at each
-    batch is cheap; a look at each member would not be."""
+    """The retries of one model: batches, each with the time it may go. They are few, so a look at each batch is
+    cheap; a look at each member would not be."""
 
     __slots__ = ("_retries", "_rules", "budget", "waiting")
 
@@ -69,18 +71,17 @@ class Delivery:
     ) -> list[Reply]:
         """Take a failed batch; what can be retried will be, and the rest is answered here.
 
-        `next_id` and `next_id + 1` name the batches this may make.
+        The batches this makes are named from `next_id` on; there are at most `PARTS`.
         """
         for request in batch.requests:
             request.executions += 1
+            request.expires = request.deadline
         # The details may quote whoever caused it: they are told only to one that was alone.
         told = failure if batch.size == 1 else replace(failure, details="")
         split = failure.splittable and batch.size > 1
-        if split:
-            middle = batch.size // 2
-            parts = [batch.requests[:middle], batch.requests[middle:]]
-        else:
-            parts = [batch.requests]
+        hung = failure.code == BackendTimeout.code
+        parts = _parts(batch.requests, (PARTS if hung else 2) if split else 1)
+        attempts = self._rules.attempts + (hung and batch.hurried)
         replies: list[Reply] = []
         for offset, part in enumerate(parts):
             tries = min(request.executions for request in part)
@@ -88,19 +89,20 @@ class Delivery:
             start = now + delay
             alive = []
             for request in part:
-                spent = not split and request.executions >= self._rules.attempts
-                if spent or start > give_up(request, curve(len(part))):
+                spent = not split and request.executions >= attempts
+                if spent or start > request.deadline - curve(len(part)):
                     replies.append(Reply(request, Outcome.FAILED, failure=told))
                 else:
                     alive.append(request)
             if not alive:
                 continue
-            if not self.budget.spend(now):
+            if failure.code == BatchRejected.code and not self.budget.spend(now):
                 replies += [Reply(request, Outcome.FAILED, failure=told) for request in alive]
                 continue
             retry = Batch(
-                next_id + offset, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid
-            )
+                next_id + offset, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid,
+                suspect=hung or batch.suspect,
+            )  # fmt: skip
             self.waiting += len(alive)
             self._retries[retry.id] = waits = _Retry(start, retry, told)
             waits.look()
@@ -121,8 +123,8 @@ class Delivery:
         replies: list[Reply] = []
         for retry in [retry for retry in self._retries.values() if now > retry.give_up(curve)]:
             requests, seconds = retry.batch.requests, curve(retry.batch.size)
-            late = [request for request in requests if now > give_up(request, seconds)]
-            retry.batch.requests = [request for request in requests if now <= give_up(request, seconds)]
+            late = [request for request in requests if now > request.deadline - seconds]
+            retry.batch.requests = [request for request in requests if now <= request.deadline - seconds]
             replies += [Reply(request, Outcome.FAILED, failure=retry.failure) for request in late]
             self._changed(retry)
         self.waiting -= len(replies)
@@ -162,3 +164,10 @@ class Delivery:
     def next_expiry(self, curve: ServiceCurve) -> Seconds:
         """When the first member of any retry runs out of time."""
         return min((retry.give_up(curve) for retry in self._retries.values()), default=inf)
+
+
+def _parts(requests: list[Request], number: int) -> list[list[Request]]:
+    """As even as they can be, and none empty."""
+    number = min(number, len(requests))
+    cuts = [len(requests) * cut // number for cut in range(number + 1)]
+    return [requests[begin:end] for begin, end in itertools.pairwise(cuts)]

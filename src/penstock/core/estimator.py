@@ -191,6 +191,11 @@ class ServiceCurve:
         slope = (times[right] - times[left]) / (sizes[right] - sizes[left])
         return times[left] + slope * (size - sizes[left])
 
+    def at_most(self, size: float) -> float:
+        """The same, but of a size larger than any seen: as if the time grew in proportion."""
+        largest = self._sizes[-1] if self._sizes else size
+        return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
+
     def _knee(self) -> int:
         limit = self.limit
         candidates = sorted({limit, *(min(limit, max(1, round(size))) for size in self._sizes)})

@@ -10,7 +10,10 @@ and its breaker CLOSED ──failures──► OPEN ──cool-down──► on 
                                       ▲────────────────────failure──┘  (cool-down doubled)
 
 An open worker takes nothing. On probation it takes one request; that decides.
-A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from.
+A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from. One that came
+early, because batches are usually quick, opens it only the second time in a row.
+
+A worker that takes long for its first batch is loading: nobody counts on it until it is ready.
 
 A shared worker that is away is healthy, and idle or busy for somebody else: nobody here knows which. Of a shared
 fleet a batcher counts on its share, and expects a worker at once while fewer than that are busy for it.
@@ -35,6 +38,8 @@ class Worker:
     batch: Batch | None = None
     started: Seconds = 0.0
     back_at: Seconds | None = None  # while gone: when it may be back, if anybody knows
+    loading: bool = False  # gone, with its first batch: it loads or compiles
+    loads_in: Seconds | None = None  # how long that took last time, if anybody knows
     failures: int = 0  # in a row
     open_until: Seconds = 0.0
     cooldown: Seconds = 0.0  # 0: closed
@@ -86,6 +91,7 @@ class Fleet:
         if not worker.ready:
             self._ready += 1
             worker.ready = True
+            worker.loading = False
             worker.back_at = None
             self._place(worker)
             self._recount()
@@ -108,11 +114,36 @@ class Fleet:
     def gone(self, worker_id: WorkerId, back_at: Seconds | None) -> None:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         self._ready -= worker.ready
-        worker.ready = worker.held = False
+        worker.ready = worker.held = worker.loading = False
         worker.back_at = back_at
         self._idle.pop(worker_id, None)
         self._resting.pop(worker_id, None)
         self._recount()
+
+    def loads(self, worker_id: WorkerId, now: Seconds, takes: Seconds | None) -> None:
+        """Its first batch takes long; `takes` seconds in all, if anybody knows."""
+        self.gone(worker_id, None)
+        worker = self.workers[worker_id]
+        worker.loading, worker.loads_in = True, takes
+        if worker.batch is None:  # another batcher's; when that began is not known here
+            worker.started = now
+
+    def loaded_in(self, now: Seconds) -> Seconds | None:
+        """When the first of those that are loading should be done: as last time, or else as long again as it has
+        taken so far. None if nobody is loading."""
+        loading = [worker for worker in self.workers.values() if worker.loading]
+        return min(
+            (
+                now - worker.started if worker.loads_in is None else worker.started + worker.loads_in - now
+                for worker in loading
+            ),
+            default=None,
+        )
+
+    @property
+    def proven(self) -> bool:
+        """Whether somebody is ready who has had a batch of ours before."""
+        return any(worker.ready and worker.batches for worker in self.workers.values())
 
     def remove(self, worker_id: WorkerId) -> None:
         self.gone(worker_id, None)
@@ -222,8 +253,8 @@ class Fleet:
             if worker.ready:
                 assert worker.batch is not None
                 return max(now, worker.started + expected(worker.batch.size))
-        if self._busy:  # of those that have batches nobody has been heard of lately: they may yet be done
-            return now
+        if any(not worker.loading for worker in self._busy.values()):
+            return now  # nobody has been heard of lately: they may yet be done
         times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]
         return max(now, min(times)) if times else None

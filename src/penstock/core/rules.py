@@ -25,4 +25,5 @@ class BatchingRules:
     breaker_failures: int = 5
     breaker_cooldown: Seconds = 2.0
     max_lanes: int = 256
+    processing: Seconds = 3.0  # the longest a batch may run
     shared: bool = False  # other batchers send to the same workers

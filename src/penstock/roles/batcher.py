@@ -147,6 +147,9 @@ class BatcherRole(Member):
             elif said.get("status") == "healthy":
                 if worker is None or not worker.ready:
                     pump.known(WorkerId(slot))
+            elif said.get("status") == "loading":
+                if worker is None or not worker.loading:
+                    pump.loading(WorkerId(slot), said.get("first_batch_seconds"))
             elif worker is not None and worker.ready and worker.batch is None:
                 pump.gone(WorkerId(slot), None)
 
@@ -232,20 +235,17 @@ class BatcherRole(Member):
         """A living worker ends every batch within its limit; a word that never comes is lost."""
         while True:
             await asyncio.sleep(self.config.redis.heartbeat)
-            for name, pump in self._pumps.items():
-                limit = self._processing_limit(name) + self.config.redis.lease
-                now = self._clock()
+            now = self._clock()
+            for pump in self._pumps.values():
                 for worker in list(pump.batcher.fleet.workers.values()):
-                    if worker.batch is not None and now - worker.started > limit:
+                    if worker.batch is None or worker.loading:
+                        continue
+                    if now - worker.started > worker.batch.limit + self.config.redis.lease:
                         log.warning(
                             "no word of a batch", extra={"worker": worker.id, "batch": worker.batch.id}
                         )
                         pump.gone(worker.id, None)
                         pump.known(worker.id)
-
-    def _processing_limit(self, model: str) -> float:
-        said: float | None = self._announced[model].get("processing_timeout")
-        return said or self.config.timeouts.processing
 
     async def _write_letters(self) -> None:
         while True:

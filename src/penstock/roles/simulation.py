@@ -38,7 +38,6 @@ def scenario_of(
         capacity=capacity_rules(config),
         queue_limit=queue_limit,
         request_limit=request_limit,
-        processing_limit=timeouts.processing,
         tier_shares=_by_rank(config, shares) if shares else (1.0,),
         tier_limits=tier_limits if len(set(tier_limits)) > 1 else (),
         tenants=tenants,

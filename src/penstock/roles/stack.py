@@ -26,7 +26,7 @@ from penstock.roles.sharing import sharing_of
 from penstock.runtime.gateway import Admit, Desk
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
-from penstock.runtime.slot import Slot
+from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import WorkerId
 
 Started = Callable[[WorkerId, BackendError | None], None]
@@ -51,6 +51,7 @@ class ModelStack:
         self.model = model = config.models[name]
         self._timeouts = config.timeouts_of(name)
         self._clock = clock
+        self._first_batches = FirstBatches()
         self._on_started = on_started
         self.batcher = Batcher(batching_rules(name, config))
         self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
@@ -89,10 +90,13 @@ class ModelStack:
             pump,
             self._clock,
             processing_limit=self._timeouts.processing,
+            first_batch_limit=self._timeouts.first_batch,
             start_limit=self.model.start_timeout,
             health_interval=self.model.health_interval,
             on_started=self._on_started,
             version=self.model.version,
+            warm=bool(self.model.warmup),
+            first_batches=self._first_batches,
         )
 
     def _sizing(
@@ -246,4 +250,5 @@ def batching_rules(name: str, config: Config) -> BatchingRules:
         breaker_failures=retries.breaker_failures,
         breaker_cooldown=retries.breaker_cooldown,
         max_lanes=config.limits.max_lanes,
+        processing=config.timeouts_of(name).processing,
     )

@@ -23,7 +23,7 @@ from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
 from penstock.roles.sharing import sameness_of
 from penstock.runtime.remote_dock import RemoteDock
-from penstock.runtime.slot import Slot
+from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import Batch, Reason, Request, WorkerId
 
 log = logging.getLogger("penstock.worker")
@@ -54,6 +54,7 @@ class WorkerRole(Member):
         self._first_started: asyncio.Future[None] = loop.create_future()
         for name, model in config.models.items():
             make, limits = backend_maker(name, model), config.timeouts_of(name)
+            first_batches = FirstBatches()
             for number in range(model.workers):
                 worker = WorkerId(f"{self.name}/{name}/{number}")
                 self._slots[worker] = (
@@ -64,10 +65,13 @@ class WorkerRole(Member):
                         self._docks[name],
                         clock,
                         processing_limit=limits.processing,
+                        first_batch_limit=limits.first_batch,
                         start_limit=model.start_timeout,
                         health_interval=model.health_interval,
                         on_started=self._slot_started,
                         version=model.version,
+                        warm=bool(model.warmup),
+                        first_batches=first_batches,
                         sameness=sameness_of(model),
                     ),
                 )
@@ -115,11 +119,14 @@ class WorkerRole(Member):
         model, slot = self._slots[worker]
         dock = self._docks[model]
         status = "healthy" if dock.is_ready(worker) else "offline"
+        if slot.loading:
+            status = "loading"
         if self._retired or slot.full:
             status = "degraded"
         return {
             "model": model,
             "status": status,
+            "first_batch_seconds": slot.first_seconds,
             "utilization": round(self._utilization.get(worker, 0.0), 3),
             "pressure": round(slot.pressure, 3),
             "in_flight": dock.in_flight(worker),
@@ -153,6 +160,7 @@ class WorkerRole(Member):
                 for member in message.members
             ]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
+            batch.limit = message.limit
             self._metrics.dispatched(batch)
             self._docks[message.model].arrived(WorkerId(message.slot), message, batch)
 

@@ -12,7 +12,7 @@ from types import TracebackType
 class Limit:
     """For one task, one wait at a time: `with limit: await …`; raises TimeoutError as `asyncio.timeout` does."""
 
-    __slots__ = ("_cancelling", "_due", "_expired", "_loop", "_seconds", "_task", "_timer")
+    __slots__ = ("_cancelling", "_due", "_expired", "_loop", "_rings", "_seconds", "_task", "_timer")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -20,8 +20,14 @@ class Limit:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[object] | None = None
         self._due = inf  # when the present wait ends
+        self._rings = inf  # when the timer does
         self._cancelling = 0  # who else wanted to end the task when it began
         self._expired = False
+
+    def within(self, seconds: float) -> "Limit":
+        """The same, for waits of this length from now on."""
+        self._seconds = seconds
+        return self
 
     def __enter__(self) -> None:
         if self._loop is None:
@@ -30,8 +36,8 @@ class Limit:
         assert task is not None, "a limit is for a task"
         self._cancelling = task.cancelling()
         self._due = self._loop.time() + self._seconds
-        if self._timer is None:
-            self._timer = self._loop.call_at(self._due, self._ring)
+        if self._timer is None or self._due < self._rings:
+            self._set()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -44,13 +50,20 @@ class Limit:
             if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
                 raise TimeoutError from error
 
+    def _set(self) -> None:
+        assert self._loop is not None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings = self._due
+        self._timer = self._loop.call_at(self._due, self._ring)
+
     def _ring(self) -> None:
         self._timer = None
         if self._task is None:
             return  # nobody waits; the next who does will set it
         assert self._loop is not None
         if self._loop.time() < self._due:
-            self._timer = self._loop.call_at(self._due, self._ring)
+            self._set()
         else:
             self._expired = True
             self._task.cancel()

@@ -77,6 +77,10 @@ class Pump:
         self.batcher.worker_gone(worker, now, None if back_in is None else now + back_in)
         self._kick()
 
+    def loading(self, worker: WorkerId, takes: float | None) -> None:
+        self.batcher.worker_loading(worker, self._clock(), takes)
+        self._kick()
+
     def doubted(self, worker: WorkerId) -> None:
         self.batcher.worker_doubted(worker)
         self._kick()

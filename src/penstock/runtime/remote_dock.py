@@ -86,6 +86,15 @@ class RemoteDock:
         if place.order is not None:  # given to it, and never begun
             order, place.order = place.order, None
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
+        self._refuse_waiting(place)
+
+    def loading(self, worker: WorkerId, takes: float | None) -> None:
+        """The batchers hear of it by the worker's next heartbeat; whatever arrives until it is ready goes back."""
+        place = self._places[worker]
+        place.ready = False
+        self._refuse_waiting(place)
+
+    def _refuse_waiting(self, place: _Place) -> None:
         for order in place.waiting:
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
         place.waiting.clear()

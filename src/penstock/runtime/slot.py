@@ -3,6 +3,7 @@
 start ──ready──► wait for a batch ──► run it ──► wait …
   ▲  back-off        │ idle: probe       │ fatal: close
   └──────────────────┴───────────────────┘
+A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second.
 A backend that says it is nearly full takes no batch until it has said that it has room again (SPEC D5):
               ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
 """
@@ -29,6 +30,8 @@ STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven 
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
 FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
 FULL_PROBE = 0.5
+PATIENT = 5.0  # times as long as first batches have taken so far: so long the next one may run
+LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
 LONGEST_FULL = 30.0  # what leaked never comes back by itself: then only a new backend can help
 
 
@@ -45,12 +48,27 @@ class Dock(Protocol):
         """It takes nothing until it is ready again, in so many seconds if anybody knows."""
         ...
 
+    def loading(self, worker: WorkerId, takes: float | None) -> None:
+        """Its first batch takes long, so many seconds in all if anybody knows. It is not to be counted on until it
+        is ready; the batch goes on."""
+        ...
+
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
         """The batch is over. `at_once`: it takes the next; else it may be that it does not, which is said before
         the loop turns."""
         ...
+
+
+class FirstBatches:
+    """How long the first batches of a model took, on whichever of its workers."""
+
+    def __init__(self) -> None:
+        self.longest: float | None = None  # seconds; None while there was none
+
+    def took(self, seconds: float) -> None:
+        self.longest = max(seconds, self.longest or 0.0)
 
 
 class Slot:
@@ -62,19 +80,29 @@ class Slot:
         clock: Clock,
         *,
         processing_limit: float,
+        first_batch_limit: float,
         start_limit: float,
         health_interval: float,
         on_started: Callable[[WorkerId, BackendError | None], None],
         version: str = "",
+        warm: bool = False,
+        first_batches: FirstBatches | None = None,
         sameness: Sameness | None = None,
     ) -> None:
-        """`sameness`: of several requests of which it says the same, the backend is given one."""
+        """`processing_limit`: of a batch that brings none of its own. `warm`: starting runs a batch, so that none
+        after it is the first. `first_batches`: what all slots of a model know together. `sameness`: of requests of
+        which it says the same, the backend is given one."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
         self._clock = clock
         self._processing_limit = processing_limit
+        self._first_batch_limit = first_batch_limit
         self._start_limit = start_limit
+        self._warm = warm
+        self._answered = False  # the backend has, since it was started: no further batch is its first
+        self._first_batches = first_batches or FirstBatches()
+        self.loading = False  # its first batch takes long
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
         self.version = version  # that ran last
@@ -89,6 +117,11 @@ class Slot:
         self.full = False  # it takes nothing for that reason
         dock.attach(worker, self.take)
         dock.gone(worker, None)
+
+    @property
+    def first_seconds(self) -> float | None:
+        """How long a first batch takes, as far as is known."""
+        return self._first_batches.longest
 
     def take(self, batch: Batch) -> None:
         self._batch = batch
@@ -124,6 +157,7 @@ class Slot:
         except TimeoutError:
             return self._not_started(self._too_slow())
         self._start_seconds = self._clock() - began
+        self._answered = self._warm
         log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
         if not self.full:
             self.pressure = 0.0
@@ -167,8 +201,12 @@ class Slot:
             else:
                 failed_in_a_row += 1
             leaves = fatal or failed_in_a_row >= SICK
-            takes_more = not leaves and self.pressure <= FULL
+            takes_more = not leaves and not self.loading and self.pressure <= FULL
             self._dock.finished(self.worker, batch.id, outcome, at_once=takes_more)
+            if self.loading:
+                self.loading = False
+                if not leaves:
+                    self._dock.ready(self.worker)
             if leaves:
                 self._leave(self._start_seconds)
                 break
@@ -214,17 +252,61 @@ class Slot:
     async def _execute(self, batch: Batch) -> tuple[Result | Failure, bool]:
         """An error is let go of within its `except`: kept in a variable of a frame that its traceback holds, it
         would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
+        limit = batch.limit or self._processing_limit
+        if not self._answered:
+            return await self._execute_first(batch, self._first_limit(limit))
         try:
-            with self._working:
-                if self._sameness is None:
-                    result = await self.backend.run(batch)
-                else:
-                    result = await run_once_each(self.backend, batch, self._sameness)
+            with self._working.within(limit):
+                result = await self._run(batch)
         except TimeoutError:
-            message = f"the backend did not answer within {self._processing_limit:g} s"
+            message = _hung(limit, self._processing_limit, "timeouts.processing")
             return self._failure(batch, BackendTimeout(message))
         except BackendError as error:
             return self._failure(batch, error)
+        return self._succeeded(result)
+
+    async def _execute_first(self, batch: Batch, limit: float) -> tuple[Result | Failure, bool]:
+        """The first batch since the backend was started."""
+        began = self._clock()
+        alarm = asyncio.get_running_loop().call_later(LOADING, self._takes_long)
+        try:
+            with self._working.within(limit):
+                result = await self._run(batch)
+        except TimeoutError:
+            message = _hung(limit, self._first_batch_limit, "timeouts.first_batch")
+            return self._failure(batch, BackendTimeout(message))
+        except BackendError as error:
+            self._answered = not error.fatal
+            return self._failure(batch, error)
+        finally:
+            alarm.cancel()
+        self._answered = True
+        seconds = self._clock() - began
+        self._first_batches.took(seconds)
+        if self.loading:
+            log.info("worker loaded", extra={"worker": self.worker, "seconds": round(seconds, 3)})
+        return self._succeeded(result)
+
+    def _first_limit(self, limit: float) -> float:
+        """Where it is known how long a first batch takes, one that takes much longer hangs like any other."""
+        known = self.first_seconds
+        longest = self._first_batch_limit if known is None else min(self._first_batch_limit, PATIENT * known)
+        return max(limit, longest)
+
+    def _takes_long(self) -> None:
+        self.loading = True
+        log.info(
+            "worker loading: its first batch takes long",
+            extra={"worker": self.worker, "limit": self._first_batch_limit},
+        )
+        self._dock.loading(self.worker, self.first_seconds)
+
+    async def _run(self, batch: Batch) -> Result:
+        if self._sameness is None:
+            return await self.backend.run(batch)
+        return await run_once_each(self.backend, batch, self._sameness)
+
+    def _succeeded(self, result: Result) -> tuple[Result | Failure, bool]:
         self.pressure = result.pressure
         self.version = result.version = result.version or self._version
         return result, False
@@ -257,3 +339,13 @@ class Slot:
         self._dock.gone(self.worker, back_in)
         self._batch = None  # it may just have been handed one, which is no longer its own
         self._arrived.clear()
+
+
+def _hung(limit: float, longest: float, setting: str) -> str:
+    """Says which setting cut the batch short."""
+    if limit >= longest:
+        return f"the backend did not answer within {limit:g} s, which is all that {setting} allows"
+    return (
+        f"the backend did not answer within {limit:.3g} s, several times what its batches usually take"
+        f" (at most {setting}, {longest:g} s)"
+    )

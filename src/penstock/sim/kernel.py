@@ -35,7 +35,6 @@ class Scenario:
     capacity: CapacityRules = field(default_factory=CapacityRules)  # and how much of it each tier is
     queue_limit: Seconds = 2.0
     request_limit: Seconds = 4.0
-    processing_limit: Seconds = 3.0
     tier_shares: Sequence[float] = (1.0,)  # how the arrivals fall to the tiers
     tier_limits: Sequence[tuple[Seconds, Seconds]] = ()  # of queue and request, where each tier has its own
     tenants: int = 1
@@ -207,7 +206,7 @@ class Kernel:
         seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
         fault = service.fault(rng.random())
         poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
-        limit = self.scenario.processing_limit
+        limit = batch.limit
         if fault is Fault.HANG or seconds > limit:
             failure = Failure(BackendTimeout.code, f"no answer within {limit:g} s", splittable=True)
             self._at(now + limit, lambda then: self._lose(worker, batch.id, failure, then))

@@ -63,7 +63,7 @@ class Dispatcher:
             Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant)
             for r in batch.requests
         ]
-        message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members)
+        message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members, batch.limit)
         self._put(worker_box, encode(message))
         started = [member.task for member in members if member.task]
         if started:

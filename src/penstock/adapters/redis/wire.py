@@ -67,6 +67,7 @@ class Dispatch(Struct, array_like=True, tag="d"):
     model: str
     parameters: bytes
     members: list[Member]
+    limit: float = 0.0  # seconds it may run; 0: as long as the worker allows
 
 
 # ---- to the mailbox of a gateway -------------------------------------------------------------------------

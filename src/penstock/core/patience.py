@@ -1,0 +1,52 @@
+"""How long a batch may run before its worker counts as hung.
+
+A batch that hangs holds all its members, and they have little time. So the limit follows what batches usually take,
+and leaves time to find the member that hangs:
+
+    an ordinary batch                        5 × the learned time, at least 1 s
+    a part of a batch that hung              3 × the learned time, at least 0.25 s: one of its members may hang
+    one request alone, nobody else to retry  as an ordinary batch: it holds nobody up, and may just be slow
+    while little has been learned            the longest that is allowed
+
+A size larger than any seen so far may take more time in proportion: stopping a good worker costs more than waiting.
+
+No limit is above `processing`. Each batch that runs out of time doubles the limits of those after it, and each that
+succeeds halves them again: when everything has become slow it is the GPU, and cutting every batch short would never
+show how slow.
+"""
+
+from penstock.core.estimator import GUARD, ServiceCurve
+from penstock.types import Seconds
+
+USUAL, SHORTEST = 5.0, 1.0
+SUSPECT, SHORTEST_SUSPECT = 3.0, 0.25
+LEARNED = 8  # batches after which the learned time is believed
+
+
+class Patience:
+    """Of one model. `processing` is the longest that any batch may run."""
+
+    __slots__ = ("in_a_row", "processing")
+
+    def __init__(self, processing: Seconds) -> None:
+        self.processing = processing
+        self.in_a_row = 0  # batches that ran out of time, less those that succeeded since
+
+    def limit(self, curve: ServiceCurve, size: int, *, hurry: bool) -> Seconds:
+        if curve.samples < (1 if hurry else LEARNED):
+            return self.processing
+        noise = 1.0 + GUARD * curve.spread
+        if hurry:
+            limit = max(SHORTEST_SUSPECT, SUSPECT * noise * curve(size))
+        else:
+            limit = max(SHORTEST, USUAL * noise * curve.at_most(size))
+        if self.in_a_row > 1:
+            limit *= 2.0 ** min(self.in_a_row - 1, 10)
+        return min(limit, self.processing)
+
+    def ran_out(self) -> None:
+        self.in_a_row += 1
+
+    def succeeded(self) -> None:
+        if self.in_a_row:
+            self.in_a_row -= 1
