@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from penstock.cli.app import app
+from penstock.config import load
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.types import Batch, Reason, Request
 
@@ -156,3 +157,19 @@ def test_the_policy_shown_can_be_tried_in_the_simulator_as_shown(monkeypatch: py
     monkeypatch.setitem(POLICIES, "candidate", POLICIES["paced"])  # so that it is gone afterwards
     mean = block(3)["mean_latency"](block(2)["HalfFull"](), 300.0)
     assert 0.1 < mean < 0.2
+
+
+def test_the_function_that_migrating_shows_gives_one_output_for_each_input() -> None:
+    defined: dict[str, Any] = {}
+    exec(compile(code(ROOT / "docs/migrating.md")[0], "migrating.md", "exec"), defined)
+    assert defined["sentiment"](["a good day", "a day"]) == [{"label": "POSITIVE"}, {"label": "NEGATIVE"}]
+
+
+def test_the_settings_that_migrating_shows_are_accepted(tmp_path: Path) -> None:
+    blocks = [
+        block for kind, block in FENCE.findall((ROOT / "docs/migrating.md").read_text()) if kind == "toml"
+    ]
+    assert len(blocks) == 3
+    for number, text in enumerate(blocks):
+        (file := tmp_path / f"{number}.toml").write_text(text)
+        assert load(file, {}, {}).models["sentiment"].max_batch == 32
