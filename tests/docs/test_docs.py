@@ -24,6 +24,7 @@ PAGES = sorted(
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 every_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
+GUARANTEES = ROOT / "docs/guarantees.md"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(?:\$ )?(penstock (?:serve|bench|sim|check)\b.*)$")
@@ -89,12 +90,21 @@ def test_every_file_named_is_there(page: Path) -> None:
 
 
 def test_every_promise_names_tests_and_every_figure_a_module() -> None:
-    assert len(set(TEST_FILE.findall((ROOT / "docs/guarantees.md").read_text()))) >= 8
+    assert len(set(TEST_FILE.findall(GUARANTEES.read_text()))) >= 8
     modules = set(re.findall(r"python -m (benchmarks\.\w+)", (ROOT / "docs/benchmarks.md").read_text()))
     assert len(modules) >= 5
     for module in modules:
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+
+
+def test_every_row_of_promises_names_its_test() -> None:
+    tables = re.findall(r"^\| promise \| test \|\n\|.*\n((?:\|.*\n)+)", GUARANTEES.read_text(), re.M)
+    rows = [row for table in tables for row in table.splitlines()]
+    untested = [row for row in rows if not TEST_FILE.search(row.rpartition(" | ")[2])]
+    assert len(rows) >= 70
+    assert all("no test of its own" in row for row in untested), untested
+    assert len(untested) <= 1
 
 
 @pytest.mark.parametrize("number", range(len(code(ROOT / "docs/extending.md"))))
