@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from penstock.cli.app import app
+from penstock.config import load
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.types import Batch, Reason, Request
 
@@ -23,6 +24,7 @@ PAGES = sorted(
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 every_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
+GUARANTEES = ROOT / "docs/guarantees.md"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(?:\$ )?(penstock (?:serve|bench|sim|check)\b.*)$")
@@ -88,12 +90,21 @@ def test_every_file_named_is_there(page: Path) -> None:
 
 
 def test_every_promise_names_tests_and_every_figure_a_module() -> None:
-    assert len(set(TEST_FILE.findall((ROOT / "docs/guarantees.md").read_text()))) >= 8
+    assert len(set(TEST_FILE.findall(GUARANTEES.read_text()))) >= 8
     modules = set(re.findall(r"python -m (benchmarks\.\w+)", (ROOT / "docs/benchmarks.md").read_text()))
     assert len(modules) >= 5
     for module in modules:
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+
+
+def test_every_row_of_promises_names_its_test() -> None:
+    tables = re.findall(r"^\| promise \| test \|\n\|.*\n((?:\|.*\n)+)", GUARANTEES.read_text(), re.M)
+    rows = [row for table in tables for row in table.splitlines()]
+    untested = [row for row in rows if not TEST_FILE.search(row.rpartition(" | ")[2])]
+    assert len(rows) >= 70
+    assert all("no test of its own" in row for row in untested), untested
+    assert len(untested) <= 1
 
 
 @pytest.mark.parametrize("number", range(len(code(ROOT / "docs/extending.md"))))
@@ -156,3 +167,19 @@ def test_the_policy_shown_can_be_tried_in_the_simulator_as_shown(monkeypatch: py
     monkeypatch.setitem(POLICIES, "candidate", POLICIES["paced"])  # so that it is gone afterwards
     mean = block(3)["mean_latency"](block(2)["HalfFull"](), 300.0)
     assert 0.1 < mean < 0.2
+
+
+def test_the_function_that_migrating_shows_gives_one_output_for_each_input() -> None:
+    defined: dict[str, Any] = {}
+    exec(compile(code(ROOT / "docs/migrating.md")[0], "migrating.md", "exec"), defined)
+    assert defined["sentiment"](["a good day", "a day"]) == [{"label": "POSITIVE"}, {"label": "NEGATIVE"}]
+
+
+def test_the_settings_that_migrating_shows_are_accepted(tmp_path: Path) -> None:
+    blocks = [
+        block for kind, block in FENCE.findall((ROOT / "docs/migrating.md").read_text()) if kind == "toml"
+    ]
+    assert len(blocks) == 3
+    for number, text in enumerate(blocks):
+        (file := tmp_path / f"{number}.toml").write_text(text)
+        assert load(file, {}, {}).models["sentiment"].max_batch == 32
