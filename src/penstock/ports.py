@@ -3,7 +3,7 @@
 An adapter translates foreign errors into `penstock.errors` and knows nothing of its siblings.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Protocol
 
 from penstock.types import Ask, Batch, Identity, Reply, Request, Result, TaskStatus
@@ -188,7 +188,16 @@ class Gateway(Protocol):
 
     @property
     def kinds(self) -> Mapping[str | None, str]:
-        """The same, and under None that of the only model there is; it changes as models come and go."""
+        """The same, and under None that of the model meant by who names none; it changes as models come and go."""
+        ...
+
+    @property
+    def asynchronous(self) -> Set[str | None]:
+        """Models whose requests become tasks unless their client asks otherwise; with None as in `kinds`."""
+        ...
+
+    def describe_models(self) -> Sequence[Mapping[str, object]]:
+        """What a client may know of each."""
         ...
 
     def kind_of(self, model: str | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.config import (
+    Api,
     Auth,
     GrpcEndpoint,
     HttpEndpoint,
@@ -31,6 +32,7 @@ from penstock.config.schema import Key, places
 DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 SECTIONS = {
     "[server]": Server,
+    "[api]": Api,
     "[tls]": Tls,
     "[redis]": Redis,
     "[auth]": Auth,

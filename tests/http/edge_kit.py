@@ -54,7 +54,7 @@ class EchoApp:
     def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
         self.handle(connection, head.method, head.url, head.headers, body)
 
-    def refuse(self, connection: Caller, exc: Exception) -> None:
+    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
         self.refused.append(exc)
         assert isinstance(exc, PenstockError), exc
         connection.respond(*answers.error(Failure(exc.code, exc.message), "id"))

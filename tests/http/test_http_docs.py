@@ -59,6 +59,8 @@ def test_the_document_names_every_route_with_its_errors(server: Server) -> None:
         "POST /api/inference",
         "GET /v1/result/{task_id}",
         "DELETE /v1/result/{task_id}",
+        "GET /v1/models",
+        "GET /health",
     }
     everything = {
         "200",

@@ -18,6 +18,7 @@ from http2_client import Heard, Http2Client
 from server import HUNG, PATIENT, Server, eventually, held
 
 INFERENCE = "/v1/inference"
+PAGE = "https://app.example"  # the origin of pages that may ask
 
 
 class Caller(Http2Client):
@@ -75,7 +76,7 @@ def pair(authority: Authority, folder: Path) -> Pair:
 
 @pytest.fixture(scope="module")
 def server(pair: Pair) -> Iterator[Server]:
-    with encrypted(pair, config=PATIENT) as server:
+    with encrypted(pair, config=f"{PATIENT}[server]\ncors_origins = ['{PAGE}']\n") as server:
         yield server
 
 
@@ -92,6 +93,18 @@ def test_many_requests_on_one_connection_share_batches_and_each_gets_its_own_ans
             assert answer.json()["output"].startswith(f"{index} x")
             assert answer.headers["x-request-id"] == answer.json()["request_id"]
         assert server.metric("penstock_batches_total", model="fifties", reason="full") == 4
+
+
+def test_a_page_of_a_listed_origin_may_read_answers_and_errors(server: Server, authority: Authority) -> None:
+    with calling(server, authority) as caller:
+        for body, status in ((b'{"input": "a"}', 200), (b"{}", 422)):
+            headers = [("content-type", "application/json"), ("origin", PAGE)]
+            answer = caller.answer(caller.ask("POST", INFERENCE, body, headers))
+            assert (answer.status, answer.headers["access-control-allow-origin"]) == (status, PAGE)
+        asked = [("origin", PAGE), ("access-control-request-method", "POST")]
+        preflight = caller.answer(caller.ask("OPTIONS", INFERENCE, None, asked))
+        assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (200, PAGE)
+        assert "access-control-allow-origin" not in caller.answer(caller.infer("no page")).headers
 
 
 def test_a_body_and_an_answer_of_a_megabyte_pass(server: Server, authority: Authority) -> None:

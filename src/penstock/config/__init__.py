@@ -4,6 +4,7 @@ from penstock.config.config import Config, Setting
 from penstock.config.consistency import doubts
 from penstock.config.load import find_file, load, name_after
 from penstock.config.sections import (
+    Api,
     Auth,
     GrpcEndpoint,
     HttpEndpoint,
@@ -23,6 +24,7 @@ from penstock.config.sections import (
 )
 
 __all__ = [
+    "Api",
     "Auth",
     "Config",
     "GrpcEndpoint",

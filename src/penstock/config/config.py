@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from penstock.config.schema import Key, NamedTables, Table, places
 from penstock.config.sections import (
+    Api,
     Auth,
     Idempotency,
     Ledger,
@@ -36,6 +37,7 @@ class Setting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Config:
     server: Server = Server()  # noqa: RUF009 - all sections are frozen
+    api: Api = Api()  # noqa: RUF009
     tls: Tls = Tls()  # noqa: RUF009
     auth: Auth = Auth()  # noqa: RUF009
     ledger: Ledger = Ledger()  # noqa: RUF009
@@ -85,6 +87,10 @@ class Config:
             processing=own.processing_timeout or self.timeouts.processing,
             request=own.request_timeout or self.timeouts.request,
         )
+
+    def responds_async(self, model: Model) -> bool:
+        """Whether a request to it becomes a task, unless its client asks otherwise."""
+        return (model.respond or self.api.respond) == "async"
 
     def level_of(self, tenant: str) -> Level:
         """The tier of a tenant, or the default tier for one nobody has named."""

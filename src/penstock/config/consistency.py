@@ -34,6 +34,9 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         if getattr(config.tls, name) and not config.tls.certificate:
             yield f"tls.{name}", "is of no use without tls.certificate"
     yield from _tier_contradictions(config)
+    marked = [name for name, model in config.models.items() if model.default]
+    for name in marked[1:]:
+        yield dotted(("models", name, "default")), f"is true, and so is that of {marked[0]}: mark one of them"
     for name, model in config.models.items():
         yield from _model_contradictions(name, model)
 

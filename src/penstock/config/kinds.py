@@ -22,6 +22,7 @@ from penstock.config.units import (
 )
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
@@ -226,6 +227,19 @@ class Ids:
 
     def write(self, value: tuple[str, ...]) -> str:
         return toml(list(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Origins(Ids):
+    """Where web pages come from, as a browser writes it: a scheme, a host, and a port that is not the usual one."""
+
+    wanted: str = 'a list of origins such as ["https://app.example"], or ["*"] for all'
+
+    def take(self, value: object) -> tuple[str, ...]:
+        origins = Ids.take(self, value)
+        if any(origin != "*" and not _ORIGIN.fullmatch(origin) for origin in origins):
+            raise ValueError(value)
+        return origins
 
 
 @dataclass(frozen=True, slots=True)

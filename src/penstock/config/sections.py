@@ -17,6 +17,7 @@ from penstock.config.kinds import (
     Ids,
     Inputs,
     Number,
+    Origins,
     Secret,
     Size,
     Text,
@@ -47,9 +48,18 @@ class Server:
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
     drain_grace: SpanOrNone = 0.0  # before that: not ready, but serving, until load balancers have noticed
     max_connections: Positive = 65536
+    cors_origins: Annotated[tuple[str, ...], Origins()] = ()  # whose pages may ask from a browser
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
     log_requests: Annotated[float, Number(0, 1)] = 0.0  # the part of requests that have a line in the log
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """How requests are answered."""
+
+    # async: with 202 and a task_id, as if each had said `Prefer: respond-async`
+    respond: Annotated[str, Choice(("sync", "async"))] = "sync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +299,8 @@ class Model:
     start_timeout: Span = 120.0
     health_interval: Span = 5.0
     gpus: Annotated[tuple[str, ...], Ids()] = ()  # given to the workers in turn
+    default: Switch = False  # the one that a request means which names none
+    respond: Annotated[str | None, Choice(("sync", "async"))] = None  # none: as [api] says
     queue_timeout: Annotated[float | None, Duration()] = None  # none: as [timeouts] says
     processing_timeout: Annotated[float | None, Duration()] = None
     request_timeout: Annotated[float | None, Duration()] = None

@@ -2,17 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
-from urllib.parse import parse_qs, unquote_to_bytes
 
 import msgspec
 
 from penstock.errors import (
     KeysWanted,
-    Malformed,
     MethodNotAllowed,
     NotFound,
     OverQuota,
@@ -21,34 +18,21 @@ from penstock.errors import (
     Unauthorized,
 )
 from penstock.http import answers
+from penstock.http.about import About
 from penstock.http.caller import Caller as Connection
 from penstock.http.heads import Head, Headers
 from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
-from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, is_plain, request_id
+from penstock.http.visit import Handler, Visit, prefers_task, read_query, split
 from penstock.ports import Doorman, Gateway, Task
 from penstock.types import Ask, Failure, Identity
 
 log = logging.getLogger("penstock.http")
 
-Parse = Callable[[bytes, Headers], Ask]
-
 INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for the table
 RESULT = "/v1/result/"
-PREFER_ASYNC = b"respond-async"
-
-
-class Visit(NamedTuple):
-    """A request that need not be fast."""
-
-    path: str
-    query: str
-    headers: Headers
-    body: bytes
-
-
-Handler = Callable[[Connection, Visit], Awaitable[None]]
+X_REQUEST_ID = b"x-request-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +62,29 @@ class DataPlane:
         limits: HttpLimits,
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
+        not_ready: Callable[[], str] = lambda: "",
     ) -> None:
-        """Without a doorman nobody is asked who they are."""
+        """Without a doorman nobody is asked who they are. `not_ready`: why no traffic should come, or nothing."""
         self._gateway = gateway
+        self._asynchronous = gateway.asynchronous
         self._doorman = doorman
         self._limits = limits
         self._make_id = make_id
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
+        self._about = About(
+            gateway,
+            max_body=limits.max_body,
+            control_characters=limits.control_characters,
+            secured=doorman is not None,
+            not_ready=not_ready,
+        )
         self._routes: dict[str, dict[str, Handler]] = {
             INFERENCE.decode(): {"POST": self._inference},
             "/api/inference": {"POST": self._short_inference},
-            "/openapi.json": {"GET": self._serve_openapi},
-            "/docs": {"GET": self._serve_docs},
+            "/v1/models": {"GET": self._models},
+            **self._about.open_routes,
         }
         self._result_routes: dict[str, Handler] = {"GET": self._result, "DELETE": self._cancel}
 
@@ -101,7 +94,11 @@ class DataPlane:
         if url == INFERENCE and method == b"POST" and b"prefer" not in headers and HEADER not in headers:
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
-                self._submit(connection, self._reader.full, answers.full_answer, headers, body, identity)
+                if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
+                    check_type(headers)
+                ask = self._reader.full(body, headers)
+                ask.identity = identity
+                self._submit(connection, ask)
                 return
             except KeysWanted:
                 pass  # to be found out, which takes a while
@@ -127,7 +124,10 @@ class DataPlane:
                 head.generation = doorman.generation
             ask = self._reader.plain(body)
             ask.identity = identity
-            connection.render = answers.full_answer
+            if self._asynchronous:
+                self._submit(connection, ask)
+                return
+            connection.render = answers.full_answer  # `_submit`, spelt out for the usual case
             connection.leaving = self._gateway.submit(ask, connection)
         except KeysWanted:
             self.handle(connection, head.method, head.url, head.headers, body)
@@ -139,15 +139,15 @@ class DataPlane:
             head.plain = head.url == INFERENCE and is_plain(head.headers)
         return head.plain
 
-    def refuse(self, connection: Connection, exc: Exception) -> None:
-        self._failed(connection, exc, {})
+    def refuse(self, connection: Connection, exc: Exception, headers: Headers) -> None:
+        self._failed(connection, exc, headers)
 
     async def _visit(
         self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
     ) -> None:
         routes: dict[str, Handler] = {}
         try:
-            visit = Visit(*_split(url), headers, body)
+            visit = Visit(*split(url), headers, body)
             routes = self._find_routes(visit.path)
             handler = routes.get(method.decode())
             if handler is None:
@@ -166,53 +166,74 @@ class DataPlane:
 
     # ---- inference ---------------------------------------------------------------------------------------
 
-    def _submit(
-        self,
-        connection: Connection,
-        parse: Parse,
-        render: answers.Render,
-        headers: Headers,
-        body: bytes,
-        identity: Identity | None,
-    ) -> None:
-        """The hot path: understand, submit. The answer is `Connection.reply`; nothing here waits for it."""
-        if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
-            check_type(headers)
-        ask = parse(body, headers)
-        ask.identity = identity
-        connection.render = render
+    def _submit(self, connection: Connection, ask: Ask) -> None:
+        """The hot path: the answer is `Connection.reply`, and nothing here waits for it."""
+        if self._asynchronous and ask.model in self._asynchronous:
+            connection.leaving = Errand(asyncio.create_task(self._become_task(connection, ask)))
+            return
+        connection.render = answers.full_answer
         connection.leaving = self._gateway.submit(ask, connection)
 
+    async def _become_task(self, connection: Connection, ask: Ask) -> None:
+        try:
+            await self._accept_task(connection, ask, None, preferred=False)
+        except Exception as exc:
+            self._failed(
+                connection, exc, {} if ask.request_id is None else {X_REQUEST_ID: ask.request_id.encode()}
+            )
+
     async def _inference(self, connection: Connection, visit: Visit) -> None:
-        await self._infer(connection, visit, self._reader.full, answers.full_answer)
+        """A model that responds later is waited for all the same by a client that says so."""
+        identity = await self._identify(visit)
+        check_type(visit.headers)
+        ask = self._reader.full(visit.body, visit.headers)
+        ask.identity = identity
+        preferred = prefers_task(visit.headers)
+        wants_task = ask.model in self._asynchronous if preferred is None else preferred
+        await self._infer(connection, visit, ask, answers.full_answer, wants_task, preferred is not None)
 
     async def _short_inference(self, connection: Connection, visit: Visit) -> None:
-        await self._infer(connection, visit, self._reader.short, answers.short_answer)
+        """The short form is answered with the output, whatever the model, unless the client wants a task."""
+        identity = await self._identify(visit)
+        check_type(visit.headers)
+        ask = self._reader.short(visit.body, visit.headers)
+        ask.identity = identity
+        await self._infer(
+            connection, visit, ask, answers.short_answer, bool(prefers_task(visit.headers)), True
+        )
 
     async def _infer(
-        self, connection: Connection, visit: Visit, parse: Parse, render: answers.Render
+        self,
+        connection: Connection,
+        visit: Visit,
+        ask: Ask,
+        render: answers.Render,
+        wants_task: bool,
+        preferred: bool,
     ) -> None:
-        identity = await self._identify(visit)
         key = idempotency_key(visit.headers)
-        wants_task = PREFER_ASYNC in visit.headers.get(b"prefer", b"").lower()
-        if key is None and not wants_task:
-            self._submit(connection, parse, render, visit.headers, visit.body, identity)
-            return
-        check_type(visit.headers)
-        ask = parse(visit.body, visit.headers)
-        ask.identity = identity
         if wants_task:
-            await self._accept_task(connection, ask, key)
-        elif key is not None:
-            connection.render = render
+            await self._accept_task(connection, ask, key, preferred=preferred)
+            return
+        connection.render = render
+        if key is None:
+            connection.leaving = self._gateway.submit(ask, connection)
+        else:
             connection.leaving = self._gateway.submit_keyed(ask, key, KeyedAnswer(connection))
 
     async def _identify(self, visit: Visit) -> Identity | None:
         return None if self._doorman is None else await self._doorman.identify_slowly(visit.headers)
 
+    async def _models(self, connection: Connection, visit: Visit) -> None:
+        await self._identify(visit)
+        await self._about.models(connection, visit)
+
     # ---- tasks -------------------------------------------------------------------------------------------
 
-    async def _accept_task(self, connection: Connection, ask: Ask, key: str | None) -> None:
+    async def _accept_task(
+        self, connection: Connection, ask: Ask, key: str | None, *, preferred: bool
+    ) -> None:
+        """`preferred`: the client has asked for it."""
         if key is None:
             task, again = await self._gateway.submit_task(ask), False
         else:
@@ -221,14 +242,17 @@ class DataPlane:
         headers = [
             answers.JSON,
             ("location", f"{RESULT}{task.id}"),
-            ("preference-applied", "respond-async"),
             ("x-request-id", task.id),
         ]
-        connection.respond(202, [*headers, REPLAYED] if again else headers, body)
+        if preferred:
+            headers.append(("preference-applied", "respond-async"))
+        if again:
+            headers.append(REPLAYED)
+        connection.respond(202, headers, body)
 
     async def _result(self, connection: Connection, visit: Visit) -> None:
         identity = await self._identify(visit)
-        query = _query(visit.query, "wait_ms", "client_id")
+        query = read_query(visit.query, "wait_ms", "client_id")
         task = await self._find(visit, query, identity)
         wait = query.get("wait_ms")
         if wait is not None:
@@ -239,7 +263,7 @@ class DataPlane:
 
     async def _cancel(self, connection: Connection, visit: Visit) -> None:
         identity = await self._identify(visit)
-        task = await self._find(visit, _query(visit.query, "client_id"), identity)
+        task = await self._find(visit, read_query(visit.query, "client_id"), identity)
         await task.cancel()
         self._respond_task(connection, task)
 
@@ -248,21 +272,6 @@ class DataPlane:
 
     def _respond_task(self, connection: Connection, task: Task) -> None:
         connection.respond(200, [answers.JSON, ("x-request-id", task.id)], answers.task(task))
-
-    # ---- documents ---------------------------------------------------------------------------------------
-
-    async def _serve_openapi(self, connection: Connection, visit: Visit) -> None:
-        limits = self._limits
-        document = openapi_document(
-            self._gateway.models,
-            limits.max_body,
-            limits.control_characters,
-            secured=self._doorman is not None,
-        )
-        connection.respond(200, [answers.JSON], msgspec.json.encode(document))
-
-    async def _serve_docs(self, connection: Connection, visit: Visit) -> None:
-        connection.respond(200, [("content-type", "text/html; charset=utf-8")], DOCS_PAGE)
 
     # ---- endings -----------------------------------------------------------------------------------------
 
@@ -273,7 +282,7 @@ class DataPlane:
         else:
             log.error("a request failed inside the server", exc_info=exc)
             failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
-        asked = request_id(headers.get(b"x-request-id")) or self._make_id()
+        asked = request_id(headers.get(X_REQUEST_ID)) or self._make_id()
         self._gateway.count(about.model, failure.code, asked, about.tenant)
         status, said, body = answers.error(failure, asked)
         if isinstance(exc, MethodNotAllowed):
@@ -283,28 +292,3 @@ class DataPlane:
         elif isinstance(exc, Unauthorized):
             said.append(("www-authenticate", "Bearer"))
         connection.respond(status, said, body)
-
-
-def _split(url: bytes) -> tuple[str, str]:
-    """Path and query; a proxy may ask for the whole address."""
-    if not url.startswith(b"/"):
-        _, _, address = url.partition(b"://")
-        url = b"/" + address.partition(b"/")[2]
-    path, _, query = url.partition(b"?")
-    try:
-        return unquote_to_bytes(path).decode(), query.decode("ascii")
-    except UnicodeDecodeError:
-        raise Malformed("the address is not in UTF-8") from None
-
-
-def _query(text: str, *known: str) -> dict[str, str]:
-    try:
-        pairs = parse_qs(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=16)
-    except ValueError:
-        raise Malformed("the query is not well formed") from None
-    for name, values in pairs.items():
-        if name not in known:
-            raise Unacceptable(f"unknown query parameter {name[:50]!r}; known here: {', '.join(known)}")
-        if len(values) > 1:
-            raise Unacceptable(f"the query parameter {name!r} is given more than once")
-    return {name: values[0] for name, values in pairs.items()}

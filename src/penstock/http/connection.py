@@ -361,7 +361,7 @@ class Connection(asyncio.Protocol):
         self._last = True
         self._part = BODY  # it may still be sending
         self._size = 0
-        self._edge.app.refuse(self, exc)
+        self._edge.app.refuse(self, exc, self._head or self._headers)
 
     def _end(self) -> None:
         self._last = True

@@ -49,8 +49,8 @@ class App(Protocol):
         """The same, with a head that came before."""
         ...
 
-    def refuse(self, connection: Caller, exc: Exception) -> None:
-        """What came cannot be a request, or is too much of one."""
+    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
+        """What came cannot be a request, or is too much of one. `headers`: as many as have been read."""
         ...
 
 

@@ -54,6 +54,7 @@ class Stream:
     def _read_head(self, fields: Fields) -> None:
         """The library has seen to it that the parts of the request line are there, each once, and come first."""
         headers: Headers = {}
+        self._headers = headers  # as many as are read are known to whoever refuses it
         for name, value in fields:
             if name == b":method":
                 self._method = value
@@ -78,7 +79,6 @@ class Stream:
             raise TooLarge(f"the body is {declared[:20].decode()} bytes, and at most {limit} are accepted")
         if headers.get(b"expect", b"").lower() == b"100-continue" and not self.complete:
             self._connection.send_head(self, [(b":status", b"100")], last=False)
-        self._headers = headers
 
     def take_body(self, chunk: bytes) -> None:
         if self.state != State.BODY:
@@ -100,7 +100,7 @@ class Stream:
     def refuse(self, exc: Exception) -> None:
         self.state = State.BUSY
         self._chunks = []
-        self._edge.app.refuse(self, exc)
+        self._edge.app.refuse(self, exc, self._headers)
 
     # ---- the answer --------------------------------------------------------------------------------------
 

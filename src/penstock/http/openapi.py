@@ -1,6 +1,6 @@
 """What the data plane says of itself at /openapi.json and /docs (SPEC A11); a contract fuzzer holds it to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +43,29 @@ ERRORS = {
 
 
 def openapi_document(
-    models: Mapping[str, str], max_body: int, control_characters: str = "refuse", *, secured: bool = False
+    models: Mapping[str, str],
+    max_body: int,
+    control_characters: str = "refuse",
+    *,
+    secured: bool = False,
+    default: object = None,
+    asynchronous: Set[str | None] = frozenset(),
 ) -> Part:
-    """`models` gives the kind of input, text or json, that each takes; `secured`: callers must say who they are."""
+    """`models` gives the kind of input, text or json, that each takes; `default`: the one meant by who names none;
+    `asynchronous`: those whose requests become tasks; `secured`: callers must say who they are."""
+    if len(models) == 1:
+        default = next(iter(models))
     paths: Part = {
-        "/v1/inference": {"post": _inference()},
+        "/v1/inference": {"post": _inference(sorted(filter(None, asynchronous)), len(models))},
+        "/v1/models": {"get": _models()},
+        "/health": {"get": _health()},
         "/v1/result/{task_id}": {
             "parameters": [_TASK_ID, _CLIENT_ID],
             "get": _result(),
             "delete": _cancel(),
         },
     }
-    if len(models) == 1:  # with several, there is no saying which one the short form means
+    if default is not None:  # else there is no saying which one the short form means
         paths["/api/inference"] = {"post": _short_inference()}
     clean = control_characters == "refuse"
     document = {
@@ -63,10 +74,11 @@ def openapi_document(
         "tags": [
             {"name": "Inference", "description": "One input in, one output out."},
             {"name": "Tasks", "description": "Ask now, fetch the answer later."},
+            {"name": "Server", "description": "What is served here, and whether it is."},
         ],
         "paths": dict(sorted(paths.items(), key=lambda item: not item[0].endswith("/inference"))),
         "components": {
-            "schemas": _schemas(models, clean),
+            "schemas": _schemas(models, clean, default),
             "responses": {
                 name: _answer(
                     about.format(max_body=max_body), "Error", "X-Request-Id", *_TOLD.get(status, ())
@@ -89,19 +101,31 @@ def _secure(document: Part) -> None:
     }
     for path in document["paths"].values():
         for method in path.keys() & {"get", "post", "delete"}:
-            path[method]["responses"] |= _errors(401, 403)
+            if "security" not in path[method]:
+                path[method]["responses"] |= _errors(401, 403)
 
 
 # ---- operations --------------------------------------------------------------------------------------------
 
 
-def _inference() -> Part:
+def _inference(asynchronous: Sequence[str], models: int) -> Part:
+    about = (
+        "The answer comes on the same connection. With `Prefer: respond-async` the request becomes a task: 202 at "
+        "once, and its answer under `Location`."
+    )
+    if asynchronous:
+        which = (
+            "" if len(asynchronous) == models else f" to {', '.join(f'`{name}`' for name in asynchronous)}"
+        )
+        about = (
+            f"A request{which} becomes a task: 202 at once, and its answer under `Location`. With `Prefer: wait`"
+            " the answer comes on the same connection."
+        )
     return {
         "operationId": "infer",
         "tags": ["Inference"],
-        "summary": "Ask and wait for the answer",
-        "description": "The answer comes on the same connection. With `Prefer: respond-async` the request "
-        "becomes a task: 202 at once, and its answer under `Location`.",
+        "summary": "Ask, and fetch the answer later" if asynchronous else "Ask and wait for the answer",
+        "description": about,
         "parameters": [_X_REQUEST_ID, _TRACEPARENT, _PREFER, _IDEMPOTENCY_KEY],
         "requestBody": _body("InferenceRequest"),
         "responses": {
@@ -130,6 +154,30 @@ def _short_inference() -> Part:
         "responses": {
             "200": _answer("The answer", "ShortAnswer", *_WITH_ANSWERS),
             **_errors(400, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504),
+        },
+    }
+
+
+def _models() -> Part:
+    return {
+        "operationId": "models",
+        "tags": ["Server"],
+        "summary": "The models that are served",
+        "description": "Each with what a client may want to know of it.",
+        "responses": {"200": _answer("The models", "Models"), **_errors(500, 503)},
+    }
+
+
+def _health() -> Part:
+    return {
+        "operationId": "health",
+        "tags": ["Server"],
+        "summary": "Whether it serves",
+        "description": "For load balancers. Nobody is asked who they are.",
+        "security": [],
+        "responses": {
+            "200": _answer("Traffic may come", "Health"),
+            "503": _answer("No traffic should come now, and why", "Health"),
         },
     }
 
@@ -164,16 +212,19 @@ def _cancel() -> Part:
 # ---- schemas -----------------------------------------------------------------------------------------------
 
 
-def _schemas(models: Mapping[str, str], clean: bool) -> Part:
+def _schemas(models: Mapping[str, str], clean: bool, default: object) -> Part:
     number = {"type": "number", "minimum": 0}
     text = {"type": "string"}
     codes = sorted(code for code in STATUS_BY_CODE if code != "CLIENT_LEFT")  # never sent
     output = {"description": "What the model made of the input: a string, or any JSON where it gives JSON."}
     kinds = {kind: [name for name, k in models.items() if k == kind] for kind in sorted(set(models.values()))}
-    requests = [_request(names, kind, clean, required=len(models) > 1) for kind, names in kinds.items()]
+    requests = [
+        _request(names, kind, clean, default=default, alone=len(models) == 1) for kind, names in kinds.items()
+    ]
+    short = models.get(str(default), "text")
     return {
         "InferenceRequest": requests[0] if len(requests) == 1 else {"anyOf": requests},
-        "ShortRequest": _object({"input": _input(next(iter(kinds), "text"), clean)}),
+        "ShortRequest": _object({"input": _input(short, clean)}),
         "InferenceAnswer": _object(
             {
                 "request_id": text,
@@ -215,6 +266,8 @@ def _schemas(models: Mapping[str, str], clean: bool) -> Part:
             },
             optional=("output", "error"),
         ),
+        "Models": _object({"object": {"const": "list"}, "data": {"type": "array", "items": _model(models)}}),
+        "Health": _object({"status": {"enum": ["ok", "unavailable"]}, "reason": text}, optional=("reason",)),
         "Error": _object(
             {
                 "error": {"enum": codes},
@@ -227,10 +280,28 @@ def _schemas(models: Mapping[str, str], clean: bool) -> Part:
     }
 
 
-def _request(models: list[str], kind: str, clean: bool, *, required: bool) -> Part:
+def _model(models: Mapping[str, str]) -> Part:
+    return _object(
+        {
+            "id": {"enum": list(models)},
+            "object": {"const": "model"},
+            "owned_by": {"const": "penstock"},
+            "input": {"enum": sorted(set(models.values())), "description": "What it takes."},
+            "output": {"type": "string", "description": "What it gives."},
+            "max_batch": {"type": "integer", "minimum": 1, "description": "Requests in one batch at most."},
+            "default": {"type": "boolean", "description": "It is meant by requests that name no model."},
+            "respond": {"enum": ["sync", "async"], "description": "`async`: a request becomes a task."},
+            "parameters": {"type": "boolean", "description": "It takes `parameters`."},
+            "ready": {"type": "boolean", "description": "A worker can serve it now."},
+        }
+    )
+
+
+def _request(models: list[str], kind: str, clean: bool, *, default: object, alone: bool) -> Part:
+    required = default not in models
     model: Part = {"description": "Which model.", "enum": models if required else [*models, None]}
     if not required:
-        model["description"] = "Not needed: this server has one."
+        model["description"] = f"Not needed: this server has {'one' if alone else f'a default, `{default}`'}."
     properties = {
         "input": _input(kind, clean),
         "model": model,
@@ -312,7 +383,7 @@ _HEADERS = {
     ),
     "WWW-Authenticate": _header("`Bearer`."),
     "Location": _header("Where the task's answer will be."),
-    "Preference-Applied": _header("`respond-async`."),
+    "Preference-Applied": _header("`respond-async`, where the client asked for it.", required=False),
     REPLAYED: _header(
         "`true`: this was the outcome of an earlier request with the same key.", required=False
     ),
@@ -338,7 +409,7 @@ _TRACEPARENT = _parameter(
 _PREFER = _parameter(
     "Prefer",
     "header",
-    "`respond-async`: become a task (RFC 7240).",
+    "`respond-async`: become a task; `wait`: be answered on this connection (RFC 7240).",
     {"type": "string", "examples": ["respond-async"]},
 )
 _IDEMPOTENCY_KEY = _parameter(

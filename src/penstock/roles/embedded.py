@@ -97,7 +97,7 @@ class Embedded:
         check_admin(config)
         self._doorkeeper = doorkeeper(config, KeysFile)
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
-        self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman)
+        self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman, self.not_ready)
         self.admin = admin_app(self, self.morgue, config.server.admin_token)
         self._exposition = Exposition(self._metrics, self._gauges)
         self._listeners: Sequence[DataListener | AdminListener] = ()

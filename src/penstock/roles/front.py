@@ -8,7 +8,8 @@ from pathlib import Path
 from penstock.config import Config, Model
 from penstock.core.capacity import CapacityRules
 from penstock.http.app import DataPlane, HttpLimits
-from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.cors import CrossOrigin
+from penstock.http.edge import App, Edge, EdgeLimits
 from penstock.http.tls import ServerTls, TlsSettings
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.quota import Limits
@@ -21,14 +22,18 @@ def data_plane(
     loop: asyncio.AbstractEventLoop,
     clock: Clock,
     doorman: Doorman | None,
+    not_ready: Callable[[], str] = lambda: "",
 ) -> Edge:
     limits = config.limits
-    app = DataPlane(
+    app: App = DataPlane(
         gateway,
         HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
         lambda: secrets.token_hex(8),
         doorman,
+        not_ready,
     )
+    if config.server.cors_origins:
+        app = CrossOrigin(app, config.server.cors_origins)
     edge_limits = EdgeLimits(
         limits.max_body,
         config.server.max_connections,

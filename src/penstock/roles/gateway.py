@@ -28,7 +28,7 @@ from penstock.roles.doorkeeping import check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits, tls_health
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
-from penstock.roles.registered import health_of, worker_rows
+from penstock.roles.registered import has_worker, health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
@@ -97,7 +97,7 @@ class GatewayRole(Member):
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
-        self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman)
+        self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman, self.not_ready)
         self.morgue = RedisMorgue(self._dead_letters, self._task_desk, config, clock)
         self.admin = admin_app(self, self.morgue, config.server.admin_token)
         self.registry.on_changed = self._look_around
@@ -150,6 +150,11 @@ class GatewayRole(Member):
             longest_limit=self.config.timeouts.max_client,
             announced=said,
             sharing=as_announced(name, model, None if former is None else former.sharing),
+            default=model.default,
+            responds_async=self.config.responds_async(model),
+            output=model.output,
+            max_batch=model.max_batch,
+            ready=partial(has_worker, self.registry, name),
         )
 
     def _has_room_for_answers(self) -> bool:

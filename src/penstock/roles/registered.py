@@ -24,6 +24,11 @@ def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
     ]
 
 
+def has_worker(registry: Registry, model: str) -> bool:
+    """Whether one is known that can serve it now."""
+    return any(row.get("model") == model and row.get("status") == "healthy" for row in worker_rows(registry))
+
+
 def _add_capacity(model: dict[str, Any], said: Mapping[str, Any], healthy: int) -> None:
     """Of one batcher: what it has learned of a worker, times the workers that are healthy by what is known here.
     Its own count came with its last heartbeat, and that would be one heartbeat too late (SPEC D3)."""

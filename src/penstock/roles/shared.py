@@ -24,6 +24,7 @@ log = logging.getLogger("penstock")
 ANNOUNCED = (
     "max_batch", "max_wait", "policy", "input", "output", "cost", "max_cost", "group_lengths", "reserve", "version",
     "parameters", "deterministic", "cache", "cache_ttl", "queue_timeout", "processing_timeout", "request_timeout",
+    "default", "respond",
 )  # fmt: skip
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
 

@@ -81,6 +81,11 @@ class ModelStack:
             time_limits=time_limits(config, model),
             longest_limit=self._timeouts.max_client,
             sharing=sharing_of(name, model),
+            default=model.default,
+            responds_async=config.responds_async(model),
+            output=model.output,
+            max_batch=model.max_batch,
+            ready=lambda: self.batcher.fleet.healthy > 0,
         )
 
     def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:

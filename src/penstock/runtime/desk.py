@@ -86,3 +86,8 @@ class Desk:
     longest_limit: float
     announced: object = None  # by whoever told of the model, so that a change can be seen
     sharing: Sharing | None = None  # None: every request is executed
+    default: bool = False  # meant by requests that name no model
+    responds_async: bool = False  # a request becomes a task, unless its client asks otherwise
+    output: str = "text"  # its kind
+    max_batch: int = 1
+    ready: Callable[[], bool] = lambda: True  # a worker can serve it now

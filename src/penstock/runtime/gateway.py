@@ -58,7 +58,8 @@ class Gateway:
         self.draining = False
         self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
         self.kinds: dict[str | None, str] = {}
-        self._only: Desk | None = None
+        self.asynchronous: set[str | None] = set()
+        self._default: Desk | None = None  # meant by requests that name no model
         self.waiters = Waiters(wheel, self._withdraw)
         self.waiters.on_settled = self._settled
         self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
@@ -69,9 +70,14 @@ class Gateway:
         """To be told by whoever adds a model or takes one away."""
         self.kinds.clear()
         self.kinds.update(self.models)
-        self._only = next(iter(self._desks.values())) if len(self._desks) == 1 else None
-        if self._only is not None:
-            self.kinds[None] = self._only.kind
+        self.asynchronous.clear()
+        self.asynchronous.update(name for name, desk in self._desks.items() if desk.responds_async)
+        marked = [desk for desk in self._desks.values() if desk.default] or list(self._desks.values())
+        self._default = marked[0] if len(marked) == 1 else None
+        if self._default is not None:
+            self.kinds[None] = self._default.kind
+            if self._default.responds_async:
+                self.asynchronous.add(None)
         # Once a model has shared executions, some may still be on their way when it no longer does.
         self._shares |= any(desk.sharing is not None for desk in self._desks.values())
         self.find = self.flights.find if self._shares else self.waiters.get
@@ -80,16 +86,36 @@ class Gateway:
     def models(self) -> Mapping[str, str]:
         return {name: desk.kind for name, desk in self._desks.items()}
 
+    def describe_models(self) -> Sequence[Mapping[str, object]]:
+        return [
+            {
+                "id": name,
+                "object": "model",
+                "owned_by": "penstock",
+                "input": desk.kind,
+                "output": desk.output,
+                "max_batch": desk.max_batch,
+                "default": desk is self._default,
+                "respond": "async" if desk.responds_async else "sync",
+                "parameters": desk.takes_parameters(),
+                "ready": desk.ready(),
+            }
+            for name, desk in sorted(self._desks.items())
+        ]
+
     def kind_of(self, model: str | None) -> str:
         return self._desk(model).kind
 
     def _desk(self, model: str | None) -> Desk:
         if model is None:
-            if self._only is not None:
-                return self._only
+            if self._default is not None:
+                return self._default
             if not self._desks:
                 raise Overloaded("no model is served yet: no worker has joined", retry_after=1.0)
-            raise Unacceptable(f"say which model: this server has {', '.join(sorted(self._desks))}")
+            raise Unacceptable(
+                f"say which in 'model': this server has {', '.join(sorted(self._desks))}, and none of them is"
+                " the one marked default = true"
+            )
         desk = self._desks.get(model)
         if desk is None:
             raise NotFound(f"no model {model[:100]!r}; this server has {', '.join(sorted(self._desks))}")
@@ -125,7 +151,7 @@ class Gateway:
 
         What may be shared is let in later, when it is known that it must be executed. Tasks whose records are
         elsewhere are not shared: nobody waits for them here."""
-        desk = self._only if ask.model is None and self._only is not None else self._desk(ask.model)
+        desk = self._default if ask.model is None and self._default is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
         if ask.parameters and not desk.takes_parameters():
