@@ -36,6 +36,18 @@ class Outcome(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+class Attempt(Struct, frozen=True):
+    """One execution that failed; its members share it."""
+
+    when: Seconds  # on the clock of who notes it; seconds since the epoch once it is in a dead letter
+    code: str
+    message: str
+    details: str  # only of a request that was alone
+    worker: str
+    batch_size: int
+    splittable: bool  # a member may have been to blame
+
+
 class Request(Struct, eq=False):
     """One asker's question on its way to a worker."""
 
@@ -53,6 +65,7 @@ class Request(Struct, eq=False):
     length: int = 0
     traceparent: str | None = None
     executions: int = 0  # how many batches it has been in that failed
+    history: tuple[Attempt, ...] = ()  # these, where they are known
     waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
     turn: float = 0.0  # there, of its tenant if it stands for it: by virtual time
     quota: Any = None  # the account of its tenant that it was taken from: to be released, and told of
@@ -190,5 +203,6 @@ class DeadLetter:
     parameters: bytes
     cost: float
     task: bool
+    history: list[Attempt] = field(default_factory=list)  # every attempt, the last one last
     id: str = ""  # of the letter
     when: float = 0.0  # seconds since the epoch

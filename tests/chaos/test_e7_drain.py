@@ -60,7 +60,7 @@ def test_told_twice_it_stops_although_somebody_still_waits(tmp_path: Path, chaos
             begun = partial(eventually, lambda: "good:0" in stage.journal.first_begun(), 60.0)
             await asyncio.to_thread(begun)
             process.send_signal(signal.SIGINT)
-            draining = partial(eventually, lambda: stage.server.health()["status"] == "draining", 60.0)
+            draining = partial(eventually, lambda: stage.server.health()["draining"], 60.0)
             await asyncio.to_thread(draining)
             process.send_signal(signal.SIGINT)
             code = await asyncio.to_thread(process.wait, 60)  # long before the client's own 200 s

@@ -52,7 +52,7 @@ def make_key(folder: Path) -> str:
 
 def at_rest(server: Server) -> bool:
     health = server.health()
-    return (health["status"], health["queue_depth"], health["waiting_clients"]) == ("ok", 0, 0)
+    return (health["status"], health["queue_depth"], health["waiting_clients"]) == ("healthy", 0, 0)
 
 
 def check_nothing_is_left(server: Server, model: str, headers: Mapping[str, str] = NOBODY) -> None:

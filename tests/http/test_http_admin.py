@@ -31,6 +31,18 @@ def batch(inputs):
 """
 
 
+# The first process that starts serves; any other fails to start.
+ONE_ONLY = """
+import os
+try:
+    os.close(os.open("taken", os.O_CREAT | os.O_EXCL))
+except FileExistsError:
+    raise RuntimeError("one was enough")
+def batch(inputs):
+    return inputs
+"""
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with running("sim:1ms", "--workers", "2", config=PATIENT) as server:
@@ -53,11 +65,21 @@ def test_without_a_healthy_worker_it_is_alive_but_not_ready(tmp_path: Path) -> N
         eventually(lambda: server.admin("/readyz").status == 503)
         assert b"no healthy worker for dying" in server.admin("/readyz").body
         assert server.admin("/livez").status == 200
+        assert server.health()["status"] == "unhealthy"
+        assert server.get("/health").status == 503
+        assert server.get("/health").json() == {
+            "status": "unavailable", "reason": "no healthy worker for dying"
+        }  # fmt: skip
+        assert server.get("/v1/models").json()["data"][0]["ready"] is False
 
 
 def test_health_has_the_promised_figures(server: Server) -> None:
     said = server.health()
-    assert said["status"] == "ok"
+    assert (said["status"], said["draining"], said["models"]["sim"]["status"]) == (
+        "healthy",
+        False,
+        "healthy",
+    )
     assert {"gpu_utilization", "queue_depth", "requests_per_second", "waiting_clients", "tasks"} <= set(said)
     assert said["queue_depth"] == 0
     assert said["models"]["sim"]["workers_healthy"] == said["models"]["sim"]["workers"] == 2
@@ -67,7 +89,19 @@ def test_each_worker_is_listed_with_its_state(server: Server) -> None:
     rows = server.admin("/internal/workers").json()
     assert [row["worker"] for row in rows] == ["sim/0", "sim/1"]
     assert {row["state"] for row in rows} == {"idle"}
+    assert {row["status"] for row in rows} == {"healthy"}
     assert sum(row["batches"] for row in rows) >= 1
+
+
+def test_a_server_with_a_worker_missing_is_degraded(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(ONE_ONLY)
+    config = f"[models.one]\ntarget = '{tmp_path}/one.py:batch'\nworkers = 2"
+    with running(config=config) as server:
+        eventually(lambda: any(row["last_error"] for row in server.admin("/internal/workers").json()))
+        assert server.health()["status"] == "degraded"
+        rows = server.admin("/internal/workers").json()
+        assert sorted(row["status"] for row in rows) == ["healthy", "offline"]
+        assert server.admin("/readyz").status == 200
 
 
 def test_a_request_can_be_looked_at_while_it_waits_and_a_task_afterwards_too() -> None:
@@ -84,9 +118,18 @@ def test_a_request_can_be_looked_at_while_it_waits_and_a_task_afterwards_too() -
         server.post("/v1/inference", {"input": "b"}, {"prefer": "respond-async", "x-request-id": "kept"})
         assert asked.result().status == 200
         assert server.admin("/internal/requests/kept").json()["status"] == "SUCCESS"
-        gone = server.admin("/internal/requests/look")
-        assert gone.status == 404
-        assert gone.json()["error"] == "NOT_FOUND"
+        ended = server.admin("/internal/requests/look")
+        assert b"secret" not in ended.body
+        said = ended.json()
+        assert (said["status"], said["tenant"], said["batch_size"]) == ("SUCCESS", "acme", 2)
+        assert said["latency_ms"] >= said["queue_ms"] > 0
+        assert said["ended"].endswith("Z")
+        gone = server.admin("/internal/requests/never-was")
+        assert (gone.status, gone.json()["error"]) == (404, "NOT_FOUND")
+        alone = {"input": "c", "timeout_ms": 500}  # nobody comes to make it a pair
+        assert server.post("/v1/inference", alone, {"x-request-id": "late"}).status == 504
+        late = server.admin("/internal/requests/late").json()
+        assert (late["status"], late["error"]["error"]) == ("EXPIRED", "DEADLINE_EXCEEDED")
 
 
 def test_the_two_planes_are_apart(server: Server) -> None:

@@ -47,6 +47,19 @@ def test_dead_letters_are_listed_shown_retried_and_purged(tmp_path: Path, typed:
         shown = json.loads(dlq("show", letter["id"]))
         assert (shown["input"], shown["time"]) == ('"bad"', letter["time"])
         assert "cannot read bad" in shown["details"]
+        history = shown["history"]
+        assert [(each["error"], each["batch_size"], each["worker"]) for each in history] == [
+            ("BACKEND_FAILED", 1, "batchstring/0")
+        ] * 3
+        assert [each["time"] for each in history] == sorted(each["time"] for each in history)
+        assert all("cannot read bad" in each["details"] for each in history)
+        assert server.metric("penstock_dead_letters_total", model="batchstring") == 2
+        lines = [json.loads(line) for line in server.log_lines() if '"dead letter"' in line]
+        assert [
+            (line["level"], line["request_id"], line["model"], line["code"], line["attempts"])
+            for line in lines
+        ] == [("warning", name, "batchstring", "BACKEND_FAILED", 3) for name in ("dies", "dies-too")]
+        assert "cannot read bad" not in json.dumps(lines)
 
         (tmp_path / "mended").touch()
         assert dlq("retry", letter["id"]) == "sent again; its result will be at /v1/result/dies\n"

@@ -35,6 +35,7 @@ def batchstring(inputs):
         raise ValueError("cannot read bad")
     return [each.upper() for each in inputs]
 """
+DEAD_LETTERS = 'penstock_dead_letters_total{model="batchstring"} '
 PATIENT = """\
 [timeouts]
 queue = "60s"
@@ -113,6 +114,23 @@ def test_whoever_waits_at_another_gateway_is_told_when_it_is_over(whole: Up, wor
     (workplace / "go").unlink()
 
 
+def test_either_gateway_tells_what_became_of_a_request(whole: Up) -> None:
+    body = b'{"input": "looked at", "client_id": "anna"}'
+    assert whole.ask("gateway-1", "POST", "/v1/inference", body, x_request_id="sync-one").status == 200
+    task(whole, "gateway-1", "far", "task-one", client_id="anna")
+    whole.ask("gateway-2", "GET", "/v1/result/task-one?client_id=anna&wait_ms=20000")
+    for gateway in ("gateway-1", "gateway-2"):
+        answer = whole.admin_of(gateway, "/internal/requests/sync-one")
+        said = answer.json()
+        assert (said["status"], said["tenant"], said["model"]) == ("SUCCESS", "anna", "batchstring")
+        assert said["latency_ms"] > 0
+        assert said["gateway"].startswith("gateway-")
+        assert b"looked at" not in answer.body
+        kept = whole.admin_of(gateway, "/internal/requests/task-one?tenant=anna").json()
+        assert (kept["status"], kept["batch_size"]) == ("SUCCESS", 1)
+    assert whole.admin_of("gateway-1", "/internal/requests/never-was").status == 404
+
+
 def test_what_is_cancelled_at_another_gateway_never_runs(whole: Up, workplace: Path) -> None:
     """Both workers hold; whatever comes behind them waits."""
     before = ran(workplace).count("hold")
@@ -156,7 +174,7 @@ def test_every_role_answers_its_probes_and_tells_how_all_stand(whole: Up, name: 
         assert said["role"] == name.partition("-")[0]
         healthy = said["models"]["batchstring"]["workers_healthy"]
         parts = (said["gateways"], said["batchers"], healthy)
-        return parts == (2, 2, 2) and said["status"] == "ok" and bool(said["redis"]["reachable"])
+        return parts == (2, 2, 2) and said["status"] == "healthy" and bool(said["redis"]["reachable"])
 
     eventually(all_is_well)
 
@@ -203,6 +221,17 @@ def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: 
     shown = json.loads(dlq("show", letter["id"]))
     assert (shown["input"], shown["request_id"]) == ('"bad"', "dies")
     assert "cannot read bad" in shown["details"]
+    assert [attempt["error"] for attempt in shown["history"]] == ["BACKEND_FAILED"] * 3
+    assert [attempt["time"] for attempt in shown["history"]] == sorted(
+        attempt["time"] for attempt in shown["history"]
+    )
+    assert shown["history"][-1]["time"] <= shown["time"]
+    counted = [
+        whole.admin_of(f"batcher-{number}", "/metrics").body.decode().partition(DEAD_LETTERS)[2].split()[0]
+        for number in (1, 2)
+    ]
+    assert sum(map(float, counted)) == 2
+    assert "dies" in whole.says("dead letter")
 
     (workplace / "mended").touch()
     assert dlq("retry", letter["id"]) == "sent again; its result will be at /v1/result/dies\n"

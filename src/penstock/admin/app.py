@@ -33,7 +33,9 @@ class Inside(Protocol):
 
     def workers(self) -> Sequence[Mapping[str, Any]]: ...
 
-    async def request(self, request_id: str) -> Mapping[str, Any] | None: ...
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
+        """`tenant`: whose it is, where that is needed to find it."""
+        ...
 
     def metrics(self) -> bytes: ...
 
@@ -75,9 +77,11 @@ def admin_app(inside: Inside, morgue: Morgue | None = None, token: str = "") -> 
         return JSONResponse(inside.workers())
 
     async def one_request(request: Request) -> Response:
-        found = await inside.request(request.path_params["id"])
+        found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
         if found is None:
-            message = "no such request is in flight or kept"
+            message = (
+                "no such request waits, has ended of late or is kept as a task; add ?tenant=… if it has one"
+            )
             return JSONResponse({"error": "NOT_FOUND", "message": message}, 404)
         return JSONResponse(found)
 

@@ -22,7 +22,7 @@ from math import inf
 from penstock.core.backoff import RetryBudget, backoff
 from penstock.core.estimator import ServiceCurve
 from penstock.errors import BackendTimeout, BatchRejected
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Seconds
+from penstock.types import Attempt, Batch, Failure, Outcome, Reply, Request, Seconds
 
 PARTS = 8  # that a batch which hung is split into
 
@@ -73,11 +73,15 @@ class Delivery:
 
         The batches this makes are named from `next_id` on; there are at most `PARTS`.
         """
-        for request in batch.requests:
-            request.executions += 1
-            request.expires = request.deadline
         # The details may quote whoever caused it: they are told only to one that was alone.
         told = failure if batch.size == 1 else replace(failure, details="")
+        attempt = Attempt(
+            now, told.code, told.message, told.details, batch.avoid or "", batch.size, told.splittable
+        )
+        for request in batch.requests:
+            request.executions += 1
+            request.history = (*request.history, attempt)
+            request.expires = request.deadline
         split = failure.splittable and batch.size > 1
         hung = failure.code == BackendTimeout.code
         parts = _parts(batch.requests, (PARTS if hung else 2) if split else 1)

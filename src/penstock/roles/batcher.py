@@ -7,6 +7,7 @@ expired, given up) go to the gateways; outputs went there from the worker.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,15 +27,15 @@ from penstock.core.batcher import Batcher
 from penstock.core.door import Door
 from penstock.errors import PenstockError
 from penstock.ports import Clock
-from penstock.roles.dead_letters import is_dead
+from penstock.roles.dead_letters import is_dead, letter_of, say_so
 from penstock.roles.doorkeeping import check_admin
 from penstock.roles.front import capacity_rules, tier_names
-from penstock.roles.registered import health_of, worker_rows
+from penstock.roles.registered import all_worker_rows, health_of
 from penstock.roles.shared import Member, with_models
 from penstock.roles.stack import batching_rules, capacity_health, model_gauges
 from penstock.runtime.borrowing import Borrower
 from penstock.runtime.pump import Pump
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, WorkerId
+from penstock.types import Batch, DeadLetter, Failure, Outcome, Reply, Request, Result, WorkerId
 
 log = logging.getLogger("penstock.batcher")
 
@@ -65,7 +66,8 @@ class BatcherRole(Member):
         self.dispatcher = Dispatcher(self.store, self.post, self.name)
         self.dispatcher.on_undelivered = self._worker_left
         self._letters = DeadLetters(self.store, config.redis.max_dead_letters)
-        self._dead: list[Reply] = []
+        self._dead: list[DeadLetter] = []
+        self._died: Counter[str] = Counter()  # letters by model, since the start
         self._somebody_died = asyncio.Event()
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token)
@@ -206,8 +208,10 @@ class BatcherRole(Member):
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.dispatcher.answer(replies)
-        dead = [reply for reply in replies if is_dead(reply)]
+        attempts = self.config.retries.attempts
+        dead = [letter_of(reply, self._clock) for reply in replies if is_dead(reply, attempts)]
         if dead:
+            self._died.update(letter.model for letter in dead)
             self._dead += dead[: MOST_UNWRITTEN - len(self._dead)]
             self._somebody_died.set()
         self.intake.settled([reply.request for reply in replies])
@@ -254,6 +258,7 @@ class BatcherRole(Member):
             dead, self._dead = self._dead, []
             try:
                 await self._letters.add(dead)
+                say_so(dead)
             except PenstockError as error:
                 log.warning(
                     "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
@@ -307,16 +312,16 @@ class BatcherRole(Member):
         return {
             "role": "batcher",
             "name": self.name,
-            "status": self.state,
+            **self.condition(),
             **health_of(self.registry),
             "shards": sorted(self.leases.owned),
             "in_hand": len(self.intake.in_hand),
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
-        return worker_rows(self.registry)
+        return all_worker_rows(self.registry)
 
-    async def request(self, request_id: str) -> Mapping[str, Any] | None:
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         return None
 
     def metrics(self) -> bytes:
@@ -325,4 +330,4 @@ class BatcherRole(Member):
     def _gauges(self) -> ServerGauges:
         now = self._clock()
         models = {name: model_gauges(pump.batcher, self._tiers, now, 0) for name, pump in self._pumps.items()}
-        return ServerGauges(models, 0, 0, self._letters.added)
+        return ServerGauges(models, 0, 0, {name: self._died[name] for name in self._pumps})

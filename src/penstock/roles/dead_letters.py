@@ -4,32 +4,77 @@ A letter is retried as a task under its own request id, so that its result can b
 for it the first time. It is removed only once it is accepted again.
 """
 
+import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from math import inf
 from typing import Any
 
+from msgspec import structs
+
 from penstock.config import Config
-from penstock.errors import NotFound
+from penstock.errors import BatchRejected, NotFound
+from penstock.ports import Clock
 from penstock.roles.front import tier_names
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.types import Ask, DeadLetter, Identity, Outcome, Reply
 
+log = logging.getLogger("penstock.dead_letters")
 
-def is_dead(reply: Reply) -> bool:
-    """It was executed, and failed for good; what was refused or came too late never was."""
-    return reply.outcome is Outcome.FAILED and reply.request.executions > 0
+MOST_LINES = 10  # in the log, of letters that come at once; of the others only their number is told
+
+
+def is_dead(reply: Reply, attempts: int) -> bool:
+    """Whether it failed for good by its own doing, or spent all its attempts.
+
+    A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is no
+    letter: sent again, it would be served."""
+    request = reply.request
+    if reply.outcome is not Outcome.FAILED or not request.history:
+        return False
+    last = request.history[-1]
+    if last.batch_size == 1 and last.code == BatchRejected.code:
+        return True  # the backend lives, was given this request alone, and refused it
+    return request.executions >= attempts and (last.batch_size == 1 or not last.splittable)
+
+
+def letter_of(reply: Reply, clock: Clock) -> DeadLetter:
+    """Attempts are told by the time of day from here on."""
+    request, failure = reply.request, reply.failure
+    assert failure is not None
+    ahead = time.time() - clock()
+    return DeadLetter(
+        request.key, request.request_id, request.model, request.tenant, request.tier, request.executions,
+        failure.code, failure.message, failure.details, request.input, request.parameters, request.cost,
+        request.task, [structs.replace(attempt, when=attempt.when + ahead) for attempt in request.history],
+    )  # fmt: skip
+
+
+def say_so(letters: Sequence[DeadLetter]) -> None:
+    """In the log, without anything that may quote an input."""
+    for letter in letters[:MOST_LINES]:
+        log.warning(
+            "dead letter",
+            extra={
+                "id": letter.id,
+                "request_id": letter.request_id,
+                "model": letter.model,
+                "code": letter.code,
+                "attempts": letter.attempts,
+            },
+        )
+    if len(letters) > MOST_LINES:
+        log.warning("more dead letters", extra={"letters": len(letters) - MOST_LINES})
 
 
 def described(letter: DeadLetter) -> dict[str, Any]:
-    when = datetime.fromtimestamp(letter.when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "id": letter.id,
-        "time": when,
+        "time": _as_text(letter.when),
         "request_id": letter.request_id,
         "model": letter.model,
         "tenant": letter.tenant,
@@ -44,39 +89,50 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
     return {
         **described(letter),
         "details": letter.details,
+        "history": [
+            {
+                "time": _as_text(attempt.when),
+                "error": attempt.code,
+                "message": attempt.message,
+                "details": attempt.details,
+                "worker": attempt.worker,
+                "batch_size": attempt.batch_size,
+            }
+            for attempt in letter.history
+        ],
         "input": letter.input.decode(errors="replace"),
         "parameters": letter.parameters.decode(errors="replace"),
     }
 
 
+def _as_text(when: float) -> str:
+    return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class MemoryMorgue:
     """Of one process, and gone with it."""
 
-    def __init__(self, gateway: Gateway, tasks: TaskStore, config: Config) -> None:
+    def __init__(self, gateway: Gateway, tasks: TaskStore, config: Config, clock: Clock) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._tiers = tier_names(config)
         self._limit = config.timeouts.max_client
+        self._attempts = config.retries.attempts
+        self._clock = clock
         self._bound = config.redis.max_dead_letters
         self._letters: OrderedDict[str, DeadLetter] = OrderedDict()
         self._numbers = count(1)
-        self.added = 0
+        self.added = Counter(dict.fromkeys(config.models, 0))  # by model, since the start
 
     def add(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            if not is_dead(reply):
-                continue
-            request, failure = reply.request, reply.failure
-            assert failure is not None
-            letter_id = str(next(self._numbers))
-            self._letters[letter_id] = DeadLetter(
-                request.key, request.request_id, request.model, request.tenant, request.tier, request.executions,
-                failure.code, failure.message, failure.details, request.input, request.parameters, request.cost,
-                request.task, letter_id, time.time(),
-            )  # fmt: skip
-            self.added += 1
+        dead = [letter_of(reply, self._clock) for reply in replies if is_dead(reply, self._attempts)]
+        for letter in dead:
+            letter.id, letter.when = str(next(self._numbers)), time.time()
+            self._letters[letter.id] = letter
+            self.added[letter.model] += 1
             if len(self._letters) > self._bound:
                 self._letters.popitem(last=False)
+        say_so(dead)
 
     def __len__(self) -> int:
         return len(self._letters)

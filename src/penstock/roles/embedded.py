@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.adapters.keys_file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
+from penstock.adapters.observe.ended import Ended, rows_of
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.admin.app import admin_app
@@ -17,6 +18,7 @@ from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError, Draining, PenstockError, UserMistake
 from penstock.http.edge import Edge
 from penstock.ports import Clock
+from penstock.roles.condition import UNHEALTHY, worst
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names, tls_health
@@ -77,12 +79,13 @@ class Embedded:
         self._memory = memory_of(config)
         self._ledger = ledger_of(config, loop, clock)
         self._request_log = request_log_of(config, loop)
+        self._ended = Ended(clock, time.time)
         self.gateway = Gateway(
             {name: stack.desk for name, stack in self.stacks.items()},
             tenants(config),
             self._tasks,
             self._wheel,
-            told_all(self._metrics, self._ledger, self._request_log),
+            told_all(self._metrics, self._ended, self._ledger, self._request_log),
             clock,
             prefix,
             RateLimiter(),
@@ -93,7 +96,7 @@ class Embedded:
         if self._request_log is not None:
             self.gateway.on_refused = self._request_log.refused
         bus.subscribe(self._replied)
-        self.morgue = MemoryMorgue(self.gateway, self._tasks, config)
+        self.morgue = MemoryMorgue(self.gateway, self._tasks, config, clock)
         check_admin(config)
         self._doorkeeper = doorkeeper(config, KeysFile)
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
@@ -209,8 +212,10 @@ class Embedded:
     def health(self) -> Mapping[str, Any]:
         now = self._clock()
         models = {name: stack.health(now) for name, stack in self.stacks.items()}
+        status = UNHEALTHY if self.dead_loops() else worst(model["status"] for model in models.values())
         return {
-            "status": "draining" if self._retired else "degraded" if self.not_ready() else "ok",
+            "status": status,
+            "draining": self._retired,
             "gpu_utilization": max((model["gpu_utilization"] for model in models.values()), default=0.0),
             "queue_depth": sum(model["queue_depth"] for model in models.values()),
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
@@ -224,14 +229,14 @@ class Embedded:
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
         now = self._clock()
-        return [row for stack in self.stacks.values() for row in stack.workers(now)]
+        return [row for stack in self.stacks.values() for row in stack.workers(now, leaving=self._retired)]
 
-    async def request(self, request_id: str) -> Mapping[str, Any] | None:
-        found = self.gateway.describe(request_id)
-        task = self._tasks.peek(request_id) if found is None else None
-        if task is None:
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
+        found = self.gateway.describe(request_id) or self._ended.find(request_id)
+        task = self._tasks.peek(request_id, tenant or None) if found is None else None
+        if task is None or task.answer is None:
             return found
-        return {**self.gateway.describe_request(task.request), "status": task.status}
+        return self._ended.describe(rows_of([task.answer])[0], self._tasks.ended_at(task))
 
     def metrics(self) -> bytes:
         return self._exposition.text()

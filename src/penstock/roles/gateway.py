@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.answers import RedisAnswers
@@ -17,7 +18,7 @@ from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.quotas import SharedLimiter
 from penstock.adapters.redis.tasks import RedisTasks
-from penstock.adapters.redis.wire import Answers, Failed, Message, Notice
+from penstock.adapters.redis.wire import Answers, Failed, Message, Notice, Question, Told
 from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.errors import Draining, Overloaded, Refused, StoreDown, Unacceptable
@@ -26,9 +27,10 @@ from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
 from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits, tls_health
+from penstock.roles.inquiries import Inquiries
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
-from penstock.roles.registered import has_worker, health_of, worker_rows
+from penstock.roles.registered import all_worker_rows, has_worker, health_of, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
@@ -64,10 +66,14 @@ class GatewayRole(Member):
         self._task_desk = TaskDesk(self._tasks, self.publisher, clock, self._wheel)
         self._ledger = ledger_of(config, loop, clock)
         self._request_log = request_log_of(config, loop)
-        self._ended: EndedTasks | None = None
+        self._ended = Ended(clock, time.time)
+        self._inquiries = Inquiries(
+            self.name, self.post, lambda: self.registry.members["gateways"], self._know
+        )
+        self._ended_tasks: EndedTasks | None = None
         if self._ledger is not None:
             record = TaskLedger(self._ledger, config, loop).record
-            self._ended = EndedTasks(self.store, self._writes_for_all, record, self._ledger.missed)
+            self._ended_tasks = EndedTasks(self.store, self._writes_for_all, record, self._ledger.missed)
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
@@ -83,7 +89,7 @@ class GatewayRole(Member):
             tenants(config),
             self._task_desk,
             self._wheel,
-            told_all(self._metrics, self._ledger, self._request_log),
+            told_all(self._metrics, self._ended, self._ledger, self._request_log),
             clock,
             secrets.token_hex(6),
             self._limiter,
@@ -106,9 +112,9 @@ class GatewayRole(Member):
         self._look_around()
         if self._doorkeeper is not None:
             await self._doorkeeper.open(self.keep)
-        if self._ledger is not None and self._ended is not None:
+        if self._ledger is not None and self._ended_tasks is not None:
             self._ledger.start()
-            self.keep("the ledger's reader", self._ended.run())
+            self.keep("the ledger's reader", self._ended_tasks.run())
         self.keep("the quotas", self._limiter.run())
         self.keep("the shared cache", self._answers.run())
         self.keep("the publisher", self.publisher.run())
@@ -131,8 +137,8 @@ class GatewayRole(Member):
                 self._metrics.add_model(name)
                 self._desks[name] = self._desk(name, said)
                 self.gateway.desks_changed()
-        if self._ended is not None:
-            self._ended.look_again()
+        if self._ended_tasks is not None:
+            self._ended_tasks.look_again()
         follow_versions(self._desks.values(), worker_rows(self.registry))
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
@@ -198,6 +204,10 @@ class GatewayRole(Member):
         elif isinstance(message, Notice):
             self._tasks.notice(message)
             self._task_desk.over(message)
+        elif isinstance(message, Question):
+            self._inquiries.asked(message)
+        elif isinstance(message, Told):
+            self._inquiries.told(message)
 
     def _answer(self, answers: Answers) -> None:
         find, now = self.gateway.find, self._clock()
@@ -260,7 +270,7 @@ class GatewayRole(Member):
         return {
             "role": "gateway",
             "name": self.name,
-            "status": self.state,
+            **self.condition(),
             **health_of(self.registry),
             "waiting_clients": len(self.gateway.waiters),
             "tls": tls_health(self.edge),
@@ -268,10 +278,18 @@ class GatewayRole(Member):
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
-        return worker_rows(self.registry)
+        return all_worker_rows(self.registry)
 
-    async def request(self, request_id: str) -> Mapping[str, Any] | None:
-        return self.gateway.describe(request_id)
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
+        """Here, in Redis if it is a task, or at the other gateways."""
+        found: Mapping[str, Any] | None = self._know(request_id)
+        if found is None:
+            found = await self._task_desk.describe(request_id, tenant)
+        return found if found is not None else await self._inquiries.ask(request_id)
+
+    def _know(self, request_id: str) -> dict[str, Any] | None:
+        found = self.gateway.describe(request_id) or self._ended.find(request_id)
+        return None if found is None else {**found, "gateway": self.name}
 
     def metrics(self) -> bytes:
         return self._exposition.text()

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.adapters.redis.registry import Registry
+from penstock.roles.condition import DEGRADED, UNHEALTHY, condition, worst
 
+OFFLINE = {"status": "offline", "state": "offline"}
 DEPTHS = ("warning_depth", "critical_depth")  # at which the lowest tier, and all but the best, are refused
 
 
@@ -16,12 +18,39 @@ def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
             "host": process.get("host", ""),
             "pid": process.get("pid"),
             **said,
-            **({"status": "offline"} if registry.is_silent(name) else {}),
+            **(OFFLINE if registry.is_silent(name) else {}),
             "last_seen": round(registry.ages.get(name, 0.0), 3),
         }
         for name, process in sorted(registry.members["workers"].items())
         for slot, said in sorted(process.get("slots", {}).items())
     ]
+
+
+def all_worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
+    """And those that went without a word, for as long as Redis remembers them."""
+    lost = [
+        {
+            "worker": slot,
+            "host": process.get("host", ""),
+            "pid": process.get("pid"),
+            **said,
+            **OFFLINE,
+            "last_seen": round(age, 3),
+        }
+        for _, (age, process) in sorted(registry.lost["workers"].items())
+        for slot, said in sorted(process.get("slots", {}).items())
+    ]
+    return [*worker_rows(registry), *lost]
+
+
+def condition_of(registry: Registry) -> str:
+    """Of the installation. A model that no known worker serves makes it degraded: the others are served."""
+    if not registry.members["batchers"]:
+        return UNHEALTHY
+    models = health_of(registry)["models"].values()
+    if not any(model["workers_healthy"] for model in models):
+        return UNHEALTHY
+    return worst(model["status"] if model["workers"] else DEGRADED for model in models)
 
 
 def has_worker(registry: Registry, model: str) -> bool:
@@ -44,7 +73,7 @@ def _add_capacity(model: dict[str, Any], said: Mapping[str, Any], healthy: int) 
 
 
 def health_of(registry: Registry) -> dict[str, Any]:
-    rows = worker_rows(registry)
+    rows = all_worker_rows(registry)
     healthy = Counter(row.get("model") for row in rows if row.get("status") == "healthy")
     models: dict[str, dict[str, Any]] = {}
     for batcher in registry.members["batchers"].values():
@@ -61,6 +90,7 @@ def health_of(registry: Registry) -> dict[str, Any]:
     for name, model in models.items():
         model["workers"] = sum(row.get("model") == name for row in rows)
         model["workers_healthy"] = healthy[name]
+        model["status"] = condition(model["workers"], healthy[name])
         capacity = model["capacity_rps"]
         model["gpu_utilization"] = round(model["requests_per_second"] / capacity, 4) if capacity else 0.0
     return {

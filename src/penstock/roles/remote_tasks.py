@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.publisher import Publisher
 from penstock.adapters.redis.tasks import RedisTasks, TaskRecord
 from penstock.adapters.redis.wire import Notice
-from penstock.errors import PenstockError
+from penstock.errors import NotFound, PenstockError
 from penstock.ports import Asker, Clock, Waiting
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
@@ -137,6 +138,32 @@ class TaskDesk:
             None,
         )
         return RemoteTask(self, pending)
+
+    async def describe(self, task_id: str, tenant: str) -> dict[str, object] | None:
+        """How a task stands, for people; when it came is not kept, and so neither is how long it took."""
+        try:
+            record = await self.tasks.find(task_id, tenant)
+        except NotFound:
+            return None
+        when = datetime.fromtimestamp(record.changed_at, UTC).isoformat(timespec="milliseconds")
+        said: dict[str, object] = {
+            "request_id": record.id,
+            "model": record.model,
+            "tenant": record.tenant,
+            "status": record.status,
+            "changed" if record.answer is None else "ended": when.replace("+00:00", "Z"),
+        }
+        failure = None if record.answer is None else record.answer.failure
+        execution = None if record.answer is None else record.answer.execution
+        if failure is not None:
+            said["error"] = {"error": failure.code, "message": failure.message}
+        if execution is not None:
+            said |= {
+                "inference_ms": round(execution.seconds * 1e3, 3),
+                "batch_size": execution.batch_size,
+                "worker": execution.worker,
+            }
+        return said
 
     async def find(self, task_id: str, tenant: str) -> RemoteTask:
         return RemoteTask(self, await self.tasks.find(task_id, tenant))

@@ -15,7 +15,9 @@ from penstock.adapters.redis.registry import Registry
 from penstock.adapters.redis.wire import Garbled, Message, decode
 from penstock.config import Config, Model
 from penstock.errors import StoreDown
+from penstock.roles.condition import UNHEALTHY
 from penstock.roles.listen import AdminListener, DataListener
+from penstock.roles.registered import condition_of
 
 log = logging.getLogger("penstock")
 
@@ -168,9 +170,10 @@ class Member:
             return "Redis does not answer"
         return self.why_not_ready()
 
-    @property
-    def state(self) -> str:
-        return "draining" if self._retired else "degraded" if self.not_ready() else "ok"
+    def condition(self) -> dict[str, object]:
+        """How the installation stands, as far as it can be told from here."""
+        well = self.started.done() and self.registry.reachable and not self.dead_loops()
+        return {"status": condition_of(self.registry) if well else UNHEALTHY, "draining": self._retired}
 
     def alive(self, kind: str) -> Callable[[], set[str]]:
         return lambda: set(self.registry.members[kind])

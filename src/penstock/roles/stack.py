@@ -19,6 +19,7 @@ from penstock.core.fleet import Worker
 from penstock.errors import BackendError
 from penstock.ports import Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
+from penstock.roles.condition import Utilization, condition, place_of, row_of
 from penstock.roles.costs import cost_of
 from penstock.roles.front import capacity_rules, time_limits
 from penstock.roles.scalars import with_scalars_only
@@ -52,6 +53,7 @@ class ModelStack:
         self._timeouts = config.timeouts_of(name)
         self._clock = clock
         self._first_batches = FirstBatches()
+        self._utilization = Utilization(clock())
         self._on_started = on_started
         self.batcher = Batcher(batching_rules(name, config))
         self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
@@ -139,6 +141,7 @@ class ModelStack:
     def health(self, now: float) -> dict[str, Any]:
         fleet, curve = self.batcher.fleet, self.batcher.curve
         return {
+            "status": condition(len(fleet.workers), fleet.healthy),
             "gpu_utilization": round(utilization_of(self.batcher, now), 4),
             "queue_depth": self.batcher.waiting,
             "requests_per_second": round(self.batcher.rate(now), 3),
@@ -150,23 +153,25 @@ class ModelStack:
             "best_batch": curve.best_size,
         }
 
-    def workers(self, now: float) -> list[dict[str, Any]]:
-        return [self._worker(slot, now) for slot in self.slots if slot.worker in self.batcher.fleet.workers]
+    def workers(self, now: float, *, leaving: bool) -> list[dict[str, Any]]:
+        known = self.batcher.fleet.workers
+        self._utilization.look({worker.id: worker.busy_for(now) for worker in known.values()}, now)
+        slots = [slot for slot in self.slots if slot.worker in known]
+        return [place_of(slot.worker, self._row(slot, now, leaving)) for slot in slots]
 
-    def _worker(self, slot: Slot, now: float) -> dict[str, Any]:
+    def _row(self, slot: Slot, now: float, leaving: bool) -> dict[str, Any]:
         worker = self.batcher.fleet.workers[slot.worker]
-        return {
-            "worker": worker.id,
-            "model": self.name,
-            "state": "full" if slot.full else state_of(worker, now),
-            "pressure": round(slot.pressure, 3),
-            "in_flight": worker.batch.size if worker.batch is not None else 0,
-            "batches": worker.batches,
-            "busy_seconds": round(worker.busy_seconds, 3),
-            "relative_service_time": round(worker.speed, 3),
-            "restarts": slot.restarts,
-            "last_error": slot.last_error,
-        }
+        return row_of(
+            self.name,
+            slot,
+            state_of(worker, now),
+            leaving=leaving,
+            utilization=self._utilization.of(worker.id),
+            in_flight=worker.batch.size if worker.batch is not None else 0,
+            batches=worker.batches,
+            busy_seconds=worker.busy_seconds,
+            relative_service_time=round(worker.speed, 3),
+        )
 
     def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
         gauges = model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))

@@ -17,6 +17,7 @@ from penstock.config import Config
 from penstock.errors import BackendError, StoreDown, UserMistake
 from penstock.ports import Clock
 from penstock.roles.backends import backend_maker
+from penstock.roles.condition import Utilization, place_of, row_of
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
@@ -27,8 +28,6 @@ from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import Batch, Reason, Request, WorkerId
 
 log = logging.getLogger("penstock.worker")
-
-UTILIZATION_MEMORY = 0.3
 
 
 class WorkerRole(Member):
@@ -75,9 +74,7 @@ class WorkerRole(Member):
                         sameness=sameness_of(model),
                     ),
                 )
-        self._looked_at = clock()
-        self._seen_busy: dict[WorkerId, float] = {}
-        self._utilization: dict[WorkerId, float] = {}
+        self._utilization = Utilization(clock())
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token)
 
@@ -112,43 +109,26 @@ class WorkerRole(Member):
             self._first_started.set_result(None)
 
     def describe(self) -> dict[str, object]:
-        self._look_at_utilization()
+        busy = {worker: self._docks[model].busy_seconds[worker] for worker, (model, _) in self._slots.items()}
+        self._utilization.look(busy, self._clock())
         return {**super().describe(), "slots": {worker: self._row(worker) for worker in self._slots}}
 
     def _row(self, worker: WorkerId) -> dict[str, object]:
         model, slot = self._slots[worker]
         dock = self._docks[model]
-        status = "healthy" if dock.is_ready(worker) else "offline"
-        if slot.loading:
-            status = "loading"
-        if self._retired or slot.full:
-            status = "degraded"
-        return {
-            "model": model,
-            "status": status,
-            "first_batch_seconds": slot.first_seconds,
-            "utilization": round(self._utilization.get(worker, 0.0), 3),
-            "pressure": round(slot.pressure, 3),
-            "in_flight": dock.in_flight(worker),
-            "batches": dock.batches[worker],
-            "restarts": slot.restarts,
-            "version": slot.version,
-            "last_error": slot.last_error[:200],
-        }
-
-    def _look_at_utilization(self) -> None:
-        """The part of the time since the last heartbeats that each slot was busy."""
-        now = self._clock()
-        span = now - self._looked_at
-        if span < 0.1:
-            return
-        for worker, (model, _) in self._slots.items():
-            busy = self._docks[model].busy_seconds[worker]
-            part = min(1.0, (busy - self._seen_busy.get(worker, 0.0)) / span)
-            old = self._utilization.get(worker, 0.0)
-            self._utilization[worker] = old + UTILIZATION_MEMORY * (part - old)
-            self._seen_busy[worker] = busy
-        self._looked_at = now
+        busy = dock.in_flight(worker) > 0
+        state = ("busy" if busy else "idle") if dock.is_ready(worker) else "offline"
+        return row_of(
+            model,
+            slot,
+            state,
+            leaving=self._retired,
+            utilization=self._utilization.of(worker),
+            in_flight=dock.in_flight(worker),
+            batches=dock.batches[worker],
+            busy_seconds=dock.busy_seconds[worker],
+            relative_service_time=None,
+        )
 
     # ---- batches -----------------------------------------------------------------------------------------
 
@@ -197,12 +177,12 @@ class WorkerRole(Member):
         return sum(dock.is_ready(worker) for worker, (of, _) in self._slots.items() if of == model)
 
     def health(self) -> Mapping[str, Any]:
-        return {"role": "worker", "name": self.name, "status": self.state, **health_of(self.registry)}
+        return {"role": "worker", "name": self.name, **self.condition(), **health_of(self.registry)}
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
-        return [{"worker": worker, **self._row(worker)} for worker in self._slots]
+        return [place_of(worker, self._row(worker)) for worker in self._slots]
 
-    async def request(self, request_id: str) -> Mapping[str, Any] | None:
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         return None
 
     def metrics(self) -> bytes:
@@ -217,7 +197,7 @@ class WorkerRole(Member):
                 queue_depth={},
                 workers={"healthy": healthy, "offline": len(own) - healthy},
                 busy_seconds=sum(dock.busy_seconds[worker] for worker in own),
-                utilization=max(self._utilization.get(worker, 0.0) for worker in own),
+                utilization=max(self._utilization.of(worker) for worker in own),
                 capacity=0.0,
                 restarts=sum(self._slots[worker][1].restarts for worker in own),
             )

@@ -142,6 +142,10 @@ class TaskStore:
             )
         return task
 
+    def ended_at(self, task: StoredTask) -> float:
+        """When it was answered, if it was."""
+        return task.when - self._ttl
+
     def holds(self, task: StoredTask) -> bool:
         return self._tasks.get(task.name) is task
 

@@ -10,28 +10,29 @@ from redis_kit import ask, opened
 from penstock.adapters.redis.connect import RedisSettings
 from penstock.adapters.redis.dlq import DeadLetters
 from penstock.errors import NotFound, StoreDown
-from penstock.types import Failure, Outcome, Reply
+from penstock.roles.dead_letters import letter_of
+from penstock.types import Attempt, DeadLetter, Failure, Outcome, Reply
 from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
 
 
-def given_up(text: bytes = b'"x"', *, task: bool = False) -> Reply:
+def given_up(text: bytes = b'"x"', *, task: bool = False) -> DeadLetter:
     request = ask(text, task=task)
     request.tenant, request.tier, request.executions = "anna", 2, 3
     request.parameters, request.cost = b"{}", 7.0
-    return Reply(request, Outcome.FAILED, failure=BROKEN)
+    request.history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
+    return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.monotonic)
 
 
 def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters, reply = DeadLetters(store), given_up(task=True)
-            await letters.add([reply])
+            letters, written = DeadLetters(store), given_up(task=True)
+            await letters.add([written])
             [listed] = await letters.list()
             letter = await letters.show(listed.id)
             assert asdict(letter) == asdict(listed)
-            request = reply.request
             for name in (
                 "key",
                 "request_id",
@@ -42,8 +43,10 @@ def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_set
                 "parameters",
                 "cost",
                 "task",
+                "history",
+                "id",
             ):
-                assert getattr(letter, name) == getattr(request, name)
+                assert getattr(letter, name) == getattr(written, name)
             assert (letter.code, letter.message, letter.details) == (
                 BROKEN.code,
                 BROKEN.message,
@@ -51,6 +54,7 @@ def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_set
             )
             assert letter.attempts == 3
             assert abs(letter.when - time.time()) < 60
+            assert abs(letter.history[0].when - time.time()) < 60
 
     asyncio.run(body())
 
@@ -59,13 +63,13 @@ def test_letters_are_listed_newest_first_page_by_page(redis_settings: RedisSetti
     async def body() -> None:
         async with opened(redis_settings) as store:
             letters = DeadLetters(store)
-            replies = [given_up() for _ in range(5)]
-            await letters.add(replies[:2])
-            await letters.add(replies[2:])
+            written = [given_up() for _ in range(5)]
+            await letters.add(written[:2])
+            await letters.add(written[2:])
             newest = await letters.list(2)
             rest = await letters.list(10, before=newest[-1].id)
             assert len(rest) == 3
-            assert {each.key for each in newest + rest} == {reply.request.key for reply in replies}
+            assert {each.key for each in newest + rest} == {each.key for each in written}
             assert [each.id for each in newest + rest] == sorted(
                 (each.id for each in newest + rest),
                 key=lambda text: [*map(int, text.split("-"))],
@@ -109,11 +113,10 @@ def test_the_oldest_make_room(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
             letters = DeadLetters(store, bound=3)
-            replies = [given_up() for _ in range(5)]
-            for reply in replies:
-                await letters.add([reply])
-            assert [each.key for each in await letters.list()] == [r.request.key for r in replies[:1:-1]]
-            assert letters.added == 5
+            written = [given_up() for _ in range(5)]
+            for letter in written:
+                await letters.add([letter])
+            assert [each.key for each in await letters.list()] == [each.key for each in written[:1:-1]]
 
     asyncio.run(body())
 

@@ -53,7 +53,7 @@ class ServerGauges:
     models: Mapping[str, ModelGauges] = field(default_factory=dict)
     waiting_clients: int = 0
     tasks: int = 0
-    dead_letters: int = 0  # since the start
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  # by model, since the start
     tls: Mapping[str, int] = field(default_factory=dict)  # what has happened to certificates and handshakes
     ledger: LedgerGauges | None = None  # where one is kept
     caches: Mapping[str, CacheCounts] = field(default_factory=dict)
@@ -164,8 +164,11 @@ class Exposition:
         clients.add_metric([], server.waiting_clients)
         tasks = GaugeMetricFamily("penstock_tasks", "Asynchronous tasks, pending and kept")
         tasks.add_metric([], server.tasks)
-        letters = CounterMetricFamily("penstock_dead_letters", "Requests that spent all their attempts")
-        letters.add_metric([], server.dead_letters)
+        letters = CounterMetricFamily(
+            "penstock_dead_letters", "Requests kept as dead letters", labels=["model"]
+        )
+        for name, number in server.dead_letters.items():
+            letters.add_metric([name], number)
         yield from (depth, workers, load, capacity, busy, restarts, pressure, clients, tasks, letters)
         for name, count in server.tls.items():
             family = CounterMetricFamily(f"penstock_tls_{name}", f"TLS: {name.replace('_', ' ')}")

@@ -10,7 +10,7 @@ from msgspec import DecodeError, msgpack
 
 from penstock.adapters.redis.connect import Store, guard
 from penstock.errors import NotFound
-from penstock.types import DeadLetter, Reply
+from penstock.types import DeadLetter
 
 _FIELD = b"d"
 _VERSION = b"\x01"
@@ -25,26 +25,18 @@ class DeadLetters:
         self._store = store
         self._key = store.keys.dlq
         self._bound = bound
-        self.added = 0  # by this process
 
-    async def add(self, replies: Sequence[Reply]) -> None:
-        """Failed ones, each with the failure it ended with."""
-        commands: list[tuple[Any, ...]] = []
-        for reply in replies:
-            request, failure = reply.request, reply.failure
-            assert failure is not None
-            letter = DeadLetter(
-                request.key, request.request_id, request.model, request.tenant, request.tier,
-                request.executions, failure.code, failure.message, failure.details,
-                request.input, request.parameters, request.cost, request.task,
-            )  # fmt: skip
-            commands.append(("XADD", self._key, "*", _FIELD, _VERSION + _encode(letter)))
+    async def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Each is given its id."""
+        commands: list[tuple[Any, ...]] = [
+            ("XADD", self._key, "*", _FIELD, _VERSION + _encode(letter)) for letter in letters
+        ]
         with guard():
-            for answer in await self._store.each(commands):
+            for letter, answer in zip(letters, await self._store.each(commands), strict=True):
                 if isinstance(answer, Exception):
                     raise answer
+                letter.id = answer.decode()
             await self._store.commands.execute_command("XTRIM", self._key, "MAXLEN", self._bound)
-        self.added += len(commands)
 
     async def list(self, limit: int = 100, before: str | None = None) -> list[DeadLetter]:
         """The newest first; `before`: the id of the last one on the page before."""

@@ -29,6 +29,8 @@ class Registry:
         self, store: Store, kind: str, me: str, describe: Callable[[], Mapping[str, object]]
     ) -> None:
         self.members: dict[str, dict[str, dict[str, Any]]] = {each: {} for each in KINDS}
+        # Gone without a word and not forgotten yet: how long ago, and what they said last.
+        self.lost: dict[str, dict[str, tuple[float, dict[str, Any]]]] = {each: {} for each in KINDS}
         self.models: dict[str, dict[str, Any]] = {}
         self.ages: dict[str, float] = {}  # seconds since each was last heard of, when we last asked
         self.reachable = False
@@ -132,9 +134,11 @@ class Registry:
     def _update_members(self, kind: str, entries: list[Any], *, settled: bool, lease: int) -> bool:
         members, changed = self.members[kind], False
         live: set[str] = set()
+        silent: dict[str, tuple[float, bytes]] = {}
         for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
             name = raw.decode()
             if age > lease:
+                silent[name] = age / 1e3, text
                 continue
             live.add(name)
             self.ages[name] = age / 1e3
@@ -148,4 +152,9 @@ class Registry:
                 del members[gone], self._texts[kind, gone]
                 self.ages.pop(gone, None)
                 changed = True
+        self.lost[kind] = {
+            name: (age, msgspec.json.decode(text))
+            for name, (age, text) in silent.items()
+            if name not in members
+        }
         return changed

@@ -114,6 +114,21 @@ class Notice(Struct, array_like=True, tag="t", gc=False):
     code: str = ""  # of its failure
 
 
+class Question(Struct, array_like=True, tag="q", gc=False):
+    """Somebody at another gateway wants to know what became of a request."""
+
+    gateway: str  # its mailbox
+    request_id: str
+
+
+class Told(Struct, array_like=True, tag="o", gc=False):
+    """What a gateway knows of it."""
+
+    gateway: str  # that says so
+    request_id: str
+    found: bytes = b""  # JSON; empty: nothing
+
+
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------
 
 
@@ -149,7 +164,7 @@ class Executed(Struct, array_like=True):
     version: str = ""
 
 
-Message = Dispatch | Answers | Failed | Notice | Finished
+Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told
 
 _encode = msgpack.Encoder().encode
 _envelope = msgpack.Decoder(Envelope).decode

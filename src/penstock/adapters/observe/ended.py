@@ -1,0 +1,92 @@
+"""Requests that have ended of late, for a person who asks what became of one (SPEC I1).
+
+All replies of a batch are noted at once, and searched only when somebody asks. Number and age are bounded.
+Inputs and outputs are not kept, nor are the details of an error, which may quote an input.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.types import Batch, Execution, Failure, Outcome, Reply
+
+MOST = 10_000  # requests
+LONGEST = 600.0  # seconds
+
+# id, model, tenant, tier, arrival, how it ended, why, how it was run
+Row = tuple[str, str, str, int, float, Outcome, Failure | None, Execution | None]
+
+
+class Ended:
+    """An Observer."""
+
+    def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float], most: int = MOST) -> None:
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._most = most
+        self._batches: deque[tuple[float, list[Row]]] = deque()  # with when they ended, the newest last
+        self._number = 0
+
+    def __len__(self) -> int:
+        return self._number
+
+    def replied(self, replies: Sequence[Reply], now: float) -> None:
+        batches = self._batches
+        batches.append((now, rows_of(replies)))
+        self._number += len(replies)
+        while self._number > self._most or batches[0][0] < now - LONGEST:
+            self._number -= len(batches.popleft()[1])
+
+    def dispatched(self, batch: Batch) -> None:
+        pass
+
+    def refused_at_door(self, model: str, code: str) -> None:
+        pass  # it never was accepted
+
+    def find(self, request_id: str) -> dict[str, Any] | None:
+        """The latest of this id."""
+        now = self._clock()
+        for ended, rows in reversed(self._batches):
+            if ended < now - LONGEST:
+                break
+            for row in rows:
+                if row[0] == request_id:
+                    return self.describe(row, ended)
+        return None
+
+    def describe(self, row: Row, ended: float) -> dict[str, Any]:
+        """`ended`: on the clock that arrivals are told by."""
+        request_id, model, tenant, tier, arrival, outcome, failure, execution = row
+        when = datetime.fromtimestamp(self._wall_clock() - (self._clock() - ended), UTC)
+        said: dict[str, Any] = {
+            "request_id": request_id,
+            "model": model,
+            "tenant": tenant,
+            "tier": tier,
+            "status": outcome,
+            "ended": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "latency_ms": round((ended - arrival) * 1e3, 3),
+        }
+        if failure is not None:
+            said["error"] = {"error": failure.code, "message": failure.message}
+        if execution is not None:
+            said |= {
+                "queue_ms": round((execution.started - arrival) * 1e3, 3),
+                "inference_ms": round(execution.seconds * 1e3, 3),
+                "batch_size": execution.batch_size,
+                "worker": execution.worker,
+                "cached": execution.cached,
+            }
+        return said
+
+
+def rows_of(replies: Sequence[Reply]) -> list[Row]:
+    return [
+        (
+            request.request_id, request.model, request.tenant, request.tier, request.arrival,
+            reply.outcome, reply.failure, reply.execution,
+        )
+        for reply in replies
+        for request in (reply.request,)
+    ]  # fmt: skip
