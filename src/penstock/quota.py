@@ -73,9 +73,9 @@ class Limiter(Protocol):
 def over_quota(denied: Denied) -> OverQuota:
     """The same as an error that knows its own headers."""
     if denied.in_flight is not None:
-        message = f"over your quota of {denied.in_flight} requests in flight"
+        message = f"over your quota of {denied.in_flight} requests in flight (in_flight of your tier)"
     else:
-        message = f"over your quota of {denied.limit} requests per minute"
+        message = f"over your quota of {denied.limit} requests per minute (requests_per_minute of your tier)"
     error = OverQuota(message, retry_after=denied.retry_after)
     error.limit, error.reset = denied.limit, denied.reset
     return error

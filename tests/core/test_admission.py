@@ -134,7 +134,7 @@ def test_what_costs_more_than_a_batch_may_is_refused_at_the_door() -> None:
     batcher = batcher_with(1, BatchingRules(max_cost=100.0))
     refused = refusal(batcher, RULES, ask(cost=101.0), 0.0)
     assert isinstance(refused, Unacceptable)
-    assert refused.message == "this input costs 101 and a batch at most 100: make it shorter"
+    assert refused.message == "this input costs 101, and max_cost of the model is 100: make it shorter"
     assert why(batcher, ask(cost=100.0)) == ""
 
 
@@ -158,8 +158,11 @@ def test_the_queue_is_bounded_in_number_and_in_bytes_and_says_how_long_it_takes_
     assert why(batcher, ask(), rules=AdmissionRules(max_queue=21)) == ""
     full = refusal(batcher, AdmissionRules(max_queue=20), ask(), 0.0)
     assert isinstance(full, Overloaded)
+    assert full.message == "the queue is full: limits.max_queue is 20"
     assert full.retry_after == pytest.approx(20 / 200.0)
-    assert why(batcher, ask(text=b"1234"), rules=AdmissionRules(max_queue_bytes=203)) == "the queue is full"
+    assert why(batcher, ask(text=b"1234"), rules=AdmissionRules(max_queue_bytes=203)) == (
+        "the queue is full: limits.max_queue_bytes is 203"
+    )
     assert why(batcher, ask(text=b"123"), rules=AdmissionRules(max_queue_bytes=203)) == ""
 
 
@@ -168,7 +171,9 @@ def test_too_many_sets_of_parameters_are_refused() -> None:
     batcher.worker_gone(worker(0), 0.0, back_at=0.1)
     offer(batcher, ask(parameters=b"1"))
     assert why(batcher, ask(parameters=b"1")) == ""
-    assert why(batcher, ask(parameters=b"2")) == "too many sets of parameters are waiting"
+    assert (
+        why(batcher, ask(parameters=b"2")) == "too many sets of parameters are waiting: limits.max_lanes is 1"
+    )
 
 
 def test_a_forecast_that_nothing_has_tested_for_a_while_refuses_nobody() -> None:

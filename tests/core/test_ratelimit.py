@@ -265,9 +265,14 @@ def test_a_tenant_that_keeps_coming_is_remembered_across_generations() -> None:
 def test_the_error_says_which_quota_and_when_to_come_back() -> None:
     error = over_quota(Denied(2.5, 10, 2.5))
     assert isinstance(error, OverQuota)
-    assert (error.message, error.retry_after) == ("over your quota of 10 requests per minute", 2.5)
+    assert (error.message, error.retry_after) == (
+        "over your quota of 10 requests per minute (requests_per_minute of your tier)",
+        2.5,
+    )
     assert (error.limit, error.reset, error.status) == (10, 2.5, 429)
-    assert over_quota(Denied(0.1, None, 0.1, 3)).message == "over your quota of 3 requests in flight"
+    assert over_quota(Denied(0.1, None, 0.1, 3)).message == (
+        "over your quota of 3 requests in flight (in_flight of your tier)"
+    )
 
 
 def test_what_is_refused_for_want_of_capacity_does_not_count_however_long_that_took_to_find_out() -> None:

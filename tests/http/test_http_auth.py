@@ -1,5 +1,6 @@
 """D1 over HTTP: who asks is proved by a key or a token, and what a client says of itself counts for nothing."""
 
+import asyncio
 import json
 import subprocess
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import jwt
 import pytest
+from browser import browsing
 
 from server import HUNG, PATIENT, PENSTOCK, Server, eventually, running
 
@@ -37,6 +39,22 @@ def token(tenant: str = "acme", tier: str = "paid", **claims: object) -> str:
         "tier": tier,
     }
     return jwt.encode({**said, **claims}, SECRET, "HS256")
+
+
+# Types a key, sends the form of inference, and tells the status that the page shows.
+SEND = """new Promise(resolve => {
+  const look = () => {
+    const card = document.querySelector('#infer');
+    if (!card) return requestAnimationFrame(look);
+    const box = document.querySelector('#api-key');
+    box.value = %s;
+    box.dispatchEvent(new Event('input'));
+    new MutationObserver(() => resolve(card.querySelector('.answer .status').innerText))
+      .observe(card.querySelector('.answer'), {childList: true, subtree: true});
+    card.querySelector('button[type=submit]').click();
+  };
+  look();
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +191,25 @@ def test_the_document_says_that_callers_must_say_who_they_are(server: Server) ->
     unauthorized = document["components"]["responses"]["Unauthorized"]
     told = {name.lower() for name in server.get("/v1/result/none").headers}
     assert {name.lower() for name in unauthorized["headers"]} <= told
+
+
+def test_the_page_sends_the_key_that_is_typed_into_it_and_forgets_it_with_its_tab(
+    server: Server, keys: dict[str, str]
+) -> None:
+    async def look() -> None:
+        async with browsing(f"{server.url}/docs") as page:
+            assert await page.evaluate(SEND % '""') == "401"
+            assert await page.evaluate(SEND % json.dumps(keys["acme"])) == "200"
+            assert await page.evaluate("sessionStorage.getItem('penstock-key')") == keys["acme"]
+            assert await page.evaluate("localStorage.length + document.cookie.length") == 0
+
+    asyncio.run(look())
+
+
+def test_the_line_to_try_it_has_room_for_a_key(server: Server) -> None:
+    (line,) = [line for line in server.banner if "curl" in line]
+    assert "curl http" in line
+    assert '-H "Authorization: Bearer $KEY" --json' in line
 
 
 def test_no_secret_is_logged(server: Server, keys: dict[str, str]) -> None:

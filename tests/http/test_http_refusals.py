@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from server import PATIENT, Answer, Server, running
+from wire import talk
 
 JSON_MODEL = f"""{PATIENT}
 [models.any]
@@ -23,6 +24,27 @@ max_wait = "60s"
 [limits]
 max_queue = 1
 """
+
+
+# What waits goes only when another with the same parameters joins it. The times for a head and a body are short
+# because the test waits for them to pass.
+NARROW = f"""{PATIENT}
+[models.narrow]
+target = "sim:1ms"
+input = "json"
+output = "json"
+policy = "window"
+max_batch = 2
+max_wait = "60s"
+[limits]
+max_body = "2KB"
+max_depth = 3
+max_lanes = 1
+max_tasks = 1
+body_timeout = "200ms"
+header_timeout = "200ms"
+"""
+POST = b"POST /v1/inference HTTP/1.1\r\nHost: test\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +218,29 @@ def test_what_the_backend_fails_is_502_and_counted() -> None:
 def test_a_batch_that_hangs_is_504() -> None:
     with running("sim:hang=100%", "--processing-timeout", "100ms", config=PATIENT) as server:
         check_error(server.post("/v1/inference", {"input": "a"}), 504, "BACKEND_TIMEOUT")
+
+
+def test_a_limit_that_is_reached_is_named() -> None:
+    with running(config=NARROW) as server:
+        check_error(
+            server.post("/v1/inference", b"x" * 3000),
+            413,
+            "TOO_LARGE",
+            "3000",
+            "limits.max_body is 2000 bytes",
+        )
+        deep = {"input": [[[[1]]]]}
+        check_error(server.post("/v1/inference", deep), 422, "UNACCEPTABLE", "3 levels", "limits.max_depth")
+        asked = {"prefer": "respond-async"}
+        assert server.post("/v1/inference", {"input": 1}, asked).status == 202
+        second = server.post("/v1/inference", {"input": 1, "parameters": {"a": 1}}, asked)
+        check_error(second, 503, "SERVICE_OVERLOADED", "limits.max_lanes is 1")
+        third = server.post("/v1/inference", {"input": 1}, asked)
+        check_error(third, 503, "SERVICE_OVERLOADED", "limits.max_tasks is 1")
+        for sent, setting in (
+            (POST, "header_timeout"),
+            (POST + b"Content-Length: 9\r\n\r\n{", "body_timeout"),
+        ):
+            heard = talk(server.address, sent)
+            assert heard.statuses == [408]
+            assert f"0.2 s, which limits.{setting} is" in heard.json()["message"]

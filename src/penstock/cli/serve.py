@@ -31,6 +31,7 @@ from penstock.cli.options import (
     TlsClientCa,
     TlsKey,
 )
+from penstock.cli.try_it import try_it
 from penstock.config import Config, find_file, load
 from penstock.roles.listen import AdminListener, DataListener
 
@@ -112,6 +113,4 @@ def _announce(config: Config, data: DataListener | None, admin: AdminListener) -
     typer.echo(
         f"\n  serving  {data.url}/v1/inference    docs {data.url}/docs    admin {admin.url}/internal/health\n"
     )
-    only = next(iter(config.models)) if len(config.models) == 1 else None
-    choice = "" if only else f', "model": "{next(iter(config.models))}"'
-    typer.echo(f'  try it:  curl {data.url}/v1/inference --json \'{{"input": "hello"{choice}}}\'\n')
+    typer.echo(f"  {try_it(f'{data.url}/v1/inference', config)}\n")

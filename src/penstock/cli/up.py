@@ -10,6 +10,8 @@ import uvloop
 
 from penstock.cli.options import ConfigFile, Debug, LogLevel
 from penstock.cli.roles import need_redis, settings_of
+from penstock.cli.try_it import try_it
+from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.up import Installation, Plan
 
@@ -71,10 +73,10 @@ def up(
         {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     plan.check(settings)
-    return uvloop.run(_run(plan))
+    return uvloop.run(_run(plan, settings))
 
 
-async def _run(plan: Plan) -> int:
+async def _run(plan: Plan, settings: Config) -> int:
     loop = asyncio.get_running_loop()
     asked, hurry = asyncio.Event(), asyncio.Event()
 
@@ -92,7 +94,7 @@ async def _run(plan: Plan) -> int:
     try:
         await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            _announce(plan, starting.result(), installation.redis)
+            _announce(starting.result(), installation.redis, settings)
             either: list[asyncio.Future[Any]] = [waiting, installation.broken]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if installation.broken.done():
@@ -115,14 +117,14 @@ async def _end(installation: Installation, hurry: asyncio.Event) -> None:
         await installation.kill()
 
 
-def _announce(plan: Plan, banners: dict[str, str], redis: str) -> None:
+def _announce(banners: dict[str, str], redis: str, settings: Config) -> None:
     width = max(map(len, banners))
     typer.echo("")
     for name, banner in banners.items():
         typer.echo(f"  {name:<{width}}  {banner}")
     typer.echo(f"  {'redis':<{width}}  {redis}\n")
     url = next(word for banner in banners.values() for word in banner.split() if word.endswith("/inference"))
-    typer.echo(f'  try it:  curl {url} --json \'{{"input": "hello"}}\'\n')
+    typer.echo(f"  {try_it(url, settings)}\n")
 
 
 def _say(name: str, line: str) -> None:

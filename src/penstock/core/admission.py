@@ -67,7 +67,7 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return Unacceptable(
-            f"this input costs {request.cost:g} and a batch at most {limit:g}: make it shorter"
+            f"this input costs {request.cost:g}, and max_cost of the model is {limit:g}: make it shorter"
         )
     expected = forecast(batcher, request.tier, now)
     if expected is None:
@@ -81,10 +81,19 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
         return Overloaded("the queue is too long for its deadline", retry_after=late)
     depth = batcher.depth
     if depth.total >= rules.max_queue or depth.bytes + len(request.input) > rules.max_queue_bytes:
-        return Overloaded("the queue is full", retry_after=depth.total / expected.drain_rate)
+        return Overloaded(queue_full(depth.total, rules), retry_after=depth.total / expected.drain_rate)
     if not batcher.has_room_for(request):
-        return Overloaded("too many sets of parameters are waiting", retry_after=expected.seconds)
+        return Overloaded(
+            f"too many sets of parameters are waiting: limits.max_lanes is {batcher.rules.max_lanes}",
+            retry_after=expected.seconds,
+        )
     return None
+
+
+def queue_full(waiting: int, rules: AdmissionRules) -> str:
+    if waiting >= rules.max_queue:
+        return f"the queue is full: limits.max_queue is {rules.max_queue}"
+    return f"the queue is full: limits.max_queue_bytes is {rules.max_queue_bytes}"
 
 
 def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:

@@ -33,7 +33,8 @@ def decode(payload: bytes, field: str) -> object:
         raise Unacceptable(f"{field!r} cannot be read: {str(exc).partition(' - ')[0]}") from None
 
 
-def check_depth(payload: bytes, limit: int, field: str = "input") -> None:
+def check_depth(payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth") -> None:
+    """`setting`: the name of the limit, or nothing for one that is fixed."""
     if payload.startswith(b'"') or payload.count(b"[") + payload.count(b"{") <= limit:
         return
     depth = 0
@@ -41,7 +42,8 @@ def check_depth(payload: bytes, limit: int, field: str = "input") -> None:
         if match[1]:
             depth += 1
             if depth > limit:
-                raise Unacceptable(f"{field!r} is nested deeper than {limit} levels")
+                why = f", which {setting} is" if setting else ""
+                raise Unacceptable(f"{field!r} is nested deeper than {limit} levels{why}")
         elif match[2]:
             depth -= 1
 
@@ -56,7 +58,10 @@ def clean_controls(payload: bytes, rule: str) -> bytes:
     if not found:
         return payload
     if rule == "refuse":
-        raise Unacceptable(f"'input' holds the control character U+{ord(found[0]):04X}; remove it")
+        raise Unacceptable(
+            f"'input' holds the control character U+{ord(found[0]):04X}: remove it; limits.control_characters can"
+            " let the server strip or allow them"
+        )
     return msgspec.json.encode(cleaned)
 
 

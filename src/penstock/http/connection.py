@@ -52,6 +52,20 @@ NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names o
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 
 
+def too_many(connections: int) -> Overloaded:
+    message = f"too many connections are open: server.max_connections is {connections}"
+    return Overloaded(message, retry_after=1.0)
+
+
+def too_large(limit: int, declared: bytes | None = None) -> TooLarge:
+    said = "larger" if declared is None else f"{declared[:20].decode()} bytes"
+    return TooLarge(f"the body is {said}, and limits.max_body is {limit} bytes")
+
+
+def body_too_slow(seconds: float) -> BodyTooSlow:
+    return BodyTooSlow(f"the body did not arrive within {seconds:g} s, which limits.body_timeout is")
+
+
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_body", "_chunks", "_edge", "_head", "_headers", "_known", "_last", "_later", "_parser", "_part",
@@ -87,7 +101,7 @@ class Connection(asyncio.Protocol):
         edge = self._edge
         edge.connections.add(self)
         if edge.full:
-            self._refuse(Overloaded("too many connections", retry_after=1.0))
+            self._refuse(too_many(edge.limits.max_connections))
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
@@ -214,7 +228,7 @@ class Connection(asyncio.Protocol):
             raise Malformed("exactly one Host header is needed")
         declared = headers.get(b"content-length")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
-            raise TooLarge(f"the body is {declared[:20].decode()} bytes, and at most {limit} are accepted")
+            raise too_large(limit, declared)
         if self.state == HEAD:
             self.state = BODY
             self.since = self._edge.tick
@@ -227,7 +241,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, chunk: bytes) -> None:
         self._size += len(chunk)
         if self._size > self._edge.limits.max_body:
-            raise TooLarge(f"the body is longer than {self._edge.limits.max_body} bytes")
+            raise too_large(self._edge.limits.max_body)
         if not self._body:
             self._body = chunk
         elif self._chunks is None:
@@ -380,10 +394,12 @@ class Connection(asyncio.Protocol):
 
     def out_of_time(self) -> None:
         if self.state == HEAD:
-            self._refuse(HeadTooSlow("the request's head did not arrive in time"))
+            limit = self._edge.limits.head_seconds
+            self._refuse(
+                HeadTooSlow(f"the head did not arrive within {limit:g} s, which limits.header_timeout is")
+            )
         elif self.state == BODY:
-            limit = self._edge.limits.body_seconds
-            self._refuse(BodyTooSlow(f"the body did not arrive within {limit:g} s"))
+            self._refuse(body_too_slow(self._edge.limits.body_seconds))
         else:
             self.abort()
 

@@ -28,8 +28,7 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from penstock.errors import Overloaded
-from penstock.http.connection import State
+from penstock.http.connection import State, too_many
 from penstock.http.http2_frames import MOST_HEAD, FrameWatch, TooMuch
 from penstock.http.http2_stream import Stream
 
@@ -137,7 +136,7 @@ class Http2Connection(asyncio.Protocol):
         self._streams[stream.id] = stream
         self.edge.connections.add(stream)
         if self.edge.full:
-            stream.refuse(Overloaded("too many connections", retry_after=1.0))
+            stream.refuse(too_many(self.edge.limits.max_connections))
         else:
             stream.take_head(cast(Any, event.headers))
 

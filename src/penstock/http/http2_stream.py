@@ -9,9 +9,9 @@ together, and gives a stream the same time for its body and for taking its answe
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import BodyTooSlow, HeadTooLarge, Malformed, PenstockError, TooLarge
+from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.http import answers
-from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, State
+from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, State, body_too_slow, too_large
 from penstock.http.heads import NO_HEADERS, Headers
 from penstock.ports import Leaving
 from penstock.types import Reply
@@ -76,7 +76,7 @@ class Stream:
         if declared is not None and not declared.isdigit():
             raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
-            raise TooLarge(f"the body is {declared[:20].decode()} bytes, and at most {limit} are accepted")
+            raise too_large(limit, declared)
         if headers.get(b"expect", b"").lower() == b"100-continue" and not self.complete:
             self._connection.send_head(self, [(b":status", b"100")], last=False)
 
@@ -85,7 +85,7 @@ class Stream:
             return
         self._size += len(chunk)
         if self._size > self._edge.limits.max_body:
-            self.refuse(TooLarge(f"the body is longer than {self._edge.limits.max_body} bytes"))
+            self.refuse(too_large(self._edge.limits.max_body))
         else:
             self._chunks.append(chunk)
 
@@ -144,8 +144,7 @@ class Stream:
 
     def out_of_time(self) -> None:
         if self.state == State.BODY:
-            limit = self._edge.limits.body_seconds
-            self.refuse(BodyTooSlow(f"the body did not arrive within {limit:g} s"))
+            self.refuse(body_too_slow(self._edge.limits.body_seconds))
         else:
             self.abort()
 

@@ -31,7 +31,7 @@ ERRORS = {
         "Conflict",
         "The Idempotency-Key or X-Request-Id is taken by another request, or the task was cancelled.",
     ),
-    413: ("TooLarge", "The body is larger than {max_body} bytes."),
+    413: ("TooLarge", "The body is larger than `limits.max_body`, {max_body} bytes."),
     415: ("UnsupportedMedia", "Only uncompressed application/json in UTF-8 is read."),
     422: ("Unacceptable", "Understood, but not acceptable: the message names the field."),
     429: ("OverQuota", "Over your own quota: try again after Retry-After."),

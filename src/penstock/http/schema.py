@@ -157,7 +157,7 @@ def _canonical(parameters: bytes) -> bytes:
     """The same parameters in the same bytes, so that they can share a lane."""
     if len(parameters) > MOST_PARAMETERS:
         raise Unacceptable(f"'parameters' are longer than {MOST_PARAMETERS} bytes")
-    clean.check_depth(parameters, DEEPEST_PARAMETERS, "parameters")
+    clean.check_depth(parameters, DEEPEST_PARAMETERS, "parameters", "")
     value = clean.decode(parameters, "parameters")
     if value is None:
         return b""

@@ -171,16 +171,18 @@ class GatewayRole(Member):
         """Only what can be told from here; the batcher, which knows its queue, refuses what cannot make it (D4)."""
         if max_cost is not None and request.cost > max_cost:
             return Unacceptable(
-                f"this input costs {request.cost:g} and a batch at most {max_cost:g}: make it shorter"
+                f"this input costs {request.cost:g}, and max_cost of the model is {max_cost:g}: make it shorter"
             )
         if self.publisher.down:
             return StoreDown("Redis does not answer", retry_after=1.0)
         if self.registry.memory_ratio >= self.config.redis.memory_limit:
             return StoreDown(
-                "Redis is nearly full: answers must still fit", retry_after=self._backlog_seconds(model)
+                f"Redis is nearly full: redis.memory_limit is {self.config.redis.memory_limit:g} of its maxmemory",
+                retry_after=self._backlog_seconds(model),
             )
         if len(self.gateway.waiters) >= self.config.limits.max_queue:
-            return Overloaded("the queue is full", retry_after=self._backlog_seconds(model))
+            message = f"this gateway is full: limits.max_queue is {self.config.limits.max_queue}"
+            return Overloaded(message, retry_after=self._backlog_seconds(model))
         if not self.registry.members["batchers"]:
             return Overloaded("no batcher is running", retry_after=1.0)
         return None

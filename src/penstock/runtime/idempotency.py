@@ -149,7 +149,8 @@ class KeyedStore:
         if len(self._tasks) >= self._max_keys:
             if not self._finished:
                 raise Overloaded(
-                    "too many requests with an Idempotency-Key are pending",
+                    "too many requests with an Idempotency-Key are pending: idempotency.max_keys is"
+                    f" {self._max_keys}",
                     retry_after=entry.backlog_seconds(),
                 )
             self._evict()

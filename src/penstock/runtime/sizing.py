@@ -67,7 +67,8 @@ class SizingBroker:
         if not 0.0 <= cost <= self._max_cost:
             return Failure(
                 Unacceptable.code,
-                f"this input costs {cost:g}, and a batch may cost 0 to {self._max_cost:g}: make it shorter",
+                f"this input costs {cost:g}, and may cost 0 to {self._max_cost:g}, which is max_cost of the model:"
+                " make it shorter",
             )
         reply.request.cost = cost
         return None

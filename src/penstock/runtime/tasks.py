@@ -123,7 +123,10 @@ class TaskStore:
             )
         if len(self._tasks) >= self._max_tasks:
             if not self._finished:
-                raise Overloaded("too many tasks are pending", retry_after=backlog_seconds())
+                raise Overloaded(
+                    f"too many tasks are pending: limits.max_tasks is {self._max_tasks}",
+                    retry_after=backlog_seconds(),
+                )
             self._evict()
         task = self._tasks[name] = StoredTask(self, request, self._wall_clock())
         try:

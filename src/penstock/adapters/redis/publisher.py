@@ -28,6 +28,7 @@ from penstock.types import Failure, Request
 
 log = logging.getLogger("penstock.gateway")
 
+SLOW = "Redis is slower than what arrives: limits.max_queue or limits.max_queue_bytes wait to be sent"
 PACE = 0.001  # seconds between two sends
 LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
 RETRY_PAUSE = 0.02
@@ -73,7 +74,7 @@ class Publisher:
 
     def publish(self, request: Request) -> None:
         if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
-            self._refuse(request, Overloaded("Redis is slower than what arrives.", retry_after=1.0))
+            self._refuse(request, Overloaded(SLOW, retry_after=1.0))
         elif self.down:
             self._refuse(request, _store_down())
         else:
