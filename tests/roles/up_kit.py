@@ -126,7 +126,9 @@ def _if_there() -> Iterator[None]:
 
 
 @contextmanager
-def up(target: str, *options: str, gateways: int = 1, batchers: int = 1, workers: int = 1) -> Iterator[Up]:
+def up(
+    target: str | None, *options: str, gateways: int = 1, batchers: int = 1, workers: int = 1
+) -> Iterator[Up]:
     """Started: from now on it serves."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder, ExitStack() as stack:
         parts = [
@@ -137,7 +139,8 @@ def up(target: str, *options: str, gateways: int = 1, batchers: int = 1, workers
         first = free_ports(gateways + len(parts))
         running = stack.enter_context(
             started(
-                Up, "up", target, "-g", str(gateways), "--batchers", str(batchers), "-w", str(workers),
+                Up, "up", *([target] if target else []),
+                "-g", str(gateways), "--batchers", str(batchers), "-w", str(workers),
                 "--port", str(first), "--admin-port", str(first + gateways), *options, directory=Path(folder),
             )
         )  # fmt: skip

@@ -113,7 +113,9 @@ def _inference(asynchronous: Sequence[str], models: int) -> Part:
         "The answer comes on the same connection. With `Prefer: respond-async` the request becomes a task: 202 at "
         "once, and its answer under `Location`."
     )
+    summary = "Ask and wait for the answer"
     if asynchronous:
+        summary = "Ask, and fetch the answer later" if len(asynchronous) == models else "Ask a model"
         which = (
             "" if len(asynchronous) == models else f" to {', '.join(f'`{name}`' for name in asynchronous)}"
         )
@@ -124,7 +126,7 @@ def _inference(asynchronous: Sequence[str], models: int) -> Part:
     return {
         "operationId": "infer",
         "tags": ["Inference"],
-        "summary": "Ask, and fetch the answer later" if asynchronous else "Ask and wait for the answer",
+        "summary": summary,
         "description": about,
         "parameters": [_X_REQUEST_ID, _TRACEPARENT, _PREFER, _IDEMPOTENCY_KEY],
         "requestBody": _body("InferenceRequest"),
