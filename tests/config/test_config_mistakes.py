@@ -40,6 +40,15 @@ def mistake(
             "penstock.toml:1: unknown key 'gold' in [tiers]; did you mean [tiers.levels.gold]?",
         ),
         ("[models.x]", "[models.x] needs 'target', a text that is not empty"),
+        (
+            "[server]\ncors_origins = ['https://app.example/']",
+            'penstock.toml:2: server.cors_origins must be a list of origins such as ["https://app.example"],'
+            ' or ["*"] for all, not ["https://app.example/"]',
+        ),
+        (
+            'models.a = { target = "f", default = true }\nmodels.b = { target = "g", default = true }',
+            "penstock.toml:2: models.b.default is true, and so is that of a: mark one of them",
+        ),
         ("server = 1", "penstock.toml:1: server must be a table, [server], not 1"),
         ("models.x = 'app.py:f'", 'penstock.toml:1: models.x must be a table, [models.x], not "app.py:f"'),
         (
@@ -235,6 +244,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         (Config(), "no model"),
         (Config(server=Server(admin_host="0.0.0.0")), 'server.admin_host is "0.0.0.0"'),
         (Config(server=Server(host="::")), 'server.host is "::" and there is no tls.certificate'),
+        (Config(server=Server(cors_origins=("*",))), 'server.cors_origins is "*" and nobody'),
         (Config(timeouts=Timeouts(request=90.0)), "timeouts.request is above timeouts.max_client"),
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),

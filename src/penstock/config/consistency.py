@@ -92,6 +92,11 @@ def doubts(config: Config) -> Iterator[str]:
             f"server.host is {host} and there is no tls.certificate: keys and inputs cross the network as they are,"
             " unless a proxy in front ends TLS"
         )
+    if "*" in config.server.cors_origins and config.auth.mode in ("auto", "none"):
+        yield (
+            'server.cors_origins is "*" and nobody is asked who they are: every web page that is open in a browser'
+            " which can reach this server can use it"
+        )
     if config.timeouts.request > config.timeouts.max_client:
         yield "timeouts.request is above timeouts.max_client: a client may only ask for less than the default"
     for name, model in config.models.items():

@@ -93,6 +93,7 @@ class Crossing:
             return
         self._caller.render = self._render
         self._caller.reply(reply)
+        self._caller.render = answers.full_answer  # else the two would hold each other
 
     def _render(self, reply: Reply, execution: Execution, now: float, ending: str) -> bytes:
         lines = "".join([f"{name}: {value}\r\n" for name, value in self._fields])
