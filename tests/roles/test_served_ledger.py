@@ -92,7 +92,7 @@ def test_a_database_that_is_away_and_rows_lost_to_a_full_spool_are_told_and_harm
         # The last rows have dropped those before them, and stay.
         eventually(lambda: server.metric("penstock_ledger_spool_bytes") > 0)
         health = server.health()
-        assert (health["status"], health["ledger"]["status"]) == ("ok", "away")
+        assert (health["status"], health["ledger"]["status"]) == ("healthy", "away")
         assert "no-such-folder" in health["ledger"]["error"]
         assert server.metric("penstock_ledger_rows_total", state="lost") > 0
         assert server.metric("penstock_ledger_waiting_rows") > 0

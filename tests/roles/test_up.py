@@ -231,7 +231,7 @@ def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: 
         for number in (1, 2)
     ]
     assert sum(map(float, counted)) == 2
-    assert "dies" in whole.says("dead letter")
+    assert letter["id"] in whole.says(f"dead letter  id={letter['id']}")
 
     (workplace / "mended").touch()
     assert dlq("retry", letter["id"]) == "sent again; its result will be at /v1/result/dies\n"

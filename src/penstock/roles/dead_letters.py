@@ -55,13 +55,12 @@ def letter_of(reply: Reply, clock: Clock) -> DeadLetter:
 
 
 def say_so(letters: Sequence[DeadLetter]) -> None:
-    """In the log, without anything that may quote an input."""
+    """In the log, without anything that a client has sent, its id included: the letter's own id leads to it."""
     for letter in letters[:MOST_LINES]:
         log.warning(
             "dead letter",
             extra={
                 "id": letter.id,
-                "request_id": letter.request_id,
                 "model": letter.model,
                 "code": letter.code,
                 "attempts": letter.attempts,
