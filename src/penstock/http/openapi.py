@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
 
 import penstock
-from penstock.errors import STATUS_BY_CODE
 from penstock.http.idempotency import LONGEST, PATTERN
-from penstock.types import TaskStatus
-
-Part = dict[str, Any]
+from penstock.http.openapi_schemas import Part, schemas
 
 DOCS_PAGE = Path(__file__).with_name("docs.html").read_bytes()
 
@@ -18,8 +14,6 @@ busy, and brings each answer back to the connection that asked.
 
 Every error has one shape: a code in `error` that does not change, a `message` for people, the `request_id`, and
 `retry_after_ms` where waiting helps."""
-
-TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # tab, newline and return are text
 
 ERRORS = {
     400: ("Malformed", "The body, the framing or the query is not well formed."),
@@ -78,7 +72,7 @@ def openapi_document(
         ],
         "paths": dict(sorted(paths.items(), key=lambda item: not item[0].endswith("/inference"))),
         "components": {
-            "schemas": _schemas(models, clean, default),
+            "schemas": schemas(models, clean, default),
             "responses": {
                 name: _answer(
                     about.format(max_body=max_body), "Error", "X-Request-Id", *_TOLD.get(status, ())
@@ -209,136 +203,6 @@ def _cancel() -> Part:
         "description": "What has not gone to a worker never goes. A task that is over stays as it is.",
         "responses": {"200": _answer("The task", "Task", "X-Request-Id"), **_errors(400, 404, 422, 500, 503)},
     }
-
-
-# ---- schemas -----------------------------------------------------------------------------------------------
-
-
-def _schemas(models: Mapping[str, str], clean: bool, default: object) -> Part:
-    number = {"type": "number", "minimum": 0}
-    text = {"type": "string"}
-    codes = sorted(code for code in STATUS_BY_CODE if code != "CLIENT_LEFT")  # never sent
-    output = {"description": "What the model made of the input: a string, or any JSON where it gives JSON."}
-    kinds = {kind: [name for name, k in models.items() if k == kind] for kind in sorted(set(models.values()))}
-    requests = [
-        _request(names, kind, clean, default=default, alone=len(models) == 1) for kind, names in kinds.items()
-    ]
-    short = models.get(str(default), "text")
-    return {
-        "InferenceRequest": requests[0] if len(requests) == 1 else {"anyOf": requests},
-        "ShortRequest": _object({"input": _input(short, clean)}),
-        "InferenceAnswer": _object(
-            {
-                "request_id": text,
-                "task_id": {"type": "string", "description": "The same id."},
-                "output": output,
-                "model": {"enum": list(models)},
-                "latency_ms": {**number, "description": "From arrival to answer, in the server."},
-                "metadata": _object(
-                    {
-                        "queue_ms": number,
-                        "inference_ms": number,
-                        "batch_size": {
-                            "type": "integer",
-                            "minimum": 0,
-                            "description": "0 where the answer came from the cache.",
-                        },
-                        "model_version": text,
-                        "cached": {"type": "boolean", "description": "Nothing was executed for this answer."},
-                    },
-                ),
-            },
-        ),
-        "ShortAnswer": _object({"output": output, "request_id": text, "latency_ms": number}),
-        "TaskAccepted": _object({"task_id": text, "status": {"const": "PENDING"}}),
-        "Task": _object(
-            {
-                "task_id": text,
-                "status": {"enum": [str(status) for status in TaskStatus]},
-                "timestamp": {
-                    "type": "string",
-                    "format": "date-time",
-                    "description": "Of its last change, or its start.",
-                },
-                "output": {**output, "description": "When SUCCESS."},
-                "error": {
-                    **_object({"error": {"enum": codes}, "message": text}),
-                    "description": "When FAILED, EXPIRED or CANCELLED.",
-                },
-            },
-            optional=("output", "error"),
-        ),
-        "Models": _object({"object": {"const": "list"}, "data": {"type": "array", "items": _model(models)}}),
-        "Health": _object({"status": {"enum": ["ok", "unavailable"]}, "reason": text}, optional=("reason",)),
-        "Error": _object(
-            {
-                "error": {"enum": codes},
-                "message": text,
-                "request_id": text,
-                "retry_after_ms": {"type": "integer", "minimum": 0},
-            },
-            optional=("retry_after_ms",),
-        ),
-    }
-
-
-def _model(models: Mapping[str, str]) -> Part:
-    return _object(
-        {
-            "id": {"enum": list(models)},
-            "object": {"const": "model"},
-            "owned_by": {"const": "penstock"},
-            "input": {"enum": sorted(set(models.values())), "description": "What it takes."},
-            "output": {"type": "string", "description": "What it gives."},
-            "max_batch": {"type": "integer", "minimum": 1, "description": "Requests in one batch at most."},
-            "default": {"type": "boolean", "description": "It is meant by requests that name no model."},
-            "respond": {"enum": ["sync", "async"], "description": "`async`: a request becomes a task."},
-            "parameters": {"type": "boolean", "description": "It takes `parameters`."},
-            "ready": {"type": "boolean", "description": "A worker can serve it now."},
-        }
-    )
-
-
-def _request(models: list[str], kind: str, clean: bool, *, default: object, alone: bool) -> Part:
-    required = default not in models
-    model: Part = {"description": "Which model.", "enum": models if required else [*models, None]}
-    if not required:
-        model["description"] = f"Not needed: this server has {'one' if alone else f'a default, `{default}`'}."
-    properties = {
-        "input": _input(kind, clean),
-        "model": model,
-        "parameters": {
-            "type": ["object", "null"],
-            "description": "For the model; only requests with the same parameters share a batch.",
-        },
-        "client_id": {
-            "type": ["string", "null"],
-            "minLength": 1,
-            "maxLength": 128,
-            "description": "Who asks: decides on tier and fairness, and who may see a task.",
-        },
-        "timeout_ms": {
-            "type": ["integer", "null"],
-            "minimum": 1,
-            "description": "Answered by then, or refused; what is above the server's limit counts as that.",
-        },
-    }
-    always = {"input", "model"} if required else {"input"}
-    example = {"input": "hello", **({"model": models[0]} if required else {})}
-    optional = [name for name in properties if name not in always]
-    return {**_object(properties, optional=optional), "examples": [example]}
-
-
-def _input(kind: str, clean: bool) -> Part:
-    if kind != "text":
-        return {"description": "Any JSON value."}
-    refused = {"pattern": TEXT} if clean else {}
-    return {"type": "string", **refused, "description": "The text, without control characters."}
-
-
-def _object(properties: Part, *, optional: "tuple[str, ...] | list[str]" = ()) -> Part:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
 
 # ---- the rest ----------------------------------------------------------------------------------------------
