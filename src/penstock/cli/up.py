@@ -8,68 +8,86 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from penstock.cli.options import ConfigFile, Debug, LogLevel
+from penstock.cli.groups import Given, takes
+from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
 from penstock.cli.roles import need_redis, settings_of
 from penstock.errors import UserMistake
 from penstock.roles.up import Installation, Plan
 
+FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # where the configuration asks for any that is free
 COLOURS = {"gateway": "36", "batcher": "33", "worker": "32"}
 
 
+@takes(ModelOptions, Clients, Logs)
 def up(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
-            " grpc://host:port/model or sim:100ms.",
-        ),
-    ] = None,
+    given: Given,
+    target: Target = None,
     gateways: Annotated[
         int, typer.Option("--gateways", "-g", min=1, max=64, help="HTTP servers, from --port on.")
     ] = 1,
-    batchers: Annotated[int, typer.Option("--batchers", min=1, max=64)] = 1,
+    batchers: Annotated[
+        int, typer.Option("--batchers", min=1, max=64, help="Processes that form batches.")
+    ] = 1,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, max=256, help="Processes, one slot each.")
+        int, typer.Option("--workers", "-w", min=1, max=256, help="Processes that run batches.")
     ] = 1,
     config: ConfigFile = None,
     redis: Annotated[
         str | None, typer.Option("--redis", show_default="a Valkey of its own", help="An existing Redis.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Where clients connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Of the first gateway.")] = 8000,
-    admin_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Of the first gateway; the others' count up.")
-    ] = 9000,
-    max_batch: Annotated[
+    host: Annotated[str | None, typer.Option(show_default="127.0.0.1", help="Where clients connect.")] = None,
+    port: Annotated[
         int | None,
-        typer.Option("--max-batch", "-b", show_default="64", help="Requests in one batch at most."),
+        typer.Option(
+            "--port",
+            "-p",
+            min=1,
+            max=65535,
+            show_default="8000",
+            help="Of the first gateway; the others' count up.",
+        ),
     ] = None,
-    policy: Annotated[
-        str | None, typer.Option(show_default="paced", help="paced, window, ewma, table or greedy.")
+    admin_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, show_default="9000", help="Of the first gateway; the others' count up."
+        ),
     ] = None,
-    log_level: LogLevel = None,
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> int:
     """Start gateways, batchers and workers on this machine, with a Valkey of their own; Ctrl-C ends all of it.
 
-    Example: penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
+    Examples:
+
+      penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
+
+      penstock up app.py:embed --workers 4 --max-batch 32 --output json --auth keys
     """
     need_redis()
-    overrides = {"model.target": target, "model.max_batch": max_batch, "model.policy": policy}
-    settings = settings_of(config, {**overrides, "server.log_level": log_level})
+    overrides = given.overrides(
+        model__target=target, server__host=host, server__port=port, server__admin_port=admin_port
+    )
+    settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
-    shared = ["--log-format", "text"]
+    shared = ["--log-format", "text", *given.words(Logs)]
     shared += ["--config", str(config)] if config is not None else []
-    shared += ["--log-level", log_level] if log_level is not None else []
     shared += ["--debug"] if debug else []
-    working = ["--max-batch", str(max_batch)] if max_batch is not None else []
-    working += ["--policy", policy] if policy is not None else []
     plan = Plan(
-        gateways, batchers, workers, host, port, admin_port, target, redis, shared, working,
-        {"PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+        gateways=gateways,
+        batchers=batchers,
+        workers=workers,
+        host=settings.server.host,
+        port=settings.server.port or FIRST_PORT,
+        admin_port=settings.server.admin_port or FIRST_ADMIN_PORT,
+        target=target,
+        redis=redis,
+        shared=shared,
+        serving=given.words(Clients),
+        working=given.words(ModelOptions),
+        environment={"PYTHONUNBUFFERED": "1"},
+    )
     plan.check(settings)
     return uvloop.run(_run(plan))
 

@@ -8,8 +8,8 @@ from penstock.roles.embedded import Embedded
 from penstock.roles.life import Announce, live
 
 
-async def serve(config: Config, announce: Announce) -> int:
+async def serve(config: Config, announce: Announce, *, reload: bool = False) -> int:
     """Serve until a signal says otherwise; the exit code."""
     if not config.models:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
-    return await live(partial(Embedded, config), config, announce)
+    return await live(partial(Embedded, config, reload=reload), config, announce)

@@ -58,6 +58,7 @@ class Plan:
     target: str | None = None
     redis: str | None = None  # none: one of our own
     shared: Sequence[str] = ()  # options of every role
+    serving: Sequence[str] = ()  # options of the gateways
     working: Sequence[str] = ()  # options of the workers
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -82,7 +83,7 @@ class Plan:
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
-            parts.append(("gateway", number, address))
+            parts.append(("gateway", number, [*address, *self.serving]))
         parts += [("batcher", number, []) for number in range(self.batchers)]
         target = [self.target] if self.target is not None else []
         parts += [("worker", number, [*target, *self.working]) for number in range(self.workers)]
