@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.adapters.redis.registry import Registry
+from penstock.adapters.redis.registry import KINDS, Registry
 
 DEPTHS = ("warning_depth", "critical_depth")  # at which the lowest tier, and all but the best, are refused
 
@@ -21,6 +21,22 @@ def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
         }
         for name, process in sorted(registry.members["workers"].items())
         for slot, said in sorted(process.get("slots", {}).items())
+    ]
+
+
+def process_rows(registry: Registry) -> list[dict[str, Any]]:
+    """Every process that is there, and where its admin plane is."""
+    return [
+        {
+            "name": name,
+            "role": kind.removesuffix("s"),
+            "host": process.get("host", ""),
+            "pid": process.get("pid"),
+            "admin": process.get("admin", ""),
+            "last_seen": round(registry.ages.get(name, 0.0), 3),
+        }
+        for kind in KINDS
+        for name, process in sorted(registry.members[kind].items())
     ]
 
 
@@ -65,5 +81,6 @@ def health_of(registry: Registry) -> dict[str, Any]:
         "models": models,
         "gateways": len(registry.members["gateways"]),
         "batchers": len(registry.members["batchers"]),
+        "processes": process_rows(registry),
         "redis": {"reachable": registry.reachable, "memory": round(registry.memory_ratio, 4)},
     }

@@ -1,8 +1,8 @@
 """`penstock serve --reload`: a function whose file has changed is started anew, and nobody notices.
 
-For development. A new process starts first; when it is ready it takes the place of the old one, between two batches.
-So for a while both are there, each with the model in memory. A file that cannot be loaded changes nothing: the old
-processes go on, and the log says what is wrong with it.
+For development. A new process starts first; once it is ready it takes the place of the old one, between two
+batches. So for a while both are there, each with the model in memory. A file that cannot be loaded changes
+nothing: the old processes go on, and the log says what is wrong with it.
 
 The files are looked at twice a second. That works on every file system, and a few dozen of them cost microseconds.
 """
@@ -114,7 +114,11 @@ def _sources(file: Path) -> Iterator[Path]:
     yield file
     folders = [folder]
     while folders:
-        for entry in sorted(folders.pop().iterdir()):
+        try:
+            entries = sorted(folders.pop().iterdir())
+        except OSError:  # the folder has just been moved away
+            continue
+        for entry in entries:
             if entry.suffix == ".py" and entry != file:
                 yield entry
             elif (entry / "__init__.py").exists():

@@ -75,7 +75,11 @@ class Member:
 
     def describe(self) -> dict[str, object]:
         """For the registry: what the others need to know of it."""
-        return {"host": socket.gethostname(), "pid": os.getpid(), "draining": self._retired}
+        host = socket.gethostname()
+        admin = next((each.url for each in self._listeners if isinstance(each, AdminListener)), "")
+        for everywhere in ("//0.0.0.0:", "//[::]:"):
+            admin = admin.replace(everywhere, f"//{host}:")
+        return {"host": host, "pid": os.getpid(), "admin": admin, "draining": self._retired}
 
     async def begin(self) -> None:
         """The store is open: start what else there is, with `keep`."""
