@@ -80,14 +80,21 @@ class ModelOptions:
     policy = setting(str, "model.policy", default="paced", about="paced, window, ewma, table or greedy.")
     input = setting(str, "model.input", "--input", default="text", about="text, or json for any value.")
     output = setting(str, "model.output", "--output", default="text", about="text, or json for any value.")
-    queue_timeout = setting(
-        str, "model.queue_timeout", default="2s", about="Longest wait for a worker, or 503."
-    )
+    queue_timeout = setting(str, "model.queue_timeout", default="2s", about="Longest wait for a worker.")
     processing_timeout = setting(
         str, "model.processing_timeout", default="3s", about="A batch that takes longer is given up."
     )
     request_timeout = setting(str, "model.request_timeout", default="4s", about="Answered by then, or 504.")
     model = setting(str, "model.name", "--model", about="The model that these options mean.")
+
+
+class Named:
+    """This process"""
+
+    name = setting(
+        str, "redis.name", "--name", default="its role",
+        about="What to call it in logs and lists; a few letters are added.",
+    )  # fmt: skip
 
 
 class Logs:

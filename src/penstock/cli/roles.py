@@ -19,6 +19,7 @@ from penstock.cli.options import (
     Debug,
     Logs,
     ModelOptions,
+    Named,
     Process,
     RedisUrl,
     Slots,
@@ -54,7 +55,7 @@ def announce(data: Any, admin: Any) -> None:
     typer.echo(f"  {serving}admin {admin.url}/internal/health")
 
 
-@takes(Address, Clients, Process, Logs)
+@takes(Address, Clients, Named, Process, Logs)
 def gateway(given: Given, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False) -> int:
     """Take requests over HTTP and hand them to the batchers; answers come back to the connection that asked.
 
@@ -71,7 +72,7 @@ def gateway(given: Given, config: ConfigFile = None, redis: RedisUrl = None, deb
     return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
 
 
-@takes(Process, Logs)
+@takes(Named, Process, Logs)
 def batcher(given: Given, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False) -> int:
     """Form batches from what the gateways have accepted and send them to the workers.
 
@@ -88,7 +89,7 @@ def batcher(given: Given, config: ConfigFile = None, redis: RedisUrl = None, deb
     return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
 
 
-@takes(ModelOptions, Process, Logs)
+@takes(ModelOptions, Named, Process, Logs)
 def worker(
     given: Given,
     target: Target = None,

@@ -8,6 +8,7 @@ import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.console import figures_line
 from penstock.cli.groups import Given, takes
 from penstock.cli.options import (
     Address,
@@ -58,7 +59,8 @@ def serve(
     logs.set_up(settings.server.log_level, settings.server.log_format)
     from penstock.roles.serve import serve as run
 
-    return uvloop.run(run(settings, partial(_announce, settings), reload=reload))
+    announce = partial(_announce, settings)
+    return uvloop.run(run(settings, announce, reload=reload, say=figures_line(quiet)))
 
 
 def _announce(config: Config, data: DataListener | None, admin: AdminListener) -> None:

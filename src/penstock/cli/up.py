@@ -3,16 +3,19 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
 import uvloop
 
+from penstock.cli.console import figures_line
 from penstock.cli.groups import Given, takes
 from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
 from penstock.cli.roles import need_redis, settings_of
 from penstock.errors import UserMistake
-from penstock.roles.up import Installation, Plan
+from penstock.roles.figures import Pages, Say, show
+from penstock.roles.up import Installation, Plan, figures_of
 
 FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # where the configuration asks for any that is free
 COLOURS = {"gateway": "36", "batcher": "33", "worker": "32"}
@@ -89,10 +92,10 @@ def up(
         environment={"PYTHONUNBUFFERED": "1"},
     )
     plan.check(settings)
-    return uvloop.run(_run(plan))
+    return uvloop.run(_run(plan, figures_of(plan, settings), figures_line(quiet)))
 
 
-async def _run(plan: Plan) -> int:
+async def _run(plan: Plan, fetch: Callable[[], Awaitable[Pages]], say: Say | None) -> int:
     loop = asyncio.get_running_loop()
     asked, hurry = asyncio.Event(), asyncio.Event()
 
@@ -105,12 +108,15 @@ async def _run(plan: Plan) -> int:
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     installation = Installation(plan, _say)
     typer.echo(f"  starting {plan.gateways + plan.batchers + plan.workers} processes …")
+    showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(installation.start())
     waiting = asyncio.ensure_future(asked.wait())
     try:
         await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             _announce(plan, starting.result(), installation.redis)
+            if say is not None:
+                showing = asyncio.ensure_future(show(fetch, say))
             either: list[asyncio.Future[Any]] = [waiting, installation.broken]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if installation.broken.done():
@@ -120,6 +126,8 @@ async def _run(plan: Plan) -> int:
     finally:
         starting.cancel()
         waiting.cancel()
+        if showing is not None:
+            showing.cancel()
         await _end(installation, hurry)
 
 

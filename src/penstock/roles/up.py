@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from penstock.config import Config
 from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
 from penstock.roles.backends import backend_maker
+from penstock.roles.figures import Pages, fetched
 from penstock.roles.listen import bind
 
 log = logging.getLogger("penstock.up")
@@ -89,12 +90,26 @@ class Plan:
         parts += [("worker", number, [*target, *self.working]) for number in range(self.workers)]
         return [
             Part(
-                f"{role}-{number + 1}",
+                name := f"{role}-{number + 1}",
                 role,
-                [*program, role, *own, *common, "--admin-port", str(next(admin))],
+                [*program, role, *own, *common, "--name", name, "--admin-port", str(next(admin))],
             )
             for role, number, own in parts
         ]
+
+
+def figures_of(plan: Plan, config: Config) -> Callable[[], Awaitable[Pages]]:
+    """How the metrics of all parts are had, for the line of figures."""
+    server, host = config.server, config.server.admin_host
+    scheme = "https" if config.tls.admin else "http"
+    planes = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for port in plan.admin_ports]
+
+    async def fetch() -> Pages:
+        pages = await fetched(planes, server.admin_token)
+        first, last = plan.gateways, plan.gateways + plan.batchers
+        return Pages(pages[:first], pages[first:last], pages[last:])
+
+    return fetch
 
 
 class Installation:
