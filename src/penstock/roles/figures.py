@@ -90,7 +90,8 @@ def _percentile(within: dict[float, float], share: float) -> str:
     for limit in limits:
         if within[limit] >= wanted and limit < inf:
             part = (wanted - below) / ((within[limit] - below) or 1.0)
-            return f"{(low + part * (limit - low)) * 1e3:.3g} ms"
+            found = (low + part * (limit - low)) * 1e3
+            return f"{found:,.0f} ms" if found >= 100 else f"{found:.3g} ms"
         if limit < inf:
             low, below = limit, within[limit]
     return f"over {low:g} s"

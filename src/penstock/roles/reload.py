@@ -70,7 +70,8 @@ class _Watched:
                 backend = stack.makers[slot.worker]()
                 async with asyncio.timeout(limit):
                     await backend.start()
-                slot.renew(backend)
+                if waited := slot.renew(backend):
+                    await waited.close()
         except (UserMistake, BackendError) as error:
             log.error("%s changed and is not used: %s; the old one goes on", changed, error.message)
             log.debug("%s", error.details)

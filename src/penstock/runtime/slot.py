@@ -128,10 +128,13 @@ class Slot:
         self._batch = batch
         self._arrived.set()
 
-    def renew(self, backend: Backend) -> None:
-        """Another backend, which has started, takes over: after the batch in hand, and before the next."""
-        self._successor = backend
+    def renew(self, backend: Backend) -> Backend | None:
+        """Another backend, which has started, takes over: after the batch in hand, and before the next.
+
+        Given back is one that still waited for that, for the caller to close."""
+        waited, self._successor = self._successor, backend
         self._arrived.set()  # one that is idle need not wait for a batch
+        return waited
 
     async def _take_over(self) -> None:
         if self._successor is not None:
