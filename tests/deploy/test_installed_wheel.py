@@ -88,7 +88,7 @@ def test_it_serves_a_function_from_an_environment_with_nothing_else(installed: P
     where = "import penstock; print(penstock.__file__)"
     found = subprocess.run([installed / "python", "-c", where], capture_output=True, text=True, check=True)
     assert found.stdout.startswith(str(installed.parent))
-    command = [installed / "penstock", "serve", "app.py:shout", "--port", "0", "--admin-port", "0"]
+    command = [str(installed / "penstock"), "serve", "app.py:shout", "--port", "0", "--admin-port", "0"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:

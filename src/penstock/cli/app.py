@@ -18,7 +18,8 @@ from penstock.cli.workers import workers
 
 app = typer.Typer(
     name="penstock",
-    help="A batching gateway for GPU inference: single requests in, full batches out.",
+    help="A batching gateway for GPU inference: single requests in, full batches out.\n\n"
+    "Start here: `penstock init`, then `penstock serve`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
