@@ -38,7 +38,9 @@ def test_the_gateways_and_the_workers_know_what_up_passes_on() -> None:
     assert len(named(ModelOptions)) == len([name for name in vars(ModelOptions) if name[0] != "_"])
 
 
-def test_each_part_is_given_its_own_options(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """What `up` would have started."""
     plans: list[Plan] = []
 
     async def caught(plan: Plan, *_: Any) -> int:
@@ -46,6 +48,19 @@ def test_each_part_is_given_its_own_options(typed: Typed, monkeypatch: pytest.Mo
         return 0
 
     monkeypatch.setattr(command, "_run", caught)
+    return plans
+
+
+def test_each_worker_of_up_has_a_gpu_of_its_own(typed: Typed, plans: list[Plan]) -> None:
+    first = free_ports(7)
+    words = ["up", "sim:1ms", "--gpus", "0,2,5", "--warmup", "a", "--warmup", '["b"]', "--port", str(first)]
+    assert typed(*words, "--admin-port", str(first + 1), "--input", "json")[0] == 0
+    workers = [part for part in plans[0].parts("redis://r") if part.role == "worker"]
+    given = ["--warmup", "a", "--warmup", '["b"]', "--input", "json"]
+    assert [list(part.command[5:13]) for part in workers] == [[*given, "--gpus", gpu] for gpu in "025"]
+
+
+def test_each_part_is_given_its_own_options(typed: Typed, plans: list[Plan]) -> None:
     first = free_ports(4)
     words = ["up", "sim:1ms", "-b", "7", "--output", "json", "--request-timeout", "9s", "--policy", "greedy"]
     words += ["--auth", "none", "--allow-anonymous", "--log-level", "debug"]
@@ -73,6 +88,8 @@ def test_an_option_of_a_group_is_one_line() -> None:
 
         wind_speed = setting(int, "weather.wind", about="In knots.")
         dry = setting(bool, "weather.dry", "--dry", about="No rain.")
+        port = setting(list[str], "weather.ports", read=tuple, about="To call at.")
+        sail = setting(list[str], "weather.sails", about="To carry.")
 
     seen: list[Given] = []
 
@@ -83,7 +100,15 @@ def test_an_option_of_a_group_is_one_line() -> None:
 
     small = typer.Typer()
     small.command()(sail)
-    typer.main.get_command(small)(["--wind-speed", "12", "--dry"], standalone_mode=False)
+    typer.main.get_command(small)(
+        ["--wind-speed", "12", "--dry", "--port", "a", "--port", "b"], standalone_mode=False
+    )
     (given,) = seen
-    assert given.overrides(boat__name="x") == {"weather.wind": 12, "weather.dry": True, "boat.name": "x"}
-    assert given.words(Weather) == ["--wind-speed", "12", "--dry"]
+    assert given.overrides(boat__name="x") == {
+        "weather.wind": 12,
+        "weather.dry": True,
+        "weather.ports": ("a", "b"),
+        "weather.sails": None,
+        "boat.name": "x",
+    }
+    assert given.words(Weather, but=["dry"]) == ["--wind-speed", "12", "--port", "a", "--port", "b"]

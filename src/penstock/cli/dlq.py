@@ -57,7 +57,9 @@ def show(letter: Letter, admin: Admin = USUAL) -> int:
 
 @app.command()
 def retry(
-    letter: Annotated[str | None, typer.Argument(metavar="ID", show_default=False, help="As `penstock dlq list` shows it.")] = None,
+    letter: Annotated[
+        str | None, typer.Argument(metavar="ID", show_default=False, help="As `penstock dlq list` shows it.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
     admin: Admin = USUAL,
 ) -> int:

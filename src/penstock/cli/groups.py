@@ -10,7 +10,7 @@ def gateway(given: Given) -> int: ...
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
@@ -21,9 +21,24 @@ import typer
 Group = type[Any]  # its entries were made by `setting`
 
 
-def setting(kind: type, key: str, *names: str, default: str | bool = False, about: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What an option sets: a key of the configuration."""
+
+    name: str
+    read: Callable[[Any], object] | None  # how words become its value, where the configuration cannot tell
+
+
+def setting(
+    kind: Any,
+    key: str,
+    *names: str,
+    default: str | bool = False,
+    read: Callable[[Any], object] | None = None,
+    about: str,
+) -> Any:
     """An option for one key of the configuration; `default` is how the help shows what holds without it."""
-    return Annotated[kind | None, typer.Option(*names, show_default=default, help=about), key]
+    return Annotated[kind | None, typer.Option(*names, show_default=default, help=about), Key(key, read)]
 
 
 def _options(group: Group) -> Iterator[tuple[str, Any]]:
@@ -39,22 +54,24 @@ class Given:
 
     def overrides(self, **others: object) -> dict[str, object]:
         """For `config.load`, by key; `others` are keys too, with __ for the dot."""
-        keys = {
-            get_args(kind)[2]: self.values[name] for group in self.groups for name, kind in _options(group)
-        }
+        keys: dict[str, object] = {}
+        for group in self.groups:
+            for name, kind in _options(group):
+                key, value = get_args(kind)[2], self.values[name]
+                keys[key.name] = key.read(value) if key.read is not None and value is not None else value
         return keys | {key.replace("__", "."): value for key, value in others.items()}
 
-    def words(self, *groups: Group) -> list[str]:
-        """The same options of these groups as words of a command line, for another process."""
+    def words(self, *groups: Group, but: Sequence[str] = ()) -> list[str]:
+        """The same options of these groups, without some, as words of a command line for another process."""
         words: list[str] = []
         for group in groups:
             for name, kind in _options(group):
                 value = self.values[name]
-                if value is None:
+                if value is None or name in but:
                     continue
-                declared = _info(kind).param_decls or ()
-                words.append(next(iter(declared), f"--{name.replace('_', '-')}"))
-                words += [] if value is True else [str(value)]
+                word = next(iter(_info(kind).param_decls or ()), f"--{name.replace('_', '-')}")
+                for each in value if isinstance(value, list) else [value]:
+                    words += [word] if each is True else [word, str(each)]
         return words
 
 
@@ -85,6 +102,7 @@ def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
         @wraps(command)
         def with_options(**values: Any) -> int:
             said = {parameter.name: values.pop(parameter.name) for parameter in added}
+            said = {name: None if value == [] else value for name, value in said.items()}
             return command(**values, given=Given(said, groups))
 
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -4,6 +4,8 @@ An option that sets a key of the configuration is one entry of a group: its name
 Every command that takes the group has it then, and `penstock up` passes it on to the processes that it starts.
 """
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -68,9 +70,33 @@ class Clients:
     )
 
 
+def warm_up_inputs(given: list[str]) -> list[object]:
+    """Texts, but for those that are JSON objects or lists."""
+    return [_warm_up_input(text) for text in given]
+
+
+def _warm_up_input(text: str) -> object:
+    if text.startswith(("{", "[")):
+        with suppress(ValueError):
+            value: object = json.loads(text)
+            return value
+    return text
+
+
 class ModelOptions:
     """The model"""
 
+    gpus = setting(
+        str,
+        "model.gpus",
+        about="GPUs such as 0,1,2, given to the workers in turn: each sees one (CUDA_VISIBLE_DEVICES).",
+    )
+    warmup = setting(
+        list[str],
+        "model.warmup",
+        read=warm_up_inputs,
+        about="An input to run before serving; may be given several times. One in { } or [ ] is JSON.",
+    )
     max_batch = setting(
         int, "model.max_batch", "--max-batch", "-b", default="64", about="Requests in one batch at most."
     )

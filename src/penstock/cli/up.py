@@ -32,8 +32,16 @@ def up(
         int, typer.Option("--batchers", min=1, max=64, help="Processes that form batches.")
     ] = 1,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, max=256, help="Processes that run batches.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--workers",
+            "-w",
+            min=1,
+            max=256,
+            show_default="one for each of --gpus, or 1",
+            help="Processes that run batches.",
+        ),
+    ] = None,
     config: ConfigFile = None,
     redis: Annotated[
         str | None, typer.Option("--redis", show_default="a Valkey of its own", help="An existing Redis.")
@@ -74,13 +82,14 @@ def up(
     settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
+    gpus = (given.values["gpus"] or "").replace(",", " ").split()
     shared = ["--log-format", "text", *given.words(Logs)]
     shared += ["--config", str(config)] if config is not None else []
     shared += ["--debug"] if debug else []
     plan = Plan(
         gateways=gateways,
         batchers=batchers,
-        workers=workers,
+        workers=workers or max(1, len(gpus)),
         host=settings.server.host,
         port=settings.server.port or FIRST_PORT,
         admin_port=settings.server.admin_port or FIRST_ADMIN_PORT,
@@ -88,7 +97,8 @@ def up(
         redis=redis,
         shared=shared,
         serving=given.words(Clients),
-        working=given.words(ModelOptions),
+        working=given.words(ModelOptions, but=["gpus"]),
+        gpus=gpus,
         environment={"PYTHONUNBUFFERED": "1"},
     )
     plan.check(settings)

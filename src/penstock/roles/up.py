@@ -61,6 +61,7 @@ class Plan:
     shared: Sequence[str] = ()  # options of every role
     serving: Sequence[str] = ()  # options of the gateways
     working: Sequence[str] = ()  # options of the workers
+    gpus: Sequence[str] = ()  # one for each worker, in turn
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, config: Config) -> None:
@@ -87,7 +88,9 @@ class Plan:
             parts.append(("gateway", number, [*address, *self.serving]))
         parts += [("batcher", number, []) for number in range(self.batchers)]
         target = [self.target] if self.target is not None else []
-        parts += [("worker", number, [*target, *self.working]) for number in range(self.workers)]
+        for number in range(self.workers):
+            gpu = ["--gpus", self.gpus[number % len(self.gpus)]] if self.gpus else []
+            parts.append(("worker", number, [*target, *self.working, *gpu]))
         return [
             Part(
                 name := f"{role}-{number + 1}",
