@@ -139,7 +139,7 @@ class Slot:
     async def _take_over(self) -> None:
         if self._successor is not None:
             old, self.backend, self._successor = self.backend, self._successor, None
-            self.pressure = 0.0
+            self.pressure, self._answered = 0.0, self._warm
             await old.close()
 
     async def run(self) -> None:
