@@ -1,15 +1,27 @@
 # `make run` serves the example, `make test` checks everything; both set up what they need.
 PYTHON ?= python3.11
 VENV   ?= .venv
+PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
 
-.PHONY: run test check unit unit-core unit-faults unit-rest bench bench-peers chaos lock format clean help
+.PHONY: run install wheel test check unit unit-core unit-faults unit-rest bench bench-peers chaos lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
 run: $(VENV)/.run  ## set up and serve examples/hello.py on http://127.0.0.1:8000
+	@command -v penstock >/dev/null || echo "  penstock is in $(BIN): '. $(BIN)/activate' puts it on your PATH, 'make install' for good"
 	@exec $(BIN)/penstock serve examples/hello.py:batchstring --workers 2 --max-batch 32
+
+install: $(VENV)/.run  ## set up and put the penstock command into ~/.local/bin (or PREFIX/bin)
+	@mkdir -p "$(PREFIX)/bin"
+	@ln -sfn "$(abspath $(BIN)/penstock)" "$(PREFIX)/bin/penstock"
+	@echo "  $(PREFIX)/bin/penstock -> $(abspath $(BIN)/penstock)"
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "  $(PREFIX)/bin is not on your PATH yet: export PATH=\"$(PREFIX)/bin:\$$PATH\"" ;; esac
+
+wheel: $(VENV)/.run  ## build dist/penstock-*.whl, with the locked build tools and no network
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
 
 test: check unit  ## set up and check everything: format, lint, types, layers, tests
 

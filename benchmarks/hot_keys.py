@@ -101,7 +101,7 @@ def counted(admin: str) -> tuple[float, float]:
     if page is None:
         raise RuntimeError(f"{admin} has no metrics")
     totals = {"penstock_requests_total": 0.0, "penstock_batched_requests_total": 0.0}
-    for family in text_string_to_metric_families(page.text):
+    for family in text_string_to_metric_families("".join(page.pages.values())):
         for sample in family.samples:
             if sample.name in totals:
                 totals[sample.name] += sample.value

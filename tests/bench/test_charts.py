@@ -3,6 +3,7 @@
 import asyncio
 import time
 from array import array
+from itertools import pairwise
 
 import pytest
 import uvloop
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.bench.alarm import Alarm
-from penstock.bench.chart import linear, logarithmic
+from penstock.bench.chart import FULL, NARROW, Axis, Chart, linear, logarithmic
 from penstock.bench.load import Run
 from penstock.bench.outcomes import Outcomes
 from penstock.bench.plan import Plan
@@ -31,7 +32,27 @@ def test_a_linear_axis_holds_its_values_and_few_ticks(high: float) -> None:
 def test_a_log_axis_holds_its_values_and_few_ticks(low: float, ratio: float) -> None:
     axis = logarithmic(low, low * ratio, "x")
     assert 0 <= axis.share(low) < axis.share(low * ratio * 1.001) <= 1
-    assert 1 <= len(axis.ticks) <= 8
+    assert 2 <= len(axis.ticks) <= 8
+
+
+@given(positive, st.floats(1, 1e4))
+def test_ticks_are_round_and_written_in_full(low: float, ratio: float) -> None:
+    for axis in (logarithmic(low, low * ratio, "x"), linear(low * ratio, "x")):
+        assert len(axis.ticks) >= 2
+        steps = {later - sooner for (sooner, _), (later, _) in pairwise(axis.ticks)}
+        assert all(
+            f"{step:.3e}"[:5] in ("1.000", "2.000", "5.000", "3.000", "4.000", "9.000") for step in steps
+        )
+        for value, text in axis.ticks:
+            assert float(text.replace(",", "")) == pytest.approx(value)
+
+
+def test_ticks_that_would_touch_are_left_out() -> None:
+    axis = Axis(0.0, 1.0, tuple((share / 20, f"{share},000,000") for share in range(21)))
+    drawn = {
+        size: Chart(axis, linear(1, "y"), size, "t").render().count(",000,000<") for size in (FULL, NARROW)
+    }
+    assert drawn[FULL] > drawn[NARROW] >= 2
 
 
 @given(st.lists(positive, min_size=1))

@@ -1,5 +1,7 @@
 """What the server's own counters say about the measured window."""
 
+import json
+
 import pytest
 from tiny_server import Answer, TinyServer
 
@@ -19,38 +21,67 @@ def metrics(full: int, due: int, members: int, busy: float, model: str = "m") ->
     )
 
 
+def page(taken: float, text: str) -> Scrape:
+    return Scrape(taken, {"http://server": text})
+
+
 def test_the_window_is_the_difference_of_two_scrapes() -> None:
-    window = compare(Scrape(100.0, metrics(1, 1, 10, 5.0)), Scrape(110.0, metrics(1, 5, 50, 25.0)), None)
+    window = compare(page(100.0, metrics(1, 1, 10, 5.0)), page(110.0, metrics(1, 5, 50, 25.0)), None)
     assert window is not None
     assert (window.batch.count, window.batch.mean_size, window.batch.reasons) == (4, 10, {"due": 4})
     assert window.busy == pytest.approx(20 / (4 * 10))
 
 
 def test_only_the_model_that_was_asked_counts() -> None:
-    before = Scrape(0.0, metrics(0, 0, 0, 0.0) + metrics(0, 0, 0, 0.0, "other"))
-    after = Scrape(1.0, metrics(1, 0, 8, 0.0) + metrics(9, 9, 99, 9.0, "other"))
+    before = page(0.0, metrics(0, 0, 0, 0.0) + metrics(0, 0, 0, 0.0, "other"))
+    after = page(1.0, metrics(1, 0, 8, 0.0) + metrics(9, 9, 99, 9.0, "other"))
     window = compare(before, after, "m")
     assert window is not None
     assert (window.batch.count, window.batch.mean_size) == (1, 8)
 
 
 def test_a_counter_that_first_appears_during_the_run_counts_from_zero() -> None:
-    window = compare(Scrape(0.0, ""), Scrape(1.0, metrics(2, 0, 8, 0.5)), None)
+    window = compare(page(0.0, ""), page(1.0, metrics(2, 0, 8, 0.5)), None)
     assert window is not None
     assert window.batch.count == 2
 
 
 def test_without_both_scrapes_or_without_counters_there_is_no_window() -> None:
-    assert compare(None, Scrape(1.0, metrics(1, 1, 2, 1.0)), None) is None
-    assert compare(Scrape(0.0, metrics(1, 1, 2, 1.0)), None, None) is None
-    assert compare(Scrape(0.0, "up 1\n"), Scrape(1.0, "up 1\n"), None) is None
+    assert compare(None, page(1.0, metrics(1, 1, 2, 1.0)), None) is None
+    assert compare(page(0.0, metrics(1, 1, 2, 1.0)), None, None) is None
+    assert compare(page(0.0, "up 1\n"), page(1.0, "up 1\n"), None) is None
 
 
 def test_a_scrape_reads_the_metrics_page() -> None:
     with TinyServer(lambda ask: Answer(body=b"up 1\n")) as server:
         found = scrape(server.url + "/")
     assert found is not None
-    assert (found.text, server.asks[0].path) == ("up 1\n", "/metrics")
+    assert found.pages == {server.url: "up 1\n"}
+    assert [ask.path for ask in server.asks] == ["/internal/health", "/metrics"]
+
+
+def test_over_redis_the_batchers_are_asked_and_each_worker_counts_once() -> None:
+    """What a gateway knows of the others; one of them has just ended."""
+    with (
+        TinyServer(lambda ask: Answer(body=metrics(1, 1, 10, 5.0).encode())) as one,
+        TinyServer(lambda ask: Answer(body=metrics(2, 0, 30, 7.0).encode())) as two,
+    ):
+        admins = [("gateway", "http://127.0.0.1:1"), ("batcher", one.url), ("batcher", two.url)]
+        admins += [("batcher", "http://127.0.0.1:1"), ("batcher", "")]
+        processes = [{"role": role, "admin": admin} for role, admin in admins]
+        with TinyServer(lambda ask: Answer(body=json.dumps({"processes": processes}).encode())) as gateway:
+            found = scrape(gateway.url)
+    assert found is not None
+    window = compare(Scrape(found.taken - 10.0, {}), found, None)
+    assert window is not None
+    assert (window.batch.count, window.batch.mean_size) == (4, 10)
+    assert window.busy == pytest.approx(12 / (4 * 10))
+
+
+def test_a_batcher_that_was_started_anew_counts_from_zero() -> None:
+    window = compare(page(0.0, metrics(9, 9, 99, 9.0)), page(1.0, metrics(2, 0, 8, 0.5)), None)
+    assert window is not None
+    assert (window.batch.count, window.batch.mean_size) == (2, 4)
 
 
 def test_an_admin_plane_that_is_not_there_gives_nothing() -> None:

@@ -60,7 +60,12 @@ def test_a_misspelt_command_is_one_line() -> None:
 def test_check_tells_what_is_in_force_and_where_it_came_from(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text(FILE)
     ended = penstock(
-        "check", "penstock.toml", "--json", directory=tmp_path, environment={"PENSTOCK_SERVER_PORT": "8123"}
+        "check",
+        "penstock.toml",
+        "--json",
+        "--all",
+        directory=tmp_path,
+        environment={"PENSTOCK_SERVER_PORT": "8123"},
     )
     assert ended.returncode == 0
     settings = {row["key"]: (row["value"], row["source"]) for row in json.loads(ended.stdout)["settings"]}

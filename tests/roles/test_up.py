@@ -13,6 +13,7 @@ from command_line import Typed, typed
 from up_kit import Started, Up, started, up
 
 from own_ports import free_ports
+from penstock.bench.scrape import scrape
 from server import eventually
 
 __all__ = ["typed"]
@@ -185,6 +186,8 @@ def test_the_workers_are_listed_with_their_state(whole: Up, typed: Typed) -> Non
         assert code == 0
         head, *rows = listed.splitlines()
         assert head.split()[:3] == ["worker", "model", "status"]
+        names = [row.split("-")[:2] for row in rows]
+        assert names == [["worker", "1"], ["worker", "2"]]  # as their lines begin on the console
         return [row.split()[1:3] for row in rows] == [["batchstring", "healthy"]] * 2
 
     def seen_lately() -> bool:
@@ -193,6 +196,14 @@ def test_the_workers_are_listed_with_their_state(whole: Up, typed: Typed) -> Non
 
     eventually(both_healthy)
     eventually(seen_lately)
+
+
+def test_any_gateway_says_where_the_batch_counters_are(whole: Up) -> None:
+    """`penstock bench` asks there."""
+    found = scrape(whole.admins["gateway-2"])
+    assert found is not None
+    assert set(found.pages) == {whole.admins["batcher-1"], whole.admins["batcher-2"]}
+    assert all("penstock_workers" in page for page in found.pages.values())
 
 
 def test_a_dead_letter_is_listed_shown_retried_and_purged(whole: Up, workplace: Path, typed: Typed) -> None:

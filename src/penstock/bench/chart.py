@@ -11,6 +11,12 @@ from html import escape
 from itertools import groupby, pairwise
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42
+MOST_TICKS = 8
+LETTER, APART = 6.5, 12  # of the text at a tick: the width of a letter, and of the gap to its neighbour
+
+Size = tuple[int, int]  # width and height
+FULL, HALF, NARROW = (1080, 270), (530, 300), (350, 250)  # of a page, of a pair of charts, of a telephone
+NAMES = {FULL: "full", HALF: "half", NARROW: "narrow"}  # by which the style sheet chooses one
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,12 +35,12 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
 
-def linear(high: float, label: str, *, low: float = 0.0, unit: str = "", exact: bool = False) -> Axis:
-    """From `low` to `high`, or to the next round value above it; about five ticks."""
+def linear(
+    high: float, label: str, *, low: float = 0.0, unit: str = "", exact: bool = False, whole: bool = False
+) -> Axis:
+    """From `low` to `high`, or to the next round value above it; two to five steps. `whole`: of at least 1."""
     high = high if high > low else low + 1
-    raw = (high - low) / 5
-    power = 10 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    step = max(_round_step((high - low) / 5), 1.0 if whole else 0.0)
     top = high if exact else low + step * math.ceil((high - low) / step - 1e-9)
     count = int((top - low) / step + 1e-9)
     ticks = tuple((low + step * i, number(low + step * i) + unit) for i in range(count + 1))
@@ -42,15 +48,28 @@ def linear(high: float, label: str, *, low: float = 0.0, unit: str = "", exact: 
 
 
 def logarithmic(low: float, high: float, label: str) -> Axis:
-    """Ticks at 1, 2 and 5 times each power of ten; fewer when there are many powers, more when few."""
+    """Ticks at powers of ten, or at 1, 2 and 5 times those; within one power at round steps of equal size."""
     low, high = max(low, 1e-3) * 0.9, max(high, 1e-3) * 1.1
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9), tuple(i / 20 for i in range(20, 200))):
-        values = [m * 10**p for p in powers for m in steps if low <= m * 10**p <= high]
-        if len(values) >= 3:
+    values: list[float] = []
+    for least, steps in ((4, (1,)), (3, (1, 2, 5))):
+        values = [m * 10.0**p for p in powers for m in steps if low <= m * 10.0**p <= high]
+        if least <= len(values) <= MOST_TICKS:
             break
-    stride = math.ceil(len(values) / 8)
-    return Axis(low, high, tuple((v, number(v)) for v in values[::stride]), log=True, label=label)
+    else:
+        if high / low < 10:
+            step = _round_step((high - low) / 5)
+            values = [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        else:
+            values = [10.0**p for p in powers if low <= 10.0**p <= high]
+            values = values[:: math.ceil(len(values) / MOST_TICKS)]
+    return Axis(low, high, tuple((v, number(v)) for v in values), log=True, label=label)
+
+
+def _round_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten, whichever is the next above."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= least * 0.999)
 
 
 def number(value: float) -> str:
@@ -60,9 +79,10 @@ def number(value: float) -> str:
 
 
 class Chart:
-    def __init__(self, x: Axis, y: Axis, *, width: int = 1080, height: int = 270, title: str) -> None:
+    def __init__(self, x: Axis, y: Axis, size: Size, title: str) -> None:
         self._x, self._y, self._title = x, y, title
-        self._width, self._height = width, height
+        self._size = size
+        self._width, self._height = size
         self._marks: list[str] = []
         self._readings: list[tuple[float, str, list[tuple[str, str, str]]]] = []
 
@@ -115,7 +135,7 @@ class Chart:
         width, height = self._width, self._height
         data = json.dumps(self._readings, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         return (
-            f'<div class="chart"><svg viewBox="0 0 {width} {height}" role="img" '
+            f'<div class="chart {NAMES[self._size]}"><svg viewBox="0 0 {width} {height}" role="img" '
             f'aria-label="{escape(self._title)}">{self._grid()}{"".join(self._marks)}'
             f'<line class="cursor" y1="{TOP}" y2="{height - BOTTOM}"/></svg>'
             f'<script type="application/json">{data}</script></div>'
@@ -130,8 +150,12 @@ class Chart:
             parts.append(
                 f'<text class="tick" text-anchor="end" x="{LEFT - 8}" y="{at + 4:.1f}">{text}</text>'
             )
+        free = -math.inf  # where the text of the last tick has ended
         for value, text in self._x.ticks:
-            at = self._px(value)
+            at, half = self._px(value), len(text) * LETTER / 2
+            if at - half < free:
+                continue
+            free = at + half + APART
             parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{floor}" y2="{floor + 4}"/>')
             parts.append(
                 f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{floor + 17}">{text}</text>'

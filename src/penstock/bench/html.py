@@ -95,6 +95,7 @@ def _headline(s: Summary) -> str:
 
 def _card(title: str, note: str, body: str, legend: tuple[tuple[str, str], ...] = ()) -> str:
     keys = "".join(f'<span class="key k-{kind}">{name}</span>' for kind, name in legend)
+    keys = f'<span class="keys">{keys}</span>' if keys else ""
     return f'<section class="card"><h2>{title}<small>{note}</small>{keys}</h2>{body}</section>'
 
 

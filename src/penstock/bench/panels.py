@@ -1,22 +1,27 @@
 """The four charts of the report."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
-from penstock.bench.chart import Axis, Chart, linear, logarithmic, number
+from penstock.bench.chart import FULL, HALF, NARROW, Axis, Chart, Size, linear, logarithmic, number
 from penstock.bench.load import Run
 from penstock.bench.series import Timeline, histogram, percentiles
 from penstock.sim.report import Summary
 
 _NINES = (
-    (0.0, "0 %"),
-    (0.30103, "50 %"),
-    (1.0, "90 %"),
-    (2.0, "99 %"),
-    (3.0, "99.9 %"),
-    (4.0, "99.99 %"),
-    (5.0, "99.999 %"),
-    (6.0, "99.9999 %"),
+    (0.0, "0"),
+    (0.30103, "50"),
+    (1.0, "90"),
+    (2.0, "99"),
+    (3.0, "99.9"),
+    (4.0, "99.99"),
+    (5.0, "99.999"),
 )
+
+
+def _drawn(wide: Size, draw: Callable[[Size], Chart]) -> str:
+    """Twice: for a screen, and for a telephone, on which the same drawing would be too small to read."""
+    return draw(wide).render() + draw(NARROW).render()
 
 
 def ms(value: float | None) -> str:
@@ -29,74 +34,80 @@ def ms(value: float | None) -> str:
 def by_percentile(ordered: list[float]) -> str:
     points = percentiles(ordered)
     most = max(points[-1][0], 0.5)
-    names = (
-        (0.0, "0"),
-        (0.30103, "50"),
-        (1.0, "90"),
-        (2.0, "99"),
-        (3.0, "99.9"),
-        (4.0, "99.99"),
-        (5.0, "99.999"),
-    )
-    x = Axis(0.0, most, tuple((at, f"{name} %") for at, name in names if at <= most), label="percentile")
-    chart = Chart(
-        x, logarithmic(ordered[0], ordered[-1], "ms"), width=530, height=300, title="Latency by percentile"
-    )
+    x = Axis(0.0, most, tuple((at, f"{name} %") for at, name in _NINES if at <= most), label="percentile")
+    y = logarithmic(ordered[0], ordered[-1], "ms")
     xs, ys = [nines for nines, _ in points], [value for _, value in points]
-    chart.area(xs, [ordered[0] * 0.9] * len(xs), ys, "p50")
-    chart.line(xs, ys, "p50")
-    for nines, value in points:
-        chart.reading(nines, f"{100 * (1 - 10**-nines):.5g} %", [("at most", ms(value), "p50")])
-    return chart.render()
+
+    def draw(size: Size) -> Chart:
+        chart = Chart(x, y, size, "Latency by percentile")
+        chart.area(xs, [ordered[0] * 0.9] * len(xs), ys, "p50")
+        chart.line(xs, ys, "p50")
+        for nines, value in points:
+            chart.reading(nines, f"{100 * (1 - 10**-nines):.5g} %", [("at most", ms(value), "p50")])
+        return chart
+
+    return _drawn(HALF, draw)
 
 
 def distribution(ordered: list[float], summary: Summary) -> str:
     edges, counts = histogram(ordered)
-    x = logarithmic(edges[0], edges[-1], "latency, ms")
-    chart = Chart(x, linear(max(counts), "answers"), width=530, height=300, title="Latency distribution")
-    chart.bars(edges, counts, "p50")
-    for value, kind in ((summary.latency_ms.p95, "p95"), (summary.latency_ms.p99, "p99")):
-        if value is not None:
-            chart.mark(value, kind, kind, left=kind == "p95")
-    for (left, right), count in zip(pairwise(edges), counts, strict=True):
-        middle = (left * right) ** 0.5
-        chart.reading(middle, f"{number(left)} – {number(right)} ms", [("answers", f"{count:,}", "p50")])
-    return chart.render()
+    x, y = logarithmic(edges[0], edges[-1], "latency, ms"), linear(max(counts), "answers", whole=True)
+
+    def draw(size: Size) -> Chart:
+        chart = Chart(x, y, size, "Latency distribution")
+        chart.bars(edges, counts, "p50")
+        for value, kind in ((summary.latency_ms.p95, "p95"), (summary.latency_ms.p99, "p99")):
+            if value is not None:
+                chart.mark(value, kind, kind, left=kind == "p95")
+        for (left, right), count in zip(pairwise(edges), counts, strict=True):
+            middle = (left * right) ** 0.5
+            chart.reading(middle, f"{number(left)} – {number(right)} ms", [("answers", f"{count:,}", "p50")])
+        return chart
+
+    return _drawn(HALF, draw)
 
 
 def over_time(line: Timeline, run: Run) -> str:
     known = [value for value in line.p99 if value is not None]
     x = linear(run.end - run.start, "seconds", exact=True)
-    chart = Chart(x, linear(max(known, default=1.0) * 1.05, "ms"), title="Latency over time")
-    chart.area(line.at, line.p50, line.p99, "p99")
-    chart.area(line.at, line.p50, line.p95, "p95")
-    for kind, values in (("p99", line.p99), ("p95", line.p95), ("p50", line.p50)):
-        chart.line(line.at, values, kind)
-    for at, *values in zip(line.at, line.p99, line.p95, line.p50, strict=True):
-        rows = [(kind, ms(v), kind) for kind, v in zip(("p99", "p95", "p50"), values, strict=True)]
-        chart.reading(at, f"{at:.4g} s", rows)
-    return chart.render()
+    y = linear(max(known, default=1.0) * 1.05, "ms")
+
+    def draw(size: Size) -> Chart:
+        chart = Chart(x, y, size, "Latency over time")
+        chart.area(line.at, line.p50, line.p99, "p99")
+        chart.area(line.at, line.p50, line.p95, "p95")
+        for kind, values in (("p99", line.p99), ("p95", line.p95), ("p50", line.p50)):
+            chart.line(line.at, values, kind)
+        for at, *values in zip(line.at, line.p99, line.p95, line.p50, strict=True):
+            rows = [(kind, ms(v), kind) for kind, v in zip(("p99", "p95", "p50"), values, strict=True)]
+            chart.reading(at, f"{at:.4g} s", rows)
+        return chart
+
+    return _drawn(FULL, draw)
 
 
 def throughput(line: Timeline, run: Run) -> str:
     refused = [ok + no for ok, no in zip(line.ok, line.rejected, strict=True)]
     ended = [some + no for some, no in zip(refused, line.failed, strict=True)]
     x = linear(run.end - run.start, "seconds", exact=True)
-    chart = Chart(x, linear(max(*ended, *line.offered, 1.0) * 1.05, "requests/s"), title="Throughput")
-    chart.area(line.at, [0.0] * len(line.at), line.ok, "ok")
-    chart.area(line.at, line.ok, refused, "rejected")
-    chart.area(line.at, refused, ended, "failed")
-    chart.line(line.at, line.ok, "ok")
-    chart.line(line.at, line.offered, "offered")
-    for index, at in enumerate(line.at):
-        rows = [
-            (name, f"{number(round(values[index], 1))}/s", kind)
-            for name, values, kind in (
-                ("offered", line.offered, "offered"),
-                ("ok", line.ok, "ok"),
-                ("rejected", line.rejected, "rejected"),
-                ("errors", line.failed, "failed"),
-            )
-        ]
-        chart.reading(at, f"{at:.4g} s", rows)
-    return chart.render()
+    y = linear(max(*ended, *line.offered, 1.0) * 1.05, "requests/s")
+    read = (
+        ("offered", line.offered, "offered"),
+        ("ok", line.ok, "ok"),
+        ("rejected", line.rejected, "rejected"),
+        ("errors", line.failed, "failed"),
+    )
+
+    def draw(size: Size) -> Chart:
+        chart = Chart(x, y, size, "Throughput")
+        chart.area(line.at, [0.0] * len(line.at), line.ok, "ok")
+        chart.area(line.at, line.ok, refused, "rejected")
+        chart.area(line.at, refused, ended, "failed")
+        chart.line(line.at, line.ok, "ok")
+        chart.line(line.at, line.offered, "offered")
+        for index, at in enumerate(line.at):
+            rows = [(name, f"{number(round(values[index], 1))}/s", kind) for name, values, kind in read]
+            chart.reading(at, f"{at:.4g} s", rows)
+        return chart
+
+    return _drawn(FULL, draw)

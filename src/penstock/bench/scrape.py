@@ -1,17 +1,23 @@
 """What the server says of itself: its batch counters, before and after the measured window.
 
-The text is fetched in a thread while the load runs, and read only afterwards.
+Over Redis the batchers have those counters. The admin plane of any process there says where the others have theirs.
+The pages are fetched in a thread while the load runs, and read only afterwards.
 """
 
+import json
+import os
 import re
 import time
 import urllib.request
 from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.sim.report import Batches
 
 PATIENCE = 5.0  # seconds: a server under load may be slow to say it
+BATCHER = "batcher"  # the role that forms batches
 
 _SAMPLE = re.compile(
     r"^penstock_(batches_total|batched_requests_total|worker_busy_seconds_total|workers)"
@@ -24,7 +30,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 @dataclass(slots=True, frozen=True)
 class Scrape:
     taken: float  # monotonic seconds
-    text: str
+    pages: Mapping[str, str]  # of metrics, by the admin plane that gave them
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,35 +42,59 @@ class Window:
 
 
 def scrape(admin: str) -> Scrape | None:
-    """The metrics page of the admin plane, or None where there is none to be had."""
+    """The metrics of whoever forms the batches, or None where there are none to be had."""
+    admin = admin.rstrip("/")
+    pages = {}
+    for plane in _planes(admin):
+        with suppress(OSError, ValueError):  # one of several may just have ended
+            pages[plane] = _get(f"{plane}/metrics")
+    return Scrape(time.monotonic(), pages) if pages else None
+
+
+def _planes(admin: str) -> list[str]:
+    """The admin planes of all batchers where there are any; else this one."""
     try:
-        # A plane on this machine must not be looked for behind a proxy.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(admin.rstrip("/") + "/metrics", timeout=PATIENCE) as answer:
-            return Scrape(time.monotonic(), answer.read().decode("utf-8", "replace"))
-    except (OSError, ValueError):
-        return None
+        processes = json.loads(_get(f"{admin}/internal/health"))["processes"]
+        found = [str(each["admin"]) for each in processes if each["role"] == BATCHER and each["admin"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        found = []
+    return found or [admin]
+
+
+def _get(url: str) -> str:
+    token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"} if token else {})
+    # A plane on this machine must not be looked for behind a proxy.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=PATIENCE) as answer:
+        return str(answer.read().decode("utf-8", "replace"))
 
 
 def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> Window | None:
     """The difference; None unless both are there and show batch counters."""
     if before is None or after is None:
         return None
-    first, last = _read(before.text, model), _read(after.text, model)
-    if not any(name == "batched_requests_total" for name, _ in last):
-        return None
-    grown = {key: value - first.get(key, 0.0) for key, value in last.items()}
     reasons: dict[str, int] = defaultdict(int)
-    members, busy_seconds, workers = 0.0, 0.0, 0.0
-    for (name, label), value in grown.items():
-        if name == "batches_total":
-            reasons[label] += round(value)
-        elif name == "batched_requests_total":
-            members += value
-        elif name == "worker_busy_seconds_total":
-            busy_seconds += value
-        else:
-            workers += last[name, label]
+    members, busy_seconds, workers, counted = 0.0, 0.0, 0.0, False
+    for plane, page in after.pages.items():
+        first, last = _read(before.pages.get(plane, ""), model), _read(page, model)
+        known = 0.0  # workers: over Redis every batcher knows all of them
+        for (name, label), value in last.items():
+            start = first.get((name, label), 0.0)
+            grown = (
+                value - start if value >= start else value
+            )  # a process that was started anew counts from 0
+            if name == "batches_total":
+                reasons[label] += round(grown)
+            elif name == "batched_requests_total":
+                members, counted = members + grown, True
+            elif name == "worker_busy_seconds_total":
+                busy_seconds += grown
+            else:
+                known += value
+        workers = max(workers, known)
+    if not counted:
+        return None
     count = sum(reasons.values())
     capacity = workers * (after.taken - before.taken)
     return Window(

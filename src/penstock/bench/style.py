@@ -29,8 +29,9 @@ margin:0 0 18px}
 .tile.warn strong{color:var(--rejected)}.tile.bad strong{color:var(--failed)}
 .card{padding:16px 18px 12px;margin-bottom:16px;min-width:0}
 .pair{display:grid;grid-template-columns:1fr 1fr;gap:0 16px;align-items:start}
-h2{display:flex;align-items:baseline;gap:14px;margin:0 0 8px;font-size:15.5px;font-weight:620}
+h2{display:flex;flex-wrap:wrap;align-items:baseline;gap:2px 14px;margin:0 0 8px;font-size:15.5px;font-weight:620}
 h2 small{color:var(--soft);font-size:12.5px;font-weight:400;margin-right:auto}
+.keys{display:inline-flex;gap:2px 14px;flex-wrap:wrap}
 .key{font-size:12.5px;font-weight:450;color:var(--soft);display:inline-flex;align-items:center;gap:6px}
 .key::before{content:"";width:14px;height:3px;border-radius:2px;background:var(--k)}
 .k-p50{--k:var(--p50)}.k-p95{--k:var(--p95)}.k-p99{--k:var(--p99)}.k-ok{--k:var(--ok)}
@@ -41,7 +42,8 @@ h2 small{color:var(--soft);font-size:12.5px;font-weight:400;margin-right:auto}
 .line.k-offered{stroke-width:1.5;stroke-dasharray:5 4}
 .area{fill:var(--k);opacity:.13}.area.k-rejected,.area.k-failed{opacity:.4}
 .bar{fill:var(--k);opacity:.85}.rule{stroke:var(--k);stroke-dasharray:4 3;stroke-width:1.3}
-.note{fill:var(--k);font-weight:600}.cursor{stroke:var(--soft);stroke-width:1;visibility:hidden}
+.note{fill:var(--k);font-weight:600;paint-order:stroke;stroke:var(--card);stroke-width:4px}
+.cursor{stroke:var(--soft);stroke-width:1;visibility:hidden}
 .tip{position:absolute;top:6px;pointer-events:none;background:var(--card);border:1px solid var(--edge);
 border-radius:8px;
 padding:7px 11px;font-size:12.5px;box-shadow:0 4px 14px #0003;white-space:nowrap;display:none;z-index:1}
@@ -55,8 +57,12 @@ td:first-child{text-align:left;padding-left:0}tbody tr{border-top:1px solid var(
 thead+tbody td:first-child{color:var(--soft)}
 .meter{width:38%}.meter span{display:block;height:7px;border-radius:4px;background:var(--k);min-width:2px}
 .none{color:var(--soft);margin:2px 0 6px}footer{color:var(--soft);font-size:12.5px;margin-top:8px}
+.narrow{display:none}
 @media(max-width:820px){.tiles{grid-template-columns:1fr 1fr}.pair{grid-template-columns:1fr}
-time{display:none}}
+time{display:none}.full .tick,.full .label,.full .note{font-size:18px}}
+@media(max-width:600px){.full,.half{display:none}.narrow{display:block}main{padding:22px 14px 32px}
+.tiles{gap:10px}.tile{padding:11px 13px 10px}.tile strong{font-size:23px}.card{padding:14px 13px 10px}
+th,td{padding-left:8px}.meter{width:28%}}
 @media print{body{background:#fff}.card,.tile{break-inside:avoid;box-shadow:none}}
 """
 

@@ -8,6 +8,7 @@ from penstock import __version__
 from penstock.cli import dlq, keys
 from penstock.cli.bench import bench
 from penstock.cli.check import check
+from penstock.cli.init import init
 from penstock.cli.requests import requests
 from penstock.cli.roles import batcher, gateway, worker
 from penstock.cli.serve import serve
@@ -17,11 +18,13 @@ from penstock.cli.workers import workers
 
 app = typer.Typer(
     name="penstock",
-    help="A batching gateway for GPU inference: single requests in, full batches out.",
+    help="A batching gateway for GPU inference: single requests in, full batches out.\n\n"
+    "Start here: `penstock init`, then `penstock serve`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(init)
 app.command()(serve)
 app.command()(gateway)
 app.command()(batcher)

@@ -49,10 +49,22 @@ def bench(
     html: Annotated[Path | None, typer.Option(help="Write a report with charts to this file.")] = None,
     admin: Annotated[
         str | None,
-        typer.Option(help="The admin plane, for batch figures; by default port 9000 of the same host."),
+        typer.Option(
+            show_default="port 9000 of the same host",
+            help="The admin plane of the server or of a gateway, for batch figures.",
+        ),
     ] = None,
 ) -> None:
-    """Send requests on a schedule fixed beforehand, and report latency from the scheduled times."""
+    """Send requests on a schedule fixed beforehand, and report latency from the scheduled times.
+
+    Batch figures come from the server's admin plane; over Redis, from the batchers that it names.
+
+    Examples:
+
+      penstock bench http://127.0.0.1:8000 --rate 1000 --duration 30s --html report.html
+
+      penstock bench http://127.0.0.1:8000 --payload '{"text": "hello"}' --timeout-ms 200 --json -
+    """
     target = parse_target(url)
     shape = Shape(
         rate=rate,

@@ -1,8 +1,10 @@
-"""`penstock check`: is the configuration valid, what is in force, and where did each value come from?"""
+"""`penstock check`: is the configuration valid, what is in force, where from, and do the targets work?"""
 
+import asyncio
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
@@ -12,29 +14,72 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.config import Setting, doubts, load
+from penstock.cli.options import ConfigFile
+from penstock.config import Setting, doubts, find_file, load
+from penstock.errors import UserMistake
+from penstock.roles.targets import Found, try_targets
 
 
 def check(
     path: Annotated[
-        Path, typer.Argument(help="The file to check.", envvar="PENSTOCK_CONFIG", show_default=True)
-    ] = Path("penstock.toml"),
+        Path | None, typer.Argument(help="The file to check.", show_default="penstock.toml")
+    ] = None,
+    config: ConfigFile = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is at its default.")] = False,
+    no_targets: Annotated[
+        bool, typer.Option("--no-targets", help="Load no function and reach no endpoint.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
-    """Validate a configuration and print what is in force, with the environment laid over the file."""
-    config = load(path, os.environ, {})
-    settings, warnings = list(config.explain()), list(doubts(config))
+) -> int:
+    """Validate a configuration, say what is set and by what, and whether each target works.
+
+    Each function is imported in a process of its own and each endpoint is connected to; nothing is run through
+    them. PENSTOCK_… variables are laid over the file, as a server does it.
+
+    Examples:
+
+      penstock check
+
+      penstock check production.toml --all --no-targets
+    """
+    if path is not None and config is not None and path != config:
+        raise UserMistake(f"say one file: {path}, or --config {config}")
+    file = find_file(path or config, os.environ) or Path("penstock.toml")
+    settings = load(file, os.environ, {})
+    rows = [each for each in settings.explain() if everything or not _is_default(each)]
+    warnings = list(doubts(settings))
+    targets = [] if no_targets else asyncio.run(try_targets(settings))
+    broken = [found for found in targets if found.error]
     if as_json:
-        rows = [setting._asdict() for setting in settings]
-        typer.echo(json.dumps({"file": str(path), "settings": rows, "warnings": warnings}, indent=2))
-        return
+        said = {
+            "file": str(file),
+            "settings": [row._asdict() for row in rows],
+            "targets": [asdict(found) for found in targets],
+            "warnings": warnings,
+        }
+        typer.echo(json.dumps(said, indent=2))
+        return 2 if broken else 0
     console = Console()
     if not console.is_terminal:
         console.width = 160  # nobody's screen: long names stay whole, for grep
-    console.print(_table(settings))
+    console.print(_table(rows) if rows else "everything is at its default")
+    if not everything:
+        console.print(Text("all else is at its default (--all shows it)", "dim"))
     for warning in warnings:
         console.print(Text.assemble(("warning: ", "bold yellow"), warning), soft_wrap=True)
-    console.print(Text(f"{path} is valid"), soft_wrap=True)
+    for found in targets:
+        console.print(_verdict(found), soft_wrap=True)
+    targets_fail = f", but {len(broken)} of {len(targets)} targets cannot be used" if broken else ""
+    console.print(Text(f"{file} is valid{targets_fail}"), soft_wrap=True)
+    return 2 if broken else 0
+
+
+def _verdict(found: Found) -> Text:
+    if found.error:
+        return Text.assemble(("error: ", "bold red"), f"{found.key} is {found.target}: {found.error}")
+    return Text.assemble(
+        ("works: ", "bold green"), f"{found.key} is {found.target}, in {found.seconds:.1f} s"
+    )
 
 
 def _table(settings: Iterable[Setting]) -> Table:

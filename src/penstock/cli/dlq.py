@@ -28,7 +28,10 @@ def list_letters(
     limit: Annotated[int, typer.Option(min=1, max=PAGE, help="How many, the newest first.")] = 50,
     as_json: AsJson = False,
 ) -> int:
-    """The newest first."""
+    """List them, the newest first.
+
+    Example: penstock dlq list --limit 10
+    """
     letters = ask(admin, f"/internal/dlq?limit={limit}")
     if as_json:
         typer.echo(json.dumps(letters, indent=2))
@@ -44,18 +47,30 @@ def list_letters(
 
 @app.command()
 def show(letter: Letter, admin: Admin = USUAL) -> int:
-    """Everything that is known of one, its input included."""
+    """Everything that is known of one, its input included.
+
+    Example: penstock dlq show ID
+    """
     typer.echo(json.dumps(ask(admin, f"/internal/dlq/{letter}"), indent=2))
     return 0
 
 
 @app.command()
 def retry(
-    letter: Annotated[str | None, typer.Argument(metavar="ID", show_default=False)] = None,
+    letter: Annotated[
+        str | None, typer.Argument(metavar="ID", show_default=False, help="As `penstock dlq list` shows it.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
     admin: Admin = USUAL,
 ) -> int:
-    """Send one again, or all; the result can be read at /v1/result/REQUEST_ID."""
+    """Send one again, or all; the result can be read at /v1/result/REQUEST_ID.
+
+    Examples:
+
+      penstock dlq retry ID
+
+      penstock dlq retry --all
+    """
     if (letter is None) == (not everything):
         raise UserMistake("say which one: penstock dlq retry ID, or --all")
     if letter is not None:
@@ -74,7 +89,10 @@ def purge(
     admin: Admin = USUAL,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Without asking.")] = False,
 ) -> int:
-    """Forget all of them."""
+    """Forget all of them.
+
+    Example: penstock dlq purge --yes
+    """
     if not yes:
         typer.confirm("forget all dead letters?", abort=True)
     typer.echo(f"forgotten: {ask(admin, '/internal/dlq', 'DELETE')['purged']}")

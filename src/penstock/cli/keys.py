@@ -94,7 +94,10 @@ def list_keys(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
-    """All of them, the newest first; never the keys themselves."""
+    """List them, the newest first; never the keys themselves.
+
+    Example: penstock keys list --json
+    """
     settings = _settings(redis, config)
     records = _with_store(_place(keys, keys_url, redis, settings), settings, lambda store: store.load())
     rows = [_described(record) for record in sorted(records, key=lambda record: -record.created)]
@@ -118,7 +121,10 @@ def revoke(
     redis: RedisOption = None,
     config: ConfigFile = None,
 ) -> int:
-    """Refuse a key from now on, for good."""
+    """Refuse a key from now on, for good.
+
+    Example: penstock keys revoke VSXaPOsVFAYZ
+    """
     key_id, settings = id_of(key), _settings(redis, config)
     place = _place(keys, keys_url, redis, settings)
     record = _with_store(place, settings, lambda store: store.revoke(key_id))

@@ -1,9 +1,17 @@
-"""Options that several commands have, each described once."""
+"""Options that several commands have, each described once.
 
+An option that sets a key of the configuration is one entry of a group: its name, type, key and help.
+Every command that takes the group has it then, and `penstock up` passes it on to the processes that it starts.
+"""
+
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from penstock.cli.groups import setting
 
 Target = Annotated[
     str | None,
@@ -24,58 +32,107 @@ RedisUrl = Annotated[
         help="redis://, rediss:// or redis+cluster://h:p,h:p.",
     ),
 ]
-AdminPort = Annotated[
-    int | None, typer.Option(show_default="9000", help="Probes and metrics; 0: any free one.")
+Workers = Annotated[
+    int | None, typer.Option("--workers", "-w", show_default="1", help="Batches that run at once.")
 ]
-LogLevel = Annotated[str | None, typer.Option(show_default="info", help="debug, info, warning, error.")]
-LogFormat = Annotated[str | None, typer.Option(show_default="auto", help="auto, json or text.")]
+Slots = Annotated[
+    int | None, typer.Option("--slots", "-s", show_default="1", help="Batches that run here at once.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No line of figures every few seconds on a terminal.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
-Host = Annotated[str | None, typer.Option(show_default="127.0.0.1", help="Where clients connect.")]
-Port = Annotated[int | None, typer.Option("--port", "-p", show_default="8000", help="0: any free one.")]
-Auth = Annotated[
-    str | None,
-    typer.Option(show_default="none on loopback", help="Who may ask: none, keys, jwt or keys+jwt."),
-]
-AllowAnonymous = Annotated[
-    bool | None,
-    typer.Option("--allow-anonymous", help="With --auth none: let anybody ask, from wherever."),
-]
-TlsCert = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-cert", show_default=False, help="Serve with TLS: a certificate and its chain, in PEM."
-    ),
-]
-TlsKey = Annotated[
-    str | None,
-    typer.Option("--tls-key", show_default="in --tls-cert", help="Its private key, in PEM."),
-]
-TlsClientCa = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-client-ca", show_default=False, help="Serve only clients with a certificate that it signed."
-    ),
-]
-MaxBatch = Annotated[
-    int | None,
-    typer.Option("--max-batch", "-b", show_default="64", help="Requests in one batch at most."),
-]
-MaxWait = Annotated[
-    str | None, typer.Option(show_default="50ms", help="Longest wait for company while a worker is free.")
-]
-Policy = Annotated[
-    str | None, typer.Option(show_default="paced", help="paced, window, ewma, table or greedy.")
-]
-Input = Annotated[
-    str | None, typer.Option("--input", show_default="text", help="text, or json for any value.")
-]
-Output = Annotated[
-    str | None, typer.Option("--output", show_default="text", help="text, or json for any value.")
-]
-ProcessingTimeout = Annotated[
-    str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
-]
-RequestTimeout = Annotated[str | None, typer.Option(show_default="4s", help="Answered by then, or 504.")]
-ModelName = Annotated[
-    str | None, typer.Option("--model", show_default=False, help="The model that these options mean.")
-]
+
+
+class Address:
+    """Clients"""
+
+    host = setting(str, "server.host", default="127.0.0.1", about="Where clients connect.")
+    port = setting(int, "server.port", "--port", "-p", default="8000", about="0: any free one.")
+
+
+class Clients:
+    """Clients"""
+
+    auth = setting(
+        str, "auth.mode", default="none on loopback", about="Who may ask: none, keys, jwt or keys+jwt."
+    )
+    allow_anonymous = setting(
+        bool, "auth.allow_anonymous", "--allow-anonymous",
+        about="With --auth none: let anybody ask, from wherever.",
+    )  # fmt: skip
+    tls_cert = setting(
+        str, "tls.certificate", "--tls-cert", about="Serve with TLS: a certificate and its chain, in PEM."
+    )
+    tls_key = setting(str, "tls.key", "--tls-key", default="in --tls-cert", about="Its private key, in PEM.")
+    tls_client_ca = setting(
+        str, "tls.client_ca", "--tls-client-ca", about="Serve only clients with a certificate that it signed."
+    )
+
+
+def warm_up_inputs(given: list[str]) -> list[object]:
+    """Texts, but for those that are JSON objects or lists."""
+    return [_warm_up_input(text) for text in given]
+
+
+def _warm_up_input(text: str) -> object:
+    if text.startswith(("{", "[")):
+        with suppress(ValueError):
+            value: object = json.loads(text)
+            return value
+    return text
+
+
+class ModelOptions:
+    """The model"""
+
+    gpus = setting(
+        str,
+        "model.gpus",
+        about="GPUs such as 0,1,2, given to the workers in turn: each sees one (CUDA_VISIBLE_DEVICES).",
+    )
+    warmup = setting(
+        list[str],
+        "model.warmup",
+        read=warm_up_inputs,
+        about="An input to run before serving; may be given several times. One in { } or [ ] is JSON.",
+    )
+    max_batch = setting(
+        int, "model.max_batch", "--max-batch", "-b", default="64", about="Requests in one batch at most."
+    )
+    max_wait = setting(
+        str, "model.max_wait", default="50ms", about="Longest wait for company while a worker is free."
+    )
+    policy = setting(str, "model.policy", default="paced", about="paced, window, ewma, table or greedy.")
+    input = setting(str, "model.input", "--input", default="text", about="text, or json for any value.")
+    output = setting(str, "model.output", "--output", default="text", about="text, or json for any value.")
+    queue_timeout = setting(str, "model.queue_timeout", default="2s", about="Longest wait for a worker.")
+    processing_timeout = setting(
+        str, "model.processing_timeout", default="3s", about="A batch that takes longer is given up."
+    )
+    request_timeout = setting(str, "model.request_timeout", default="4s", about="Answered by then, or 504.")
+    model = setting(str, "model.name", "--model", about="The model that these options mean.")
+
+
+class Named:
+    """This process"""
+
+    name = setting(
+        str, "redis.name", "--name", default="its role",
+        about="What to call it in logs and lists; a few letters are added.",
+    )  # fmt: skip
+
+
+class Logs:
+    """This process"""
+
+    log_level = setting(str, "server.log_level", default="info", about="debug, info, warning, error.")
+
+
+class Process:
+    """This process"""
+
+    log_format = setting(str, "server.log_format", default="auto", about="auto, json or text.")
+    admin_port = setting(
+        int, "server.admin_port", default="9000", about="Probes and metrics; 0: any free one."
+    )

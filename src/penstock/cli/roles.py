@@ -5,35 +5,25 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.groups import Given, takes
 from penstock.cli.options import (
-    AdminPort,
-    AllowAnonymous,
-    Auth,
+    Address,
+    Clients,
     ConfigFile,
     Debug,
-    Host,
-    Input,
-    LogFormat,
-    LogLevel,
-    MaxBatch,
-    MaxWait,
-    ModelName,
-    Output,
-    Policy,
-    Port,
-    ProcessingTimeout,
+    Logs,
+    ModelOptions,
+    Named,
+    Process,
     RedisUrl,
-    RequestTimeout,
+    Slots,
     Target,
-    TlsCert,
-    TlsClientCa,
-    TlsKey,
 )
 from penstock.config import Config, find_file, load
 from penstock.errors import UserMistake
@@ -65,21 +55,8 @@ def announce(data: Any, admin: Any) -> None:
     typer.echo(f"  {serving}admin {admin.url}/internal/health")
 
 
-def gateway(
-    config: ConfigFile = None,
-    redis: RedisUrl = None,
-    host: Host = None,
-    port: Port = None,
-    admin_port: AdminPort = None,
-    auth: Auth = None,
-    allow_anonymous: AllowAnonymous = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-    log_level: LogLevel = None,
-    log_format: LogFormat = None,
-    debug: Debug = False,
-) -> int:
+@takes(Address, Clients, Named, Process, Logs)
+def gateway(given: Given, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False) -> int:
     """Take requests over HTTP and hand them to the batchers; answers come back to the connection that asked.
 
     Any number of them serve side by side. Models are known as soon as a worker has announced them.
@@ -92,23 +69,11 @@ def gateway(
 
         return GatewayRole
 
-    options: dict[str, object] = {
-        "redis.url": redis, "server.host": host, "server.port": port, "server.admin_port": admin_port,
-        "server.log_level": log_level, "server.log_format": log_format,
-        "auth.mode": auth, "auth.allow_anonymous": allow_anonymous,
-        "tls.certificate": tls_cert, "tls.key": tls_key, "tls.client_ca": tls_client_ca,
-    }  # fmt: skip
-    return run_role(make, settings_of(config, options))
+    return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
 
 
-def batcher(
-    config: ConfigFile = None,
-    redis: RedisUrl = None,
-    admin_port: AdminPort = None,
-    log_level: LogLevel = None,
-    log_format: LogFormat = None,
-    debug: Debug = False,
-) -> int:
+@takes(Named, Process, Logs)
+def batcher(given: Given, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False) -> int:
     """Form batches from what the gateways have accepted and send them to the workers.
 
     Several share the work, and take over from one that dies.
@@ -121,31 +86,16 @@ def batcher(
 
         return BatcherRole
 
-    options: dict[str, object] = {
-        "redis.url": redis, "server.admin_port": admin_port,
-        "server.log_level": log_level, "server.log_format": log_format,
-    }  # fmt: skip
-    return run_role(make, settings_of(config, options))
+    return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
 
 
+@takes(ModelOptions, Named, Process, Logs)
 def worker(
+    given: Given,
     target: Target = None,
     config: ConfigFile = None,
     redis: RedisUrl = None,
-    slots: Annotated[
-        int | None, typer.Option("--slots", "-s", show_default="1", help="Batches that run here at once.")
-    ] = None,
-    max_batch: MaxBatch = None,
-    max_wait: MaxWait = None,
-    policy: Policy = None,
-    input_kind: Input = None,
-    output_kind: Output = None,
-    processing_timeout: ProcessingTimeout = None,
-    request_timeout: RequestTimeout = None,
-    model: ModelName = None,
-    admin_port: AdminPort = None,
-    log_level: LogLevel = None,
-    log_format: LogFormat = None,
+    slots: Slots = None,
     debug: Debug = False,
 ) -> int:
     """Run batches of TARGET for the batchers: join at any time, leave at any time.
@@ -158,14 +108,8 @@ def worker(
 
         return WorkerRole
 
-    options: dict[str, object] = {
-        "model.name": model, "model.target": target, "model.workers": slots, "model.max_batch": max_batch,
-        "model.max_wait": max_wait, "model.policy": policy, "model.input": input_kind,
-        "model.output": output_kind, "model.processing_timeout": processing_timeout,
-        "model.request_timeout": request_timeout, "redis.url": redis, "server.admin_port": admin_port,
-        "server.log_level": log_level, "server.log_format": log_format,
-    }  # fmt: skip
-    settings = settings_of(config, options)
+    overrides = given.overrides(model__target=target, model__workers=slots, redis__url=redis)
+    settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
     return run_role(make, settings)

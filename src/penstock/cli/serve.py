@@ -8,58 +8,35 @@ import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.console import figures_line
+from penstock.cli.groups import Given, takes
 from penstock.cli.options import (
-    AdminPort,
-    AllowAnonymous,
-    Auth,
+    Address,
+    Clients,
     ConfigFile,
     Debug,
-    Host,
-    Input,
-    LogFormat,
-    LogLevel,
-    MaxBatch,
-    MaxWait,
-    ModelName,
-    Output,
-    Policy,
-    Port,
-    ProcessingTimeout,
-    RequestTimeout,
+    Logs,
+    ModelOptions,
+    Process,
+    Quiet,
     Target,
-    TlsCert,
-    TlsClientCa,
-    TlsKey,
+    Workers,
 )
 from penstock.cli.try_it import try_it
 from penstock.config import Config, find_file, load
 from penstock.roles.listen import AdminListener, DataListener
 
 
+@takes(ModelOptions, Address, Clients, Process, Logs)
 def serve(
+    given: Given,
     target: Target = None,
     config: ConfigFile = None,
-    host: Host = None,
-    port: Port = None,
-    admin_port: AdminPort = None,
-    auth: Auth = None,
-    allow_anonymous: AllowAnonymous = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", show_default="1", help="Batches that run at once.")
-    ] = None,
-    max_batch: MaxBatch = None,
-    max_wait: MaxWait = None,
-    policy: Policy = None,
-    input_kind: Input = None,
-    output_kind: Output = None,
-    processing_timeout: ProcessingTimeout = None,
-    request_timeout: RequestTimeout = None,
-    model: ModelName = None,
-    log_level: LogLevel = None,
-    log_format: LogFormat = None,
+    workers: Workers = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start the function anew when its file changes; for development.")
+    ] = False,
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> int:
     """Serve TARGET: take single requests over HTTP, run them in batches, answer each asker.
@@ -72,37 +49,19 @@ def serve(
 
       penstock serve grpc://gpu-1:8001/embedder --output json
 
+      penstock serve app.py:batchstring --reload
+
       penstock serve 'sim:100ms' --workers 6
 
     Everything can be set in penstock.toml and by PENSTOCK_… variables too; the command line wins.
     """
-    overrides = {
-        "model.name": model,
-        "model.target": target,
-        "model.workers": workers,
-        "model.max_batch": max_batch,
-        "model.max_wait": max_wait,
-        "model.policy": policy,
-        "model.input": input_kind,
-        "model.output": output_kind,
-        "model.processing_timeout": processing_timeout,
-        "model.request_timeout": request_timeout,
-        "server.host": host,
-        "server.port": port,
-        "server.admin_port": admin_port,
-        "auth.mode": auth,
-        "auth.allow_anonymous": allow_anonymous,
-        "tls.certificate": tls_cert,
-        "tls.key": tls_key,
-        "tls.client_ca": tls_client_ca,
-        "server.log_level": log_level,
-        "server.log_format": log_format,
-    }
+    overrides = given.overrides(model__target=target, model__workers=workers)
     settings = load(find_file(config, os.environ), os.environ, overrides)
     logs.set_up(settings.server.log_level, settings.server.log_format)
     from penstock.roles.serve import serve as run
 
-    return uvloop.run(run(settings, partial(_announce, settings)))
+    announce = partial(_announce, settings)
+    return uvloop.run(run(settings, announce, reload=reload, say=figures_line(quiet)))
 
 
 def _announce(config: Config, data: DataListener | None, admin: AdminListener) -> None:

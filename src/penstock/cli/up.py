@@ -3,80 +3,111 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
 import uvloop
 
-from penstock.cli.options import ConfigFile, Debug, LogLevel
+from penstock.cli.console import figures_line
+from penstock.cli.groups import Given, takes
+from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
 from penstock.cli.roles import need_redis, settings_of
 from penstock.cli.try_it import try_it
 from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.roles.up import Installation, Plan
+from penstock.roles.figures import Pages, Say, show
+from penstock.roles.up import Installation, Plan, figures_of
 
+FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # where the configuration asks for any that is free
 COLOURS = {"gateway": "36", "batcher": "33", "worker": "32"}
 
 
+@takes(ModelOptions, Clients, Logs)
 def up(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            show_default=False,
-            help="What runs a batch: app.py:function, package.module:function, http://host/path,"
-            " grpc://host:port/model or sim:100ms.",
-        ),
-    ] = None,
+    given: Given,
+    target: Target = None,
     gateways: Annotated[
         int, typer.Option("--gateways", "-g", min=1, max=64, help="HTTP servers, from --port on.")
     ] = 1,
-    batchers: Annotated[int, typer.Option("--batchers", min=1, max=64)] = 1,
-    workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, max=256, help="Processes, one slot each.")
+    batchers: Annotated[
+        int, typer.Option("--batchers", min=1, max=64, help="Processes that form batches.")
     ] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            "-w",
+            min=1,
+            max=256,
+            show_default="one for each of --gpus, or 1",
+            help="Processes that run batches.",
+        ),
+    ] = None,
     config: ConfigFile = None,
     redis: Annotated[
         str | None, typer.Option("--redis", show_default="a Valkey of its own", help="An existing Redis.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Where clients connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Of the first gateway.")] = 8000,
-    admin_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Of the first gateway; the others' count up.")
-    ] = 9000,
-    max_batch: Annotated[
+    host: Annotated[str | None, typer.Option(show_default="127.0.0.1", help="Where clients connect.")] = None,
+    port: Annotated[
         int | None,
-        typer.Option("--max-batch", "-b", show_default="64", help="Requests in one batch at most."),
+        typer.Option(
+            "--port",
+            "-p",
+            min=1,
+            max=65535,
+            show_default="8000",
+            help="Of the first gateway; the others' count up.",
+        ),
     ] = None,
-    policy: Annotated[
-        str | None, typer.Option(show_default="paced", help="paced, window, ewma, table or greedy.")
+    admin_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, show_default="9000", help="Of the first gateway; the others' count up."
+        ),
     ] = None,
-    log_level: LogLevel = None,
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> int:
     """Start gateways, batchers and workers on this machine, with a Valkey of their own; Ctrl-C ends all of it.
 
-    Example: penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
+    Examples:
+
+      penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
+
+      penstock up app.py:embed --workers 4 --max-batch 32 --output json --auth keys
     """
     need_redis()
-    overrides = {"model.target": target, "model.max_batch": max_batch, "model.policy": policy}
-    settings = settings_of(config, {**overrides, "server.log_level": log_level})
+    overrides = given.overrides(
+        model__target=target, server__host=host, server__port=port, server__admin_port=admin_port
+    )
+    settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
-    shared = ["--log-format", "text"]
+    gpus = (given.values["gpus"] or "").replace(",", " ").split()
+    shared = ["--log-format", "text", *given.words(Logs)]
     shared += ["--config", str(config)] if config is not None else []
-    shared += ["--log-level", log_level] if log_level is not None else []
     shared += ["--debug"] if debug else []
-    working = ["--max-batch", str(max_batch)] if max_batch is not None else []
-    working += ["--policy", policy] if policy is not None else []
     plan = Plan(
-        gateways, batchers, workers, host, port, admin_port, target, redis, shared, working,
-        {"PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+        gateways=gateways,
+        batchers=batchers,
+        workers=workers or max(1, len(gpus)),
+        host=settings.server.host,
+        port=settings.server.port or FIRST_PORT,
+        admin_port=settings.server.admin_port or FIRST_ADMIN_PORT,
+        target=target,
+        redis=redis,
+        shared=shared,
+        serving=given.words(Clients),
+        working=given.words(ModelOptions, but=["gpus"]),
+        gpus=gpus,
+        environment={"PYTHONUNBUFFERED": "1"},
+    )
     plan.check(settings)
-    return uvloop.run(_run(plan, settings))
+    return uvloop.run(_run(plan, settings, figures_of(plan, settings), figures_line(quiet)))
 
 
-async def _run(plan: Plan, settings: Config) -> int:
+async def _run(plan: Plan, settings: Config, fetch: Callable[[], Awaitable[Pages]], say: Say | None) -> int:
     loop = asyncio.get_running_loop()
     asked, hurry = asyncio.Event(), asyncio.Event()
 
@@ -89,12 +120,15 @@ async def _run(plan: Plan, settings: Config) -> int:
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     installation = Installation(plan, _say)
     typer.echo(f"  starting {plan.gateways + plan.batchers + plan.workers} processes …")
+    showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(installation.start())
     waiting = asyncio.ensure_future(asked.wait())
     try:
         await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             _announce(starting.result(), installation.redis, settings)
+            if say is not None:
+                showing = asyncio.ensure_future(show(fetch, say))
             either: list[asyncio.Future[Any]] = [waiting, installation.broken]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if installation.broken.done():
@@ -104,6 +138,8 @@ async def _run(plan: Plan, settings: Config) -> int:
     finally:
         starting.cancel()
         waiting.cancel()
+        if showing is not None:
+            showing.cancel()
         await _end(installation, hurry)
 
 

@@ -18,7 +18,10 @@ def workers(
     admin: Admin = USUAL,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
-    """Who runs batches: each slot's state, utilisation, what it has in flight and when it was last heard of."""
+    """Who runs batches: each worker's state, utilisation, what it has in flight and when it was last heard of.
+
+    Example: penstock workers --admin http://127.0.0.1:9000
+    """
     rows = ask(admin, "/internal/workers")
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

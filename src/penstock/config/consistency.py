@@ -11,7 +11,7 @@ from penstock.config.toml import dotted, toml
 from penstock.config.units import write_duration
 from penstock.errors import UserMistake
 
-_MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # it goes into addresses and labels
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # it goes into addresses and labels
 _EVERYWHERE = ("0.0.0.0", "::", "")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -33,6 +33,8 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
     for name in ("key", "client_ca", "admin"):
         if getattr(config.tls, name) and not config.tls.certificate:
             yield f"tls.{name}", "is of no use without tls.certificate"
+    if config.redis.name and not _PLAIN_NAME.fullmatch(config.redis.name):
+        yield "redis.name", "must be of letters, digits, '.', '_' and '-', at most 128"
     yield from _tier_contradictions(config)
     marked = [name for name, model in config.models.items() if model.default]
     for name in marked[1:]:
@@ -62,7 +64,7 @@ def _tier_contradictions(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
-    if not _MODEL_NAME.fullmatch(name):
+    if not _PLAIN_NAME.fullmatch(name):
         yield dotted(("models", name)), "needs a name of letters, digits, '.', '_' and '-', at most 128"
     if model.reserve >= model.workers:
         key = dotted(("models", name, "reserve"))

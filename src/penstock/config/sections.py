@@ -82,6 +82,7 @@ class Redis:
     # rediss:// with TLS; redis+cluster://host:port,host:port
     url: Annotated[str, Address()] = field(default="redis://127.0.0.1:6379", repr=False)
     namespace: Name = "penstock"  # of all keys: several installations can share a Redis
+    name: FreeText = ""  # of this process, in logs and lists; empty: its role
     shards: Annotated[int, Whole(1, 256)] = (
         16  # streams that requests are spread over; the same for every process
     )

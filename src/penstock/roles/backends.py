@@ -19,8 +19,12 @@ from penstock.target import parse_target
 MakeBackend = Callable[[int], Backend]  # by the slot's number
 
 
-def backend_maker(name: str, model: Model) -> MakeBackend:
-    """Checks the target now, so that a mistake is answered before anything is started."""
+def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
+    """Checks the target now, so that a mistake is answered before anything is started.
+
+    `process`: which one runs it, where several do. A worker there is PROCESS/MODEL/NUMBER, and else MODEL/NUMBER.
+    """
+    place = f"{process}/{name}" if process else name
     target = parse_target(model.target)
     warm_up = [msgspec.json.encode(item) for item in model.warmup]
     match target.kind:
@@ -50,7 +54,7 @@ def backend_maker(name: str, model: Model) -> MakeBackend:
                 warm_up=warm_up,
                 start_timeout=model.start_timeout,
                 memory_limit=model.memory_limit,
-                name=f"{name}/{slot}",
+                name=f"{place}/{slot}",
             )
 
 

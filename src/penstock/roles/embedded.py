@@ -25,6 +25,7 @@ from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.observers import request_log_of, told_all
+from penstock.roles.reload import Reloader
 from penstock.roles.sharing import counts_of, memory_of
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
@@ -42,8 +43,14 @@ class Embedded:
     """Everything of one server but its sockets and signals."""
 
     def __init__(
-        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock = time.monotonic,
+        *,
+        reload: bool = False,
     ) -> None:
+        """`reload`: functions whose file changes are started anew."""
         self.config = config
         self._clock = clock
         self._tier_names = tier_names(config)
@@ -59,6 +66,7 @@ class Embedded:
             name: ModelStack(name, config, bus, self._metrics, loop, clock, self._worker_started)
             for name in config.models
         }
+        self._reloader = Reloader(self.stacks) if reload else None
         limits = config.limits
         self._tasks = TaskStore(
             self._wheel,
@@ -124,6 +132,8 @@ class Embedded:
         for stack in self.stacks.values():
             for slot in stack.slots:
                 self._running[slot.worker] = asyncio.create_task(slot.run(), name=f"worker {slot.worker}")
+        if self._reloader is not None:
+            self._keep("the reloader", self._reloader.run())
 
     async def _open_the_door(self, keeper: Doorkeeper) -> None:
         """Nobody can be let in before the keys have been read."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.adapters.redis.registry import Registry
+from penstock.adapters.redis.registry import KINDS, Registry
 from penstock.roles.condition import DEGRADED, UNHEALTHY, condition, worst
 
 OFFLINE = {"status": "offline", "state": "offline"}
@@ -58,6 +58,22 @@ def has_worker(registry: Registry, model: str) -> bool:
     return any(row.get("model") == model and row.get("status") == "healthy" for row in worker_rows(registry))
 
 
+def process_rows(registry: Registry) -> list[dict[str, Any]]:
+    """Every process that is there, and where its admin plane is."""
+    return [
+        {
+            "name": name,
+            "role": kind.removesuffix("s"),
+            "host": process.get("host", ""),
+            "pid": process.get("pid"),
+            "admin": process.get("admin", ""),
+            "last_seen": round(registry.ages.get(name, 0.0), 3),
+        }
+        for kind in KINDS
+        for name, process in sorted(registry.members[kind].items())
+    ]
+
+
 def _add_capacity(model: dict[str, Any], said: Mapping[str, Any], healthy: int) -> None:
     """Of one batcher: what it has learned of a worker, times the workers that are healthy by what is known here.
     Its own count came with its last heartbeat, and that would be one heartbeat too late (SPEC D3)."""
@@ -100,5 +116,6 @@ def health_of(registry: Registry) -> dict[str, Any]:
         "models": models,
         "gateways": len(registry.members["gateways"]),
         "batchers": len(registry.members["batchers"]),
+        "processes": process_rows(registry),
         "redis": {"reachable": registry.reachable, "memory": round(registry.memory_ratio, 4)},
     }

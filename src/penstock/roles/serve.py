@@ -1,15 +1,37 @@
 """`penstock serve`: everything in one process."""
 
-from functools import partial
+import asyncio
+from dataclasses import replace
 
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.embedded import Embedded
+from penstock.roles.figures import Pages, Say, show
 from penstock.roles.life import Announce, live
 
 
-async def serve(config: Config, announce: Announce) -> int:
-    """Serve until a signal says otherwise; the exit code."""
+async def serve(config: Config, announce: Announce, *, reload: bool = False, say: Say | None = None) -> int:
+    """Serve until a signal says otherwise; the exit code. `say`: is given a line of figures every few seconds."""
     if not config.models:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
-    return await live(partial(Embedded, config), config, announce)
+    if reload:  # what an older form of the function has answered must not be given again
+        models = {name: replace(model, cache="off") for name, model in config.models.items()}
+        config = replace(config, models=models)
+    showing: list[asyncio.Task[None]] = []
+
+    def make(loop: asyncio.AbstractEventLoop) -> Embedded:
+        role = Embedded(config, loop, reload=reload)
+
+        async def fetch() -> Pages:
+            page = [role.metrics().decode()]
+            return Pages(page, page, page)
+
+        if say is not None:
+            showing.append(loop.create_task(show(fetch, say)))
+        return role
+
+    try:
+        return await live(make, config, announce)
+    finally:
+        for task in showing:
+            task.cancel()

@@ -59,12 +59,17 @@ def with_models(config: Config, models: Mapping[str, Mapping[str, Any]]) -> Conf
     return replace(config, models={name: announced(said) for name, said in models.items()})
 
 
+def _never_used_again(given: str, role: str) -> str:
+    """A name that no other process ever had: what was sent to a dead one must not reach the one after it."""
+    return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
+
+
 class Member:
     """One process among those that meet at a Redis: its mailbox, its place in the registry, its loops."""
 
     def __init__(self, kind: str, config: Config, loop: asyncio.AbstractEventLoop) -> None:
         self.config = config
-        self.name = f"{kind.removesuffix('s')}-{secrets.token_hex(5)}"  # never used again by another process
+        self.name = _never_used_again(config.redis.name, kind.removesuffix("s"))
         self.started: asyncio.Future[None] = loop.create_future()
         self.store = Store(redis_settings(config))
         self.post = Post(self.store)
@@ -78,7 +83,11 @@ class Member:
 
     def describe(self) -> dict[str, object]:
         """For the registry: what the others need to know of it."""
-        return {"host": socket.gethostname(), "pid": os.getpid(), "draining": self._retired}
+        host = socket.gethostname()
+        admin = next((each.url for each in self._listeners if isinstance(each, AdminListener)), "")
+        for everywhere in ("//0.0.0.0:", "//[::]:"):
+            admin = admin.replace(everywhere, f"//{host}:")
+        return {"host": host, "pid": os.getpid(), "admin": admin, "draining": self._retired}
 
     async def begin(self) -> None:
         """The store is open: start what else there is, with `keep`."""

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from penstock.adapters.memory import MemoryBroker
@@ -17,7 +18,7 @@ from penstock.core.delivery import RetryRules
 from penstock.core.door import Door
 from penstock.core.fleet import Worker
 from penstock.errors import BackendError
-from penstock.ports import Broker, Clock, Observer, ResultBus
+from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.roles.condition import Utilization, condition, place_of, row_of
 from penstock.roles.costs import cost_of
@@ -61,6 +62,7 @@ class ModelStack:
         admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
         self._capacity = capacity_rules(config)
         self.is_function = model.is_function
+        self.makers: dict[WorkerId, Callable[[], Backend]] = {}  # of a backend like the one that a slot has
         make = make_backend or backend_maker(name, model)
         self.slots = [
             self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
@@ -91,6 +93,7 @@ class ModelStack:
         )
 
     def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:
+        self.makers[WorkerId(worker)] = partial(make, number)
         return Slot(
             WorkerId(worker),
             make(number),

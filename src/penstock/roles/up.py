@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from penstock.config import Config
 from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
 from penstock.roles.backends import backend_maker
+from penstock.roles.figures import Pages, fetched
 from penstock.roles.listen import bind
 
 log = logging.getLogger("penstock.up")
@@ -58,7 +59,9 @@ class Plan:
     target: str | None = None
     redis: str | None = None  # none: one of our own
     shared: Sequence[str] = ()  # options of every role
+    serving: Sequence[str] = ()  # options of the gateways
     working: Sequence[str] = ()  # options of the workers
+    gpus: Sequence[str] = ()  # one for each worker, in turn
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, config: Config) -> None:
@@ -82,18 +85,34 @@ class Plan:
         parts = []
         for number in range(self.gateways):
             address = ["--host", self.host, "--port", str(self.port + number)]
-            parts.append(("gateway", number, address))
+            parts.append(("gateway", number, [*address, *self.serving]))
         parts += [("batcher", number, []) for number in range(self.batchers)]
         target = [self.target] if self.target is not None else []
-        parts += [("worker", number, [*target, *self.working]) for number in range(self.workers)]
+        for number in range(self.workers):
+            gpu = ["--gpus", self.gpus[number % len(self.gpus)]] if self.gpus else []
+            parts.append(("worker", number, [*target, *self.working, *gpu]))
         return [
             Part(
-                f"{role}-{number + 1}",
+                name := f"{role}-{number + 1}",
                 role,
-                [*program, role, *own, *common, "--admin-port", str(next(admin))],
+                [*program, role, *own, *common, "--name", name, "--admin-port", str(next(admin))],
             )
             for role, number, own in parts
         ]
+
+
+def figures_of(plan: Plan, config: Config) -> Callable[[], Awaitable[Pages]]:
+    """How the metrics of all parts are had, for the line of figures."""
+    server, host = config.server, config.server.admin_host
+    scheme = "https" if config.tls.admin else "http"
+    planes = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for port in plan.admin_ports]
+
+    async def fetch() -> Pages:
+        pages = await fetched(planes, server.admin_token)
+        first, last = plan.gateways, plan.gateways + plan.batchers
+        return Pages(pages[:first], pages[first:last], pages[last:])
+
+    return fetch
 
 
 class Installation:

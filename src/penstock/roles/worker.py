@@ -52,7 +52,7 @@ class WorkerRole(Member):
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()
         for name, model in config.models.items():
-            make, limits = backend_maker(name, model), config.timeouts_of(name)
+            make, limits = backend_maker(name, model, self.name), config.timeouts_of(name)
             first_batches = FirstBatches()
             for number in range(model.workers):
                 worker = WorkerId(f"{self.name}/{name}/{number}")

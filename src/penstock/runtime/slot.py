@@ -108,6 +108,7 @@ class Slot:
         self.version = version  # that ran last
         self._sameness = sameness
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
+        self._successor: Backend | None = None  # started, and takes over after the batch in hand
         self._batch: Batch | None = None
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
@@ -127,6 +128,20 @@ class Slot:
         self._batch = batch
         self._arrived.set()
 
+    def renew(self, backend: Backend) -> Backend | None:
+        """Another backend, which has started, takes over: after the batch in hand, and before the next.
+
+        Given back is one that still waited for that, for the caller to close."""
+        waited, self._successor = self._successor, backend
+        self._arrived.set()  # one that is idle need not wait for a batch
+        return waited
+
+    async def _take_over(self) -> None:
+        if self._successor is not None:
+            old, self.backend, self._successor = self.backend, self._successor, None
+            self.pressure, self._answered = 0.0, self._warm
+            await old.close()
+
     async def run(self) -> None:
         """Until cancelled."""
         failures = 0
@@ -144,6 +159,7 @@ class Slot:
         finally:
             self._idle.close()
             self._working.close()
+            await self._take_over()
             await self.backend.close()
 
     async def _start(self) -> bool:
@@ -151,7 +167,9 @@ class Slot:
         self._dock.gone(self.worker, self._start_seconds)
         try:
             async with asyncio.timeout(self._start_limit):
-                await self.backend.start()
+                if self._successor is None:
+                    await self.backend.start()
+                await self._take_over()
         except BackendError as error:
             return self._not_started(error)
         except TimeoutError:
@@ -190,6 +208,7 @@ class Slot:
         """
         succeeded, failed_in_a_row = False, 0
         while await self._has_room():
+            await self._take_over()
             batch = await self._next_batch()
             if batch is None:
                 if not await self._healthy():

@@ -1,0 +1,119 @@
+"""`penstock init`: a first penstock.toml and app.py, which serve as they are."""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from penstock.config import Config, load
+from penstock.errors import UserMistake
+
+MODEL, TARGET = "hello", "app.py:predict"
+APP = '''\
+"""What is served: a function that takes a list of inputs and returns a list of outputs, one for each, in order."""
+
+# Load your model here, at the top of the file: this is run once in every worker.
+#
+#   from transformers import pipeline
+#   classify = pipeline("text-classification")
+
+
+def predict(inputs: list[str]) -> list[str]:
+    """Called with the inputs of one batch, which came from different clients."""
+    return [f"Hello, {text}!" for text in inputs]
+'''
+HEAD = """\
+# Read by `penstock serve` when it is started in this folder.
+# `penstock check` says whether it is valid and what is set; with --all, also every default.
+# A line that begins with # is a default, or an example: take the # away to change it.
+"""
+
+
+class Entry(NamedTuple):
+    """One line of the file, commented out; its value is the default, or an example where there is none."""
+
+    key: str
+    about: str
+    example: str = ""
+
+
+SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    (
+        f"models.{MODEL}",
+        (
+            Entry("workers", "batches that run at once: one for each GPU"),
+            Entry("max_batch", "requests in one batch at most: what fits in memory"),
+            Entry("max_wait", "longest wait for company while a worker is free"),
+            Entry("input", "what clients send"),
+            Entry("output", "what your function returns"),
+            Entry("gpus", "given to the workers in turn, as CUDA_VISIBLE_DEVICES", '["0", "1"]'),
+            Entry("warmup", "inputs that are run through a new worker before it serves", '["hello"]'),
+            Entry("deterministic", "true: equal inputs are run once, and the answer is kept"),
+        ),
+    ),
+    (
+        "timeouts",
+        (
+            Entry("processing", "a batch that takes longer is given up, and its worker started anew"),
+            Entry("request", "every request is answered by then"),
+        ),
+    ),
+    (
+        "server",
+        (
+            Entry("host", "where clients connect; beyond this machine, say in [auth] who may ask"),
+            Entry("port", ""),
+            Entry("admin_port", "probes, metrics and a look inside"),
+            Entry("log_level", ""),
+        ),
+    ),
+    (
+        "auth",
+        (Entry("mode", "keys: `penstock keys create` makes one; or jwt, keys+jwt, none", '"keys"'),),
+    ),
+)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write them; made if it is not there.")] = Path(),
+    force: Annotated[bool, typer.Option("--force", "-f", help="Write over what is there.")] = False,
+) -> int:
+    """Write a commented penstock.toml and an app.py to start from. They serve as they are.
+
+    Example: penstock init my-model && cd my-model && penstock serve
+    """
+    texts = {folder / "app.py": APP, folder / "penstock.toml": settings_file()}
+    there = [path.name for path in texts if path.exists()]
+    if there and not force:
+        raise UserMistake(
+            f"{' and '.join(there)} in {folder.resolve()} would be overwritten: say --force if so"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserMistake(f"cannot write {error.filename}: {error.strerror}") from None
+    typer.echo(f"  wrote {' and '.join(str(path) for path in texts)}\n")
+    there_first = f"cd {folder} && " if folder != Path() else ""
+    typer.echo(f"  next:  {there_first}penstock serve\n")
+    return 0
+
+
+def settings_file() -> str:
+    known = {setting.key: setting.value for setting in _defaults().explain()}
+    blocks = [HEAD]
+    for section, entries in SECTIONS:
+        lines = [f"[{section}]"]
+        if section == f"models.{MODEL}":
+            lines.append(f'target = "{TARGET}"  # or package.module:function, http://…, grpc://…, sim:100ms')
+        settings = [f"# {each.key} = {each.example or known[f'{section}.{each.key}']}" for each in entries]
+        width = max(map(len, settings))
+        for setting, entry in zip(settings, entries, strict=True):
+            lines.append(f"{setting:<{width}}  # {entry.about}" if entry.about else setting)
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _defaults() -> Config:
+    return load(None, {}, {"model.name": MODEL, "model.target": TARGET})

@@ -1,0 +1,45 @@
+"""Does each target work? A function is loaded in a process of its own, an endpoint is connected to."""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from penstock.config import Config, Model
+from penstock.errors import BackendError, UserMistake
+from penstock.roles.backends import backend_maker
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    key: str  # of the setting that names it
+    target: str
+    error: str  # empty where it works
+    seconds: float  # that it took to get ready
+
+
+async def try_targets(config: Config) -> list[Found]:
+    """All at once. Nothing is run through them, warm-up inputs neither."""
+    tried = [(f"models.{name}.target", replace(model, warmup=())) for name, model in config.models.items()]
+    for name, model in config.models.items():
+        if ":" in model.cost:
+            cost = Model(target=model.cost, input=model.input, output="json")
+            tried.append((f"models.{name}.cost", cost))
+    return list(await asyncio.gather(*(_try(key, model) for key, model in tried)))
+
+
+async def _try(key: str, model: Model) -> Found:
+    began = time.monotonic()
+    error = ""
+    try:
+        backend = backend_maker(key, model)(0)
+        try:
+            async with asyncio.timeout(model.start_timeout):
+                await backend.start()
+                await backend.probe()
+        finally:
+            await backend.close()
+    except (UserMistake, BackendError) as failed:
+        error = failed.message
+    except TimeoutError:
+        error = f"not ready within {model.start_timeout:g} s; raise start_timeout if it needs more"
+    return Found(key, model.target, error, round(time.monotonic() - began, 3))
