@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from penstock.errors import UserMistake
+from penstock.units import DURATION_HINT, MissingUnit, parse_duration
+
 Target = Annotated[
     str | None,
     typer.Argument(
@@ -72,10 +75,30 @@ Input = Annotated[
 Output = Annotated[
     str | None, typer.Option("--output", show_default="text", help="text, or json for any value.")
 ]
-ProcessingTimeout = Annotated[
-    str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout",
+        show_default="4s",
+        help="Answered by then, or 504: 30s. The limits of the queue and of a batch follow from it.",
+    ),
 ]
-RequestTimeout = Annotated[str | None, typer.Option(show_default="4s", help="Answered by then, or 504.")]
+ProcessingTimeout = Annotated[
+    str | None, typer.Option(show_default="3/4 of --timeout", help="A batch that takes longer is given up.")
+]
+RequestTimeout = Annotated[
+    str | None, typer.Option(show_default="--timeout", help="Answered by then, or 504.")
+]
 ModelName = Annotated[
     str | None, typer.Option("--model", show_default=False, help="The model that these options mean.")
 ]
+
+
+def seconds_of(text: str, option: str) -> float:
+    """What a duration on the command line means, or one line that says how to write it."""
+    try:
+        return parse_duration(text)
+    except MissingUnit as error:
+        raise UserMistake(f"{option}: {error}") from None
+    except ValueError:
+        raise UserMistake(f"{option} takes {DURATION_HINT}, not {text!r}") from None

@@ -11,6 +11,7 @@ import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.doubts import tell_doubts
 from penstock.cli.options import (
     AdminPort,
     AllowAnonymous,
@@ -31,6 +32,7 @@ from penstock.cli.options import (
     RedisUrl,
     RequestTimeout,
     Target,
+    Timeout,
     TlsCert,
     TlsClientCa,
     TlsKey,
@@ -50,9 +52,16 @@ def settings_of(config: Path | None, overrides: dict[str, object]) -> Config:
     return load(find_file(config, os.environ), os.environ, overrides)
 
 
-def run_role(make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]], settings: Config) -> int:
+def run_role(
+    make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]],
+    settings: Config,
+    *,
+    with_doubts: bool = False,
+) -> int:
     """`make` imports the role: what it needs is not there in every installation."""
     logs.set_up(settings.server.log_level, settings.server.log_format)
+    if with_doubts:
+        tell_doubts(settings, over_redis=True)
     need_redis()
     role = make()
     from penstock.roles.life import live
@@ -140,9 +149,11 @@ def worker(
     policy: Policy = None,
     input_kind: Input = None,
     output_kind: Output = None,
+    timeout: Timeout = None,
     processing_timeout: ProcessingTimeout = None,
     request_timeout: RequestTimeout = None,
     model: ModelName = None,
+    no_doubts: Annotated[bool, typer.Option("--no-doubts", hidden=True)] = False,
     admin_port: AdminPort = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
@@ -161,11 +172,11 @@ def worker(
     options: dict[str, object] = {
         "model.name": model, "model.target": target, "model.workers": slots, "model.max_batch": max_batch,
         "model.max_wait": max_wait, "model.policy": policy, "model.input": input_kind,
-        "model.output": output_kind, "model.processing_timeout": processing_timeout,
+        "model.output": output_kind, "model.timeout": timeout, "model.processing_timeout": processing_timeout,
         "model.request_timeout": request_timeout, "redis.url": redis, "server.admin_port": admin_port,
         "server.log_level": log_level, "server.log_format": log_format,
     }  # fmt: skip
     settings = settings_of(config, options)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
-    return run_role(make, settings)
+    return run_role(make, settings, with_doubts=not no_doubts)

@@ -8,6 +8,7 @@ import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.doubts import tell_doubts
 from penstock.cli.options import (
     AdminPort,
     AllowAnonymous,
@@ -27,6 +28,7 @@ from penstock.cli.options import (
     ProcessingTimeout,
     RequestTimeout,
     Target,
+    Timeout,
     TlsCert,
     TlsClientCa,
     TlsKey,
@@ -54,6 +56,7 @@ def serve(
     policy: Policy = None,
     input_kind: Input = None,
     output_kind: Output = None,
+    timeout: Timeout = None,
     processing_timeout: ProcessingTimeout = None,
     request_timeout: RequestTimeout = None,
     model: ModelName = None,
@@ -84,6 +87,7 @@ def serve(
         "model.policy": policy,
         "model.input": input_kind,
         "model.output": output_kind,
+        "model.timeout": timeout,
         "model.processing_timeout": processing_timeout,
         "model.request_timeout": request_timeout,
         "server.host": host,
@@ -99,6 +103,7 @@ def serve(
     }
     settings = load(find_file(config, os.environ), os.environ, overrides)
     logs.set_up(settings.server.log_level, settings.server.log_format)
+    tell_doubts(settings)
     from penstock.roles.serve import serve as run
 
     return uvloop.run(run(settings, partial(_announce, settings)))

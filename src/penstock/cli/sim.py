@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.bench.options import parse_clients, parse_duration
+from penstock.bench.options import parse_clients
+from penstock.cli.options import seconds_of
 from penstock.config import load
 from penstock.errors import UserMistake
 from penstock.roles.simulation import scenario_of, tier_names
@@ -99,8 +100,8 @@ def sim(
         raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
     traffic = Traffic(
         rate,
-        parse_duration(duration, "--duration"),
-        parse_duration(warmup, "--warmup"),
+        seconds_of(duration, "--duration"),
+        seconds_of(warmup, "--warmup"),
         arrivals,
         trace,
         seed,

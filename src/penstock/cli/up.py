@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from penstock.cli.options import ConfigFile, Debug, LogLevel
+from penstock import logs
+from penstock.cli.doubts import tell_doubts
+from penstock.cli.options import ConfigFile, Debug, LogLevel, Timeout
 from penstock.cli.roles import need_redis, settings_of
 from penstock.errors import UserMistake
 from penstock.roles.up import Installation, Plan
@@ -48,6 +50,7 @@ def up(
     policy: Annotated[
         str | None, typer.Option(show_default="paced", help="paced, window, ewma, table or greedy.")
     ] = None,
+    timeout: Timeout = None,
     log_level: LogLevel = None,
     debug: Debug = False,
 ) -> int:
@@ -56,15 +59,20 @@ def up(
     Example: penstock up app.py:batchstring --gateways 2 --batchers 2 --workers 6
     """
     need_redis()
-    overrides = {"model.target": target, "model.max_batch": max_batch, "model.policy": policy}
+    overrides = {"model.target": target, "model.max_batch": max_batch, "model.policy": policy,
+                 "model.timeout": timeout}  # fmt: skip
     settings = settings_of(config, {**overrides, "server.log_level": log_level})
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
+    logs.set_up(settings.server.log_level, "text")
     shared = ["--log-format", "text"]
     shared += ["--config", str(config)] if config is not None else []
     shared += ["--log-level", log_level] if log_level is not None else []
     shared += ["--debug"] if debug else []
-    working = ["--max-batch", str(max_batch)] if max_batch is not None else []
+    tell_doubts(settings, over_redis=True)
+    working = ["--no-doubts"]  # they are told here
+    working += ["--timeout", timeout] if timeout is not None else []
+    working += ["--max-batch", str(max_batch)] if max_batch is not None else []
     working += ["--policy", policy] if policy is not None else []
     plan = Plan(
         gateways, batchers, workers, host, port, admin_port, target, redis, shared, working,

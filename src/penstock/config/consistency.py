@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from penstock.config.config import Config
 from penstock.config.schema import did_you_mean
 from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
+from penstock.config.time_limits import PARTS, Decided, decide
 from penstock.config.toml import dotted, toml
-from penstock.config.units import write_duration
 from penstock.errors import UserMistake
+from penstock.units import write_duration
 
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # it goes into addresses and labels
 _EVERYWHERE = ("0.0.0.0", "::", "")
@@ -76,8 +77,19 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
         )
 
 
-def doubts(config: Config) -> Iterator[str]:
-    """One line for each setting that is allowed and probably not meant."""
+def doubts(config: Config, *, over_redis: bool = False) -> list[str]:
+    """One line for each setting that is allowed and probably not meant.
+
+    `over_redis`: it is known that Redis is used; else doubts about it are told if the configuration names it.
+    """
+    over_redis = over_redis or any(key.startswith("redis.") for key in config.sources)
+    found = [*_common_doubts(config)]
+    for name, model in config.models.items():
+        found += [*_model_doubts(config, name, model), *_time_doubts(config, name, over_redis=over_redis)]
+    return list(dict.fromkeys(found))  # what several models have in common is told once
+
+
+def _common_doubts(config: Config) -> Iterator[str]:
     if not config.models:
         yield "no model: add a [models.NAME] section, or give `penstock serve` a TARGET"
     if config.server.admin_host not in _LOOPBACK:
@@ -89,10 +101,42 @@ def doubts(config: Config) -> Iterator[str]:
             f"server.host is {host} and there is no tls.certificate: keys and inputs cross the network as they are,"
             " unless a proxy in front ends TLS"
         )
-    if config.timeouts.request > config.timeouts.max_client:
-        yield "timeouts.request is above timeouts.max_client: a client may only ask for less than the default"
-    for name, model in config.models.items():
-        yield from _model_doubts(config, name, model)
+
+
+def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str]:
+    """Settings that leave a request no time for another worker, when its first one hangs or dies."""
+    queue, processing, request = (_decided(config, name, limit) for limit in PARTS)
+    requests = [request]
+    requests += [
+        Decided(level.request_timeout, dotted(("tiers", "levels", tier, "request_timeout")))
+        for tier, level in config.tiers.levels.items()
+        if level.request_timeout is not None
+    ]
+    for limit in requests:
+        if processing.seconds >= limit.seconds:
+            yield (
+                f"{_said(processing)} is not shorter than {_said(limit)}:"
+                " when a batch hangs, no time is left to try its requests again"
+            )
+    if queue.seconds >= request.seconds:
+        yield (
+            f"{_said(queue)} is not shorter than {_said(request)}:"
+            " a request may be sent to a worker when no time is left to run it"
+        )
+    lease, longest = config.redis.lease, config.retries.max
+    if over_redis and lease + longest >= request.seconds:
+        yield (
+            f"redis.lease ({write_duration(lease)}) and retries.max ({write_duration(longest)}) together are not"
+            f" shorter than {_said(request)}: when a machine dies, no time is left to try its requests again"
+        )
+
+
+def _decided(config: Config, name: str, limit: str) -> Decided:
+    return decide(config.timeouts, config.models, name, limit)
+
+
+def _said(limit: Decided) -> str:
+    return f"{limit.key} ({write_duration(limit.seconds)})"
 
 
 def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:

@@ -56,7 +56,7 @@ class MemoryMorgue:
         self._gateway = gateway
         self._tasks = tasks
         self._tiers = tier_names(config)
-        self._limit = config.timeouts.max_client
+        self._limit = config.timeouts_of(None).max_client
         self._bound = config.redis.max_dead_letters
         self._letters: OrderedDict[str, DeadLetter] = OrderedDict()
         self._numbers = count(1)

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.config import Config, Model
+from penstock.config import Config
 from penstock.core.capacity import CapacityRules
 from penstock.http.app import DataPlane, HttpLimits
 from penstock.http.edge import Edge, EdgeLimits
@@ -89,16 +89,12 @@ def capacity_rules(config: Config) -> CapacityRules:
     )
 
 
-def time_limits(config: Config, model: Model) -> list[tuple[float, float]]:
-    """Of a request that brings none, by rank: to be sent, and to be answered. The tier's own, or else the model's,
-    or else those of all."""
-    timeouts, levels = config.timeouts, config.tiers.levels
+def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
+    """For a request that brings none, by rank: to be sent, and to be answered. A tier's own beat the model's."""
+    limits, levels = config.timeouts_of(model), config.tiers.levels
     return [
-        (
-            levels[name].queue_timeout or model.queue_timeout or timeouts.queue,
-            levels[name].request_timeout or model.request_timeout or timeouts.request,
-        )
-        for name in tier_names(config)
+        (levels[tier].queue_timeout or limits.queue, levels[tier].request_timeout or limits.request)
+        for tier in tier_names(config)
     ]
 
 

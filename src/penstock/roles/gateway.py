@@ -33,7 +33,7 @@ from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
 from penstock.roles.scalars import with_scalars_only
-from penstock.roles.shared import Member, announced
+from penstock.roles.shared import Member, with_models
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.roles.task_ledger import TaskLedger
 from penstock.runtime.gateway import Admit, Desk, Gateway
@@ -136,7 +136,8 @@ class GatewayRole(Member):
         follow_versions(self._desks.values(), worker_rows(self.registry))
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        model, former = announced(said), self._desks.get(name)
+        config, former = with_models(self.config, {name: said}), self._desks.get(name)
+        model = config.models[name]
         admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
@@ -146,8 +147,8 @@ class GatewayRole(Member):
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
-            time_limits=time_limits(self.config, model),
-            longest_limit=self.config.timeouts.max_client,
+            time_limits=time_limits(config, name),
+            longest_limit=config.timeouts_of(name).max_client,
             announced=said,
             sharing=as_announced(name, model, None if former is None else former.sharing),
         )

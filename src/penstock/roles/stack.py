@@ -78,7 +78,7 @@ class ModelStack:
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,
-            time_limits=time_limits(config, model),
+            time_limits=time_limits(config, name),
             longest_limit=self._timeouts.max_client,
             sharing=sharing_of(name, model),
         )

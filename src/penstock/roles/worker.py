@@ -89,7 +89,7 @@ class WorkerRole(Member):
             more = {"takes_parameters": takes, "scalar_parameters": scalars}
             try:
                 with guard():
-                    await self.registry.announce_model(name, {**announcement(model), **more})
+                    await self.registry.announce_model(name, {**announcement(self.config, name), **more})
             except StoreDown as error:  # the next heartbeat says it again
                 log.warning("a model is announced later", extra={"model": name, "error": error.message})
         for name, dock in self._docks.items():
