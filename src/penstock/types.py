@@ -63,6 +63,12 @@ class Request(Struct, eq=False):
     ticket: object = None  # under which whoever waits for its answer is found
 
 
+def has_own_limit(request: Request) -> bool:
+    """Whether its client set its time limit: that replaces both, so they are alike. Only before its first batch has
+    failed: from then on the deadline alone counts, for whomever."""
+    return request.expires == request.deadline
+
+
 @dataclass(slots=True)
 class Identity:
     """Who asks, once that is proved."""

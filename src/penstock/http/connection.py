@@ -380,10 +380,17 @@ class Connection(asyncio.Protocol):
 
     def out_of_time(self) -> None:
         if self.state == HEAD:
-            self._refuse(HeadTooSlow("the request's head did not arrive in time"))
+            limit = self._edge.limits.head_seconds
+            self._refuse(
+                HeadTooSlow(
+                    f"the head did not arrive within the {limit:g} s that limits.header_timeout allows"
+                )
+            )
         elif self.state == BODY:
             limit = self._edge.limits.body_seconds
-            self._refuse(BodyTooSlow(f"the body did not arrive within {limit:g} s"))
+            self._refuse(
+                BodyTooSlow(f"the body did not arrive within the {limit:g} s that limits.body_timeout allows")
+            )
         else:
             self.abort()
 

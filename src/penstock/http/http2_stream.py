@@ -145,7 +145,9 @@ class Stream:
     def out_of_time(self) -> None:
         if self.state == State.BODY:
             limit = self._edge.limits.body_seconds
-            self.refuse(BodyTooSlow(f"the body did not arrive within {limit:g} s"))
+            self.refuse(
+                BodyTooSlow(f"the body did not arrive within the {limit:g} s that limits.body_timeout allows")
+            )
         else:
             self.abort()
 

@@ -14,12 +14,12 @@ from penstock.adapters.observe.metrics import Metrics
 from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
-from penstock.errors import BackendError, Draining, PenstockError, UserMistake
+from penstock.errors import BackendError, PenstockError, UserMistake
 from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names, tls_health
+from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, tier_names, tls_health
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.observers import request_log_of, told_all
@@ -29,7 +29,7 @@ from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, Reply, WorkerId
+from penstock.types import Reply, WorkerId
 
 log = logging.getLogger("penstock")
 
@@ -163,7 +163,7 @@ class Embedded:
 
     def abandon(self) -> None:
         """Time is up: tell everyone who still waits."""
-        self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
+        self.gateway.waiters.end_all(OUT_OF_TIME)
 
     async def drain(self, seconds: float) -> bool:
         """Accept nothing more, finish what was accepted; True if all of it was finished in time."""

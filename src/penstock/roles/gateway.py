@@ -20,12 +20,12 @@ from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Answers, Failed, Message, Notice
 from penstock.admin.app import admin_app
 from penstock.config import Config
-from penstock.errors import Draining, Overloaded, Refused, StoreDown, Unacceptable
+from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits, tls_health
+from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, time_limits, tls_health
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.registered import health_of, worker_rows
@@ -234,7 +234,7 @@ class GatewayRole(Member):
         return True
 
     def abandon(self) -> None:
-        self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
+        self.gateway.waiters.end_all(OUT_OF_TIME)
 
     async def stop(self) -> None:
         await self._keyed.close()

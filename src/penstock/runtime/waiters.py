@@ -7,17 +7,15 @@ from msgspec import Struct
 
 from penstock.ports import Asker
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Failure, Outcome, Reply, Request, has_own_limit
 
 log = logging.getLogger("penstock.waiters")
 
 CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
-TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed before the backend answered")
 
 LEFT = Outcome.CANCELLED, CLIENT_LEFT
 WITHDRAWN = Outcome.CANCELLED, CANCELLED
-LATE = Outcome.EXPIRED, TOO_LATE
 
 
 class Waiter(Struct, eq=False):
@@ -44,7 +42,8 @@ class Waiter(Struct, eq=False):
         self.give_up(WITHDRAWN)
 
     def expire(self) -> None:
-        self.give_up(LATE)
+        if not self.settled:
+            self.give_up((Outcome.EXPIRED, _late(self.request)))
 
 
 class Waiters:
@@ -122,3 +121,12 @@ class Waiters:
         outcome, failure = ending
         self._withdraw(request)
         self.settle([Reply(request, outcome, failure=failure)])
+
+
+def _late(request: Request) -> Failure:
+    """Which setting ended its wait."""
+    seconds = request.deadline - request.arrival
+    if has_own_limit(request):
+        return Failure("DEADLINE_EXCEEDED", f"no answer within its timeout_ms, {seconds * 1e3:.0f}")
+    message = f"no answer within the {round(seconds, 3):g} s that timeouts.request allows"
+    return Failure("DEADLINE_EXCEEDED", message)
