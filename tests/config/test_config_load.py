@@ -203,6 +203,9 @@ def test_a_limit_that_follows_another_setting_says_so(tmp_path: Path) -> None:
     assert rows["models.b.queue_timeout"] == ('"3s"', f"{file}:8")
     assert rows["models.b.request_timeout"] == ('"10s"', "follows models.b.timeout")
     assert rows["models.a.request_timeout"] == ("", "default")
+    long = {row.key: (row.value, row.source) for row in Config(timeouts=Timeouts(timeout=240.0)).explain()}
+    assert long["timeouts.max_client"] == ('"4min"', "follows timeouts.timeout")
+    assert long["timeouts.first_batch"] == ('"3min"', "follows timeouts.timeout")
     usual = {row.key: (row.value, row.source) for row in Config().explain()}
     assert usual["timeouts.processing"] == ('"3s"', "default")
 

@@ -251,25 +251,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         (Config(server=Server(host="::")), 'server.host is "::" and there is no tls.certificate'),
         (
             Config(models={"x": Model("f", processing_timeout=4.0)}),
-            "models.x.processing_timeout (4s) is not shorter than timeouts.timeout (4s): when a batch hangs",
+            "models.x.processing_timeout (4s) is not shorter than timeouts.request (4s, follows timeouts.timeout)",
         ),
         (
             Config(models={"x": Model("f", timeout=10.0, request_timeout=5.0)}),
-            "models.x.timeout (7.5s) is not shorter than models.x.request_timeout (5s): when a batch hangs",
+            "timeouts.processing (7.5s, follows models.x.timeout) is not shorter than models.x.request_timeout",
         ),
         (
             Config(models={"x": Model("f")}, tiers=Tiers(levels={"paid": Level(0, request_timeout=1.0)})),
-            "timeouts.timeout (3s) is not shorter than tiers.levels.paid.request_timeout (1s): when a batch",
+            "timeouts.processing (3s, follows timeouts.timeout) is not shorter than tiers.levels.paid.",
         ),
         (
             Config(models={"x": Model("f")}, timeouts=Timeouts(queue=4.0)),
-            "timeouts.queue (4s) is not shorter than timeouts.timeout (4s): a request may be sent",
+            "timeouts.queue (4s) is not shorter than timeouts.request (4s, follows",
         ),
         (
             Config(
                 models={"x": Model("f")}, redis=Redis(lease=3.0), sources={"redis.lease": "penstock.toml:1"}
             ),
-            "redis.lease (3s) and retries.max (1s) together are not shorter than timeouts.timeout (4s)",
+            "redis.lease (3s) and retries.max (1s) together are not shorter than timeouts.request",
         ),
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.bench.options import parse_clients
-from penstock.cli.options import seconds_of
+from penstock.cli.options import ProcessingTimeout, Timeout, seconds_of
 from penstock.config import load
 from penstock.errors import UserMistake
 from penstock.roles.simulation import scenario_of, tier_names
@@ -70,9 +70,8 @@ def sim(
         float | None,
         typer.Option(show_default=False, help="Cost of one batch at most; in a trace, tokens are the cost."),
     ] = None,
-    processing_timeout: Annotated[
-        str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
-    ] = None,
+    timeout: Timeout = None,
+    processing_timeout: ProcessingTimeout = None,
     admission: Annotated[
         bool, typer.Option("--admission/--no-admission", help="Refuse at the door what would be too late.")
     ] = True,
@@ -123,6 +122,7 @@ def sim(
                 "model.policy": chosen,
                 "model.reserve": reserve,
                 "model.max_cost": max_cost,
+                "model.timeout": timeout,
                 "model.processing_timeout": processing_timeout,
                 "tiers.order": tiers_order,
             },

@@ -24,6 +24,7 @@ from penstock.config.time_limits import PARTS, TimeLimits, decide, time_limits
 from penstock.config.toml import KeyPath, dotted
 
 DEFAULT = "default"
+MAX_CLIENT, FIRST_BATCH = ("timeouts", "max_client"), ("timeouts", "first_batch")
 
 
 class Setting(NamedTuple):
@@ -80,6 +81,10 @@ class Config:
 
     def _in_force(self, path: KeyPath, value: Any, source: str) -> tuple[Any, str]:
         """A value as it stands, or that of the setting which it follows."""
+        if path in (MAX_CLIENT, FIRST_BATCH):
+            limit = "request" if path == MAX_CLIENT else "processing"
+            least = decide(self.timeouts, self.models, None, limit)
+            return (value, source) if value >= least.seconds else (least.seconds, f"follows {least.key}")
         if path[0] == "timeouts" and path[1] in PARTS:
             model, limit = None, path[1]
         elif path[0] == "models" and path[2].removesuffix("_timeout") in PARTS:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock.config.config import Config
 from penstock.config.schema import did_you_mean
 from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
-from penstock.config.time_limits import PARTS, Decided, decide
+from penstock.config.time_limits import PARTS, decide
 from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
 from penstock.units import write_duration
@@ -105,38 +105,38 @@ def _common_doubts(config: Config) -> Iterator[str]:
 
 def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str]:
     """Settings that leave a request no time for another worker, when its first one hangs or dies."""
-    queue, processing, request = (_decided(config, name, limit) for limit in PARTS)
-    requests = [request]
-    requests += [
-        Decided(level.request_timeout, dotted(("tiers", "levels", tier, "request_timeout")))
-        for tier, level in config.tiers.levels.items()
-        if level.request_timeout is not None
-    ]
-    for limit in requests:
-        if processing.seconds >= limit.seconds:
+    limits = config.timeouts_of(name)
+    queue, processing, request = (_said(config, name, limit) for limit in PARTS)
+    requests = {request: limits.request}
+    for tier, level in config.tiers.levels.items():
+        if level.request_timeout is not None:
+            key = dotted(("tiers", "levels", tier, "request_timeout"))
+            requests[f"{key} ({write_duration(level.request_timeout)})"] = level.request_timeout
+    for said, seconds in requests.items():
+        if limits.processing >= seconds:
             yield (
-                f"{_said(processing)} is not shorter than {_said(limit)}:"
+                f"{processing} is not shorter than {said}:"
                 " when a batch hangs, no time is left to try its requests again"
             )
-    if queue.seconds >= request.seconds:
+    if limits.queue >= limits.request:
         yield (
-            f"{_said(queue)} is not shorter than {_said(request)}:"
+            f"{queue} is not shorter than {request}:"
             " a request may be sent to a worker when no time is left to run it"
         )
     lease, longest = config.redis.lease, config.retries.max
-    if over_redis and lease + longest >= request.seconds:
+    if over_redis and lease + longest >= limits.request:
         yield (
             f"redis.lease ({write_duration(lease)}) and retries.max ({write_duration(longest)}) together are not"
-            f" shorter than {_said(request)}: when a machine dies, no time is left to try its requests again"
+            f" shorter than {request}: when a machine dies, no time is left to try its requests again"
         )
 
 
-def _decided(config: Config, name: str, limit: str) -> Decided:
-    return decide(config.timeouts, config.models, name, limit)
-
-
-def _said(limit: Decided) -> str:
-    return f"{limit.key} ({write_duration(limit.seconds)})"
+def _said(config: Config, name: str, limit: str) -> str:
+    """A limit by the key that sets it, or by its own name and the key that it follows."""
+    seconds, key = decide(config.timeouts, config.models, name, limit)
+    if key.endswith((f".{limit}", f".{limit}_timeout")):
+        return f"{key} ({write_duration(seconds)})"
+    return f"timeouts.{limit} ({write_duration(seconds)}, follows {key})"
 
 
 def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
