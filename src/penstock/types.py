@@ -64,8 +64,7 @@ class Request(Struct, eq=False):
 
 
 def has_own_limit(request: Request) -> bool:
-    """Whether its client set its time limit: that replaces both, so they are alike. Only before its first batch has
-    failed: from then on the deadline alone counts, for whomever."""
+    """Whether its client set its time limit: that replaces both, so they are alike."""
     return request.expires == request.deadline
 
 

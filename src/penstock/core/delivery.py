@@ -75,7 +75,8 @@ class Delivery:
         """
         for request in batch.requests:
             request.executions += 1
-            request.expires = request.deadline
+            if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                request.expires = inf
         # The details may quote whoever caused it: they are told only to one that was alone.
         told = failure if batch.size == 1 else replace(failure, details="")
         split = failure.splittable and batch.size > 1

@@ -203,6 +203,9 @@ class Embedded:
     def not_ready(self) -> str:
         if self._retired:
             return "draining"
+        loading = [name for name, stack in self.stacks.items() if stack.loading()]
+        if loading:
+            return f"loading {', '.join(loading)}"
         without = [name for name, stack in self.stacks.items() if stack.batcher.fleet.healthy == 0]
         return f"no healthy worker for {', '.join(without)}" if without else ""
 

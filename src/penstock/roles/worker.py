@@ -191,6 +191,9 @@ class WorkerRole(Member):
 
     def why_not_ready(self) -> str:
         without = [name for name, dock in self._docks.items() if not self._healthy(name, dock)]
+        loading = {model for model, slot in self._slots.values() if slot.loading}.intersection(without)
+        if loading:
+            return f"loading {', '.join(sorted(loading))}"
         return f"no healthy slot for {', '.join(without)}" if without else ""
 
     def _healthy(self, model: str, dock: RemoteDock) -> int:

@@ -43,14 +43,21 @@ class Waiter(Struct, eq=False):
 
     def expire(self) -> None:
         if not self.settled:
-            self.give_up((Outcome.EXPIRED, _late(self.request)))
+            self.give_up((Outcome.EXPIRED, self.waiters.late(self.request)))
 
 
 class Waiters:
     """Each under the ticket of its request: as a rule that is its key. One deadline wheel for all of them."""
 
-    def __init__(self, wheel: Wheel, withdraw: Callable[[Request], None]) -> None:
+    def __init__(
+        self,
+        wheel: Wheel,
+        withdraw: Callable[[Request], None],
+        is_loading: Callable[[Request], bool] = lambda _: False,
+    ) -> None:
+        """`is_loading`: whether the model of a request is, for the words to one that waited in vain."""
         self._wheel = wheel
+        self._is_loading = is_loading
         self._withdraw = withdraw
         self.by_ticket: dict[object, Waiter] = {}
         self.on_settled: Callable[[Sequence[Reply]], None] | None = None
@@ -122,11 +129,13 @@ class Waiters:
         self._withdraw(request)
         self.settle([Reply(request, outcome, failure=failure)])
 
-
-def _late(request: Request) -> Failure:
-    """Which setting ended its wait."""
-    seconds = request.deadline - request.arrival
-    if has_own_limit(request):
-        return Failure("DEADLINE_EXCEEDED", f"no answer within its timeout_ms, {seconds * 1e3:.0f}")
-    message = f"no answer within the {round(seconds, 3):g} s that timeouts.request allows"
-    return Failure("DEADLINE_EXCEEDED", message)
+    def late(self, request: Request) -> Failure:
+        """Says which setting ended its wait."""
+        seconds = request.deadline - request.arrival
+        if has_own_limit(request):
+            message = f"no answer within its timeout_ms, {seconds * 1e3:.0f}"
+        else:
+            message = f"no answer within the {round(seconds, 3):g} s that timeouts.request allows"
+        if self._is_loading(request):
+            message += ": the model is still loading"
+        return Failure("DEADLINE_EXCEEDED", message)
