@@ -298,7 +298,7 @@ class Slot:
         """Said once for the batcher, and again and again for people."""
         log.info(
             "loading: the worker is still in its first batch, which timeouts.first_batch bounds",
-            extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": limit},
+            extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": round(limit, 1)},
         )
         self._alarm = asyncio.get_running_loop().call_later(STILL_LOADING, self._takes_long, began, limit)
         if not self.loading:
