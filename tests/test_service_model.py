@@ -31,7 +31,7 @@ def test_a_service_is_read_from_text(text: str, model: ServiceModel) -> None:
     ("text", "says"),
     [
         ("sim:", "a= is not a time such as 100ms"),
-        ("sim:100", "a=100 is not a time such as 100ms"),
+        ("sim:100", "a=100 is not a time: 100 has no unit: write 100ms or 100s"),
         ("sim:-1ms", "is not a time"),
         ("sim:nanms", "is not a time"),
         ("sim:infs", "is not a time"),

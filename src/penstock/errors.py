@@ -6,6 +6,7 @@ PenstockError
 │   ├── Malformed 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408
 │   ├── HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415   Unacceptable 422
 │   ├── HeadTooLarge 431
+│   ├── HopelessDeadline 504
 │   ├── OverQuota 429 (retry_after)
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
 ├── Undelivered                  accepted, and ended without an output
@@ -104,6 +105,12 @@ class Unacceptable(Refused):
 
 class HeadTooLarge(Refused):
     code, status = "HEAD_TOO_LARGE", 431
+
+
+class HopelessDeadline(Refused):
+    """Its time is shorter than one batch takes: waiting would not help, more workers would not either."""
+
+    code, status = "DEADLINE_EXCEEDED", 504
 
 
 class OverQuota(Refused):

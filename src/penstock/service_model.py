@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.errors import UserMistake
 from penstock.types import Seconds
+from penstock.units import MissingUnit, parse_duration
 
 
 class Fault(StrEnum):
@@ -90,14 +91,13 @@ def parse_service(text: str) -> ServiceModel:
     return ServiceModel(**given)
 
 
-_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-
-
 def _duration(text: str) -> Seconds:
-    for unit, seconds in _UNITS.items():
-        if text.endswith(unit):
-            return _number(text.removesuffix(unit), "a time such as 100ms, 0.1s or 250us") * seconds
-    raise ValueError("a time such as 100ms, 0.1s or 250us")
+    try:
+        return parse_duration(text)
+    except MissingUnit as error:
+        raise ValueError(f"a time: {error}") from None
+    except ValueError:
+        raise ValueError("a time such as 100ms, 0.1s or 250us") from None
 
 
 def _share(text: str) -> float:

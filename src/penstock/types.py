@@ -76,6 +76,11 @@ class Request(Struct, eq=False):
     ticket: object = None  # under which whoever waits for its answer is found
 
 
+def has_own_limit(request: Request) -> bool:
+    """Whether its client set its time limit: that replaces both, so they are alike."""
+    return request.expires == request.deadline
+
+
 @dataclass(slots=True)
 class Identity:
     """Who asks, once that is proved."""

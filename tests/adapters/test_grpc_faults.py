@@ -205,7 +205,7 @@ def test_a_probe_says_when_the_model_is_not_ready_or_the_answer_does_not_come() 
         for service, seconds, says in (
             (Service(ready=False), 60.0, "says that 'm' is not ready"),
             (Service(readiness=missing), 60.0, "with NOT_FOUND: no such model"),
-            (Service(readiness=never), 0.1, "in time"),
+            (Service(readiness=never), 0.1, "health probe within 0.1 s"),
         ):
             async with serving(service) as url:
                 with pytest.raises(BackendUnavailable, match=says):

@@ -209,7 +209,7 @@ def test_a_probe_says_when_health_is_bad_or_slow() -> None:
         return web.Response(status=500)
 
     async def body() -> None:
-        for health, seconds, says in ((ill, 60.0, "with 500"), (hang, 0.05, "in time")):
+        for health, seconds, says in ((ill, 60.0, "with 500"), (hang, 0.05, "health probe within 0.05 s")):
             async with serving(echo, health) as url:
                 backend = HttpBackend(url, HttpShape(health="/health"), probe_timeout=seconds)
                 with pytest.raises(BackendUnavailable, match=says):

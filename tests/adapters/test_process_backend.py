@@ -297,7 +297,7 @@ def test_a_module_that_never_finishes_loading_is_given_up(tmp_path: Path) -> Non
 
     async def body() -> None:
         backend = ProcessBackend(f"{tmp_path}/slow.py:f", start_timeout=0.3)
-        with pytest.raises(StartFailed, match=r"slow.py:f was not ready within 0.3 s"):
+        with pytest.raises(StartFailed, match=r"slow.py:f was not ready within the 0.3 s that start_timeout"):
             await backend.start()
         assert backend.pid is None
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.bench.options import parse_clients, parse_duration, parse_payload, parse_target, reach
+from penstock.bench.options import parse_clients, parse_payload, parse_target, reach
 from penstock.bench.plan import Shape, make_plan
 from penstock.errors import UserMistake
 
@@ -98,19 +98,6 @@ def test_arrivals_that_do_not_exist_are_explained() -> None:
         make_plan(Shape(arrivals="weekly"), TARGET)
     with pytest.raises(UserMistake, match="needs --trace FILE"):
         make_plan(Shape(arrivals="trace"), TARGET)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30s", 30), ("500ms", 0.5), ("2m", 120), ("1.5h", 5400), ("0s", 0), ("7", 7)]
-)
-def test_durations_carry_their_unit(text: str, seconds: float) -> None:
-    assert parse_duration(text, "--duration") == seconds
-
-
-@pytest.mark.parametrize("text", ["", "s", "-1s", "1 day", "1e3s", "nan"])
-def test_what_is_no_duration_is_explained(text: str) -> None:
-    with pytest.raises(UserMistake, match="--warmup takes a duration such as"):
-        parse_duration(text, "--warmup")
 
 
 @pytest.mark.parametrize(

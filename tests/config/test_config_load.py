@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Config, Level, Model, Server, Tenant, Tiers, find_file, load, name_after
+from penstock.config import Config, Level, Model, Server, Tenant, Tiers, Timeouts, find_file, load, name_after
 from penstock.config.toml import key_lines, toml
 
 FILE = """\
@@ -79,9 +79,15 @@ def test_every_value_can_be_explained(file: Path) -> None:
 
 def test_what_is_explained_is_toml_that_loads_to_the_same(file: Path, tmp_path: Path) -> None:
     Path("penstock.toml").write_text(FILE.partition("\n[models.embed.http]")[0], encoding="utf-8")
-    config = load(file, {}, {"model.version": 'say "when"\t\x7f', "model.request_timeout": 0.1})
+    config = load(file, {}, {"model.version": 'say "when"\t\x7f', "model.request_timeout": "100ms"})
+    following = ("timeouts.queue", "timeouts.processing", "timeouts.request")
     again = tmp_path / "again.toml"
-    again.write_text("".join(f"{row.key} = {row.value}\n" for row in config.explain() if row.value), "utf-8")
+    again.write_text(
+        "".join(
+            f"{row.key} = {row.value}\n" for row in config.explain() if row.value and row.key not in following
+        ),
+        "utf-8",
+    )
     assert load(again, {}, {}) == config
 
 
@@ -167,6 +173,41 @@ def test_a_model_falls_back_on_the_common_time_limits(file: Path) -> None:
     config = load(file, {"PENSTOCK_TIMEOUTS_REQUEST": "9s"}, {"model.queue_timeout": "1s"})
     own = config.timeouts_of("embed")
     assert (own.queue, own.processing, own.request) == (1.0, 3.0, 9.0)
+
+
+def test_the_limits_follow_from_one_time_out_unless_they_are_set() -> None:
+    usual = Config().timeouts_of(None)
+    assert usual == (2.0, 3.0, 4.0, 60.0, 120.0)
+    timeouts = Timeouts(timeout=30.0, queue=1.0)
+    models = {
+        "a": Model("f"),
+        "b": Model("f", timeout=400.0, processing_timeout=7.0),
+        "c": Model("f", timeout=400.0, first_batch_timeout=900.0),
+    }
+    config = Config(timeouts=timeouts, models=models)
+    assert config.timeouts_of("a") == (1.0, 22.5, 30.0, 60.0, 120.0)
+    assert config.timeouts_of("b") == (200.0, 7.0, 400.0, 400.0, 120.0)
+    assert config.timeouts_of("c") == (200.0, 300.0, 400.0, 400.0, 900.0)
+
+
+def test_a_limit_that_follows_another_setting_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(
+        '[timeouts]\ntimeout = "30s"\nqueue = "1s"\n[models]\na.target = "sim:1ms"\nb.target = "sim:1ms"\n'
+        'b.timeout = "10s"\nb.queue_timeout = "3s"\n',
+        encoding="utf-8",
+    )
+    rows = {row.key: (row.value, row.source) for row in load(file, {}, {}).explain()}
+    assert rows["timeouts.queue"] == ('"1s"', f"{file}:3")
+    assert rows["timeouts.processing"] == ('"22.5s"', "follows timeouts.timeout")
+    assert rows["models.b.queue_timeout"] == ('"3s"', f"{file}:8")
+    assert rows["models.b.request_timeout"] == ('"10s"', "follows models.b.timeout")
+    assert rows["models.a.request_timeout"] == ("", "default")
+    long = {row.key: (row.value, row.source) for row in Config(timeouts=Timeouts(timeout=240.0)).explain()}
+    assert long["timeouts.max_client"] == ('"4min"', "follows timeouts.timeout")
+    assert long["timeouts.first_batch"] == ('"3min"', "follows timeouts.timeout")
+    usual = {row.key: (row.value, row.source) for row in Config().explain()}
+    assert usual["timeouts.processing"] == ('"3s"', "default")
 
 
 def test_tiers_in_a_file_replace_the_usual_ones_and_tenants_have_theirs(tmp_path: Path) -> None:

@@ -4,7 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Config, GrpcEndpoint, HttpEndpoint, Limits, Model, Server, Timeouts, doubts, load
+from penstock.config import (
+    Config,
+    GrpcEndpoint,
+    HttpEndpoint,
+    Level,
+    Limits,
+    Model,
+    Redis,
+    Server,
+    Tiers,
+    Timeouts,
+    doubts,
+    load,
+)
 from penstock.errors import UserMistake
 
 ONE = '[models.x]\ntarget = "sim:1ms"\n'
@@ -78,9 +91,8 @@ def mistake(
         ),
         (ONE + "max_cost = 0", "penstock.toml:3: models.x.max_cost must be a number above 0, not 0"),
         (
-            "timeouts.queue = '5 m'",
-            'penstock.toml:1: timeouts.queue must be a duration such as "50ms", "2s", "10min",'
-            ' or a number of seconds, above 0, not "5 m"',
+            "timeouts.queue = '5 M'",
+            'penstock.toml:1: timeouts.queue must be a duration such as "50ms", "2s" or "10min"',
         ),
         (
             "limits.max_body = 2024-01-01",
@@ -99,7 +111,7 @@ def mistake(
         (ONE + "reserve = 1", "penstock.toml:3: models.x.reserve must be below the number of workers, 1"),
         ('[models."a/b"]\ntarget = "f"', "models.\"a/b\" needs a name of letters, digits, '.', '_' and '-'"),
         ("server.port = 9000", "server.admin_port must differ from server.port, which is 9000 too"),
-        ("retries.base = 2", "penstock.toml:1: retries.base must not be above retries.max, 1s"),
+        ("retries.base = '2s'", "penstock.toml:1: retries.base must not be above retries.max, 1s"),
         (
             "tenants.acme.tier = 'padi'",
             "penstock.toml:1: tenants.acme.tier is 'padi', which is not a tier (enterprise, paid, free);"
@@ -119,6 +131,8 @@ def mistake(
             "retries.budget_per_second = -1",
             "penstock.toml:1: retries.budget_per_second must be a number of at",
         ),
+        (ONE + "max_wait = 50", "penstock.toml:3: models.x.max_wait: 50 has no unit: write 50ms or 50s"),
+        ("timeouts.queue = '50'", "penstock.toml:1: timeouts.queue: 50 has no unit: write 50ms or 50s"),
         ("timeouts.queue = 0", "penstock.toml:1: timeouts.queue must be a duration"),
         ("limits.max_body = 0", "penstock.toml:1: limits.max_body must be a size"),
         ("tiers.order = 1", "penstock.toml:1: tiers.order must be one of"),
@@ -245,7 +259,28 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         (Config(server=Server(admin_host="0.0.0.0")), 'server.admin_host is "0.0.0.0"'),
         (Config(server=Server(host="::")), 'server.host is "::" and there is no tls.certificate'),
         (Config(server=Server(cors_origins=("*",))), 'server.cors_origins is "*" and nobody'),
-        (Config(timeouts=Timeouts(request=90.0)), "timeouts.request is above timeouts.max_client"),
+        (
+            Config(models={"x": Model("f", processing_timeout=4.0)}),
+            "models.x.processing_timeout (4s) is not shorter than timeouts.request (4s, follows timeouts.timeout)",
+        ),
+        (
+            Config(models={"x": Model("f", timeout=10.0, request_timeout=5.0)}),
+            "timeouts.processing (7.5s, follows models.x.timeout) is not shorter than models.x.request_timeout",
+        ),
+        (
+            Config(models={"x": Model("f")}, tiers=Tiers(levels={"paid": Level(0, request_timeout=1.0)})),
+            "timeouts.processing (3s, follows timeouts.timeout) is not shorter than tiers.levels.paid.",
+        ),
+        (
+            Config(models={"x": Model("f")}, timeouts=Timeouts(queue=4.0)),
+            "timeouts.queue (4s) is not shorter than timeouts.request (4s, follows",
+        ),
+        (
+            Config(
+                models={"x": Model("f")}, redis=Redis(lease=3.0), sources={"redis.lease": "penstock.toml:1"}
+            ),
+            "redis.lease (3s) and retries.max (1s) together are not shorter than timeouts.request",
+        ),
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),
         (Config(models={"x": Model("f", gpus=("0", "1"))}), "models.x.gpus lists 2 GPUs for 1 workers"),
@@ -260,3 +295,17 @@ def test_a_doubtful_setting_is_remarked_upon(config: Config, doubt: str) -> None
 
 def test_an_ordinary_configuration_raises_no_doubts() -> None:
     assert list(doubts(Config(models={"x": Model("app.py:f")}))) == []
+
+
+def test_a_doubt_about_redis_is_for_those_who_use_it() -> None:
+    config = Config(models={"x": Model("f"), "y": Model("f")}, timeouts=Timeouts(timeout=1.0))
+    assert doubts(config) == []
+    (told,) = doubts(config, over_redis=True)  # once, although it holds of both models
+    assert told.startswith("redis.lease")
+
+
+def test_a_number_without_a_unit_on_the_command_line_is_answered_with_the_option(tmp_path: Path) -> None:
+    with pytest.raises(UserMistake, match=r"^--max-wait: 50 has no unit: write 50ms or 50s$"):
+        load(None, {}, {"model.target": "sim:1ms", "model.max_wait": "50"})
+    said = mistake(tmp_path, "", {"PENSTOCK_TIMEOUTS_QUEUE": "2"})
+    assert said == "PENSTOCK_TIMEOUTS_QUEUE: timeouts.queue: 2 has no unit: write 2ms or 2s"

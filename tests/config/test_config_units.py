@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.units import LONGEST, parse_duration, parse_size, write_duration, write_size
+from penstock.units import LONGEST, MissingUnit, parse_duration, parse_size, write_duration, write_size
 
 
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [("50ms", 0.05), ("35ms", 0.035), ("2s", 2.0), ("1.5 s", 1.5), ("10min", 600.0), ("1h", 3600.0),
-     ("250us", 0.00025), ("3", 3.0), (2, 2.0), (0.25, 0.25), ("0", 0.0)],
+     ("250us", 0.00025), ("250µs", 0.00025), ("2m", 120.0), ("0", 0.0), (0, 0.0), (0.0, 0.0)],
 )  # fmt: skip
 def test_a_duration_is_read_in_its_unit(written: object, seconds: float) -> None:
     assert parse_duration(written) == seconds
@@ -18,10 +18,22 @@ def test_a_duration_is_read_in_its_unit(written: object, seconds: float) -> None
 
 @pytest.mark.parametrize(
     "written",
-    ["", "ms", "-1s", "5m", "5 fortnights", "1e3s", "9999999h", -1, float("nan"), float("inf"), True, None],
+    ["", "ms", "-1s", "5M", "5 fortnights", "1e3s", "9999999h", -1, float("nan"), float("inf"), True, None],
 )
 def test_what_is_not_a_duration_is_refused(written: object) -> None:
     with pytest.raises(ValueError):
+        parse_duration(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [("50", "50 has no unit: write 50ms or 50s"), (" 1.5 ", "1.5 has no unit: write 1.5ms or 1.5s"),
+     (2, "2 has no unit: write 2ms or 2s"), (0.05, "0.05 has no unit: write 0.05ms or 0.05s")],
+)  # fmt: skip
+def test_a_number_without_a_unit_is_answered_with_both_spellings_that_may_be_meant(
+    written: object, advice: str
+) -> None:
+    with pytest.raises(MissingUnit, match=f"^{advice}$"):
         parse_duration(written)
 
 

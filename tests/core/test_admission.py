@@ -60,6 +60,18 @@ def test_what_would_end_past_its_deadline_is_refused_and_the_rest_is_let_in() ->
     assert why(batcher, ask(expires=0.19, deadline=9.0)) == TOO_LONG
 
 
+def test_a_deadline_shorter_than_one_batch_is_no_matter_of_the_queue() -> None:
+    batcher = busy(seconds=0.1)
+    own = ask(expires=0.01, deadline=0.01)
+    refused = refusal(batcher, RULES, own, 0.0)
+    assert refused is not None
+    assert (refused.status, refused.code) == (504, "DEADLINE_EXCEEDED")
+    assert refused.message == "one batch of this model takes about 100 ms; timeout_ms was 10"
+    usual = ask(expires=0.02, deadline=0.05)
+    assert why(batcher, usual) == "one batch of this model takes about 100 ms; timeouts.request is 0.05 s"
+    assert why(batcher, ask(expires=0.11, deadline=0.11)) == TOO_LONG, "an idle server could answer it"
+
+
 def test_a_knee_makes_batches_that_are_expected_smaller() -> None:
     batcher = busy()
     for size in (1, 5, 10) * 30:
@@ -182,5 +194,5 @@ def test_a_forecast_that_nothing_has_tested_for_a_while_refuses_nobody() -> None
     assert batch is not None
     finish(batcher, worker(0), outputs(batch), 2.0)
     batcher.step(2.0)
-    assert why(batcher, ask(2.1, deadline=0.5), 2.1) == TOO_LONG
+    assert why(batcher, ask(2.1, deadline=0.5), 2.1).startswith("one batch of this model takes about 2000 ms")
     assert why(batcher, ask(3.1, deadline=0.5), 3.1) == ""

@@ -92,6 +92,21 @@ def test_a_batch_goes_as_soon_as_it_holds_as_much_cost_as_it_may() -> None:
     assert (batch.size, batch.reason) == (2, Reason.COST)
 
 
+def test_what_is_never_sent_is_told_which_setting_ended_its_wait() -> None:
+    batcher = batcher_with(0, GREEDY)
+    queued, late = ask(expires=1.0, deadline=9.0), ask(expires=3.0, deadline=2.0)
+    own = ask(expires=4.0, deadline=4.0)
+    offer(batcher, queued, late, own)
+    told = {}
+    for now in (1.1, 2.1, 4.1):
+        for reply in batcher.step(now).replies:
+            assert reply.failure is not None
+            told[reply.request.key] = reply.failure.message
+    assert "timeouts.queue" in told[queued.key]
+    assert "timeouts.request" in told[late.key]
+    assert "timeout_ms" in told[own.key]
+
+
 def test_draining_sends_what_there_is() -> None:
     batcher = batcher_with(1, BatchingRules(policy="window"))
     offer(batcher, ask())

@@ -151,7 +151,7 @@ def test_metrics_have_the_promised_names_and_only_closed_label_sets(server: Serv
     allowed: dict[str, set[str]] = {
         "model": {"sim", ""},
         "tier": {"enterprise", "paid", "free"},
-        "state": {"idle", "busy", "resting", "full", "offline"},
+        "state": {"idle", "busy", "resting", "loading", "full", "offline"},
         "outcome": {*STATUS_BY_CODE, Outcome.SUCCESS},
         "code": set(STATUS_BY_CODE),
         "reason": set(Reason),

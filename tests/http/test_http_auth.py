@@ -11,8 +11,8 @@ from pathlib import Path
 
 import jwt
 import pytest
-from browser import browsing
 
+from browser import browsing
 from server import HUNG, PATIENT, PENSTOCK, Server, eventually, running
 
 SECRET = "a secret of more than thirty-two characters, for tests"

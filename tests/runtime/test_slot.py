@@ -387,6 +387,22 @@ def test_a_first_batch_may_take_long_and_the_server_says_that_it_is_loading() ->
     run_virtual(body())
 
 
+def test_while_a_first_batch_runs_the_log_says_again_and_again_that_it_is_loading(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.worker")
+
+    async def body() -> None:
+        async with Station(MockBackend([Answer(25.0)]), warm=False).running() as station:
+            station.ask(limit=60.0)
+            await asyncio.sleep(60.0)
+
+    run_virtual(body())
+    said = [record.getMessage() for record in caplog.records if "loading" in record.getMessage()]
+    assert len(said) == 3  # after 1, 11 and 21 seconds
+    assert all("timeouts.first_batch" in line for line in said)
+
+
 def test_a_first_batch_that_never_ends_is_given_up_after_its_own_limit() -> None:
     async def body() -> None:
         backend = MockBackend([Answer(FOR_EVER), Answer(0.1)])

@@ -75,6 +75,22 @@ def test_at_the_deadline_the_asker_is_answered_and_the_request_withdrawn() -> No
     run_virtual(body())
 
 
+def test_who_waits_in_vain_is_told_which_setting_ended_the_wait() -> None:
+    async def body() -> None:
+        hall, asker, other = Hall(), Recorder(), Recorder()
+        own, usual = ask(limit=0.25), ask(limit=4.0)
+        usual.expires = 2.0
+        hall.waiters.add(own, asker)
+        hall.waiters.add(usual, other)
+        first, second = (await asker.answer).failure, (await other.answer).failure
+        assert first is not None
+        assert second is not None
+        assert first.message == "no answer within its timeout_ms, 250"
+        assert second.message == "no answer within the 4 s that timeouts.request allows"
+
+    run_virtual(body())
+
+
 def test_a_reply_after_the_deadline_finds_nobody() -> None:
     async def body() -> None:
         hall, asker, request = Hall(), Recorder(), ask(limit=1.0)

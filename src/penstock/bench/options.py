@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import socket
 import ssl
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ from urllib.parse import urlsplit
 from penstock.bench.pool import Address
 from penstock.errors import UserMistake
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)")
-_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 ADMIN_PORT = 9000
 REACH_TIMEOUT = 3.0
 
@@ -67,14 +64,6 @@ def reach(target: Target) -> Address:
             f"cannot reach {target.host}:{target.port} ({why}); is the server up? `penstock serve` starts one"
         ) from None
     return Address(host, target.port, tls, target.host if tls else None)
-
-
-def parse_duration(text: str, option: str) -> float:
-    """Seconds from 30s, 500ms, 2m; a bare number is seconds."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise UserMistake(f"{option} takes a duration such as 30s, 500ms or 2m, not {text!r}")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def parse_clients(text: str) -> tuple[tuple[str, float], ...]:

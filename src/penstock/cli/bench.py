@@ -12,9 +12,10 @@ from rich.console import Console
 
 from penstock.bench.html import page
 from penstock.bench.load import Load, Run
-from penstock.bench.options import parse_clients, parse_duration, parse_payload, parse_target, reach
+from penstock.bench.options import parse_clients, parse_payload, parse_target, reach
 from penstock.bench.plan import Shape, make_plan
 from penstock.bench.progress import Progress
+from penstock.cli.options import seconds_of
 from penstock.errors import UserMistake
 from penstock.sim.report import tables
 
@@ -68,8 +69,8 @@ def bench(
     target = parse_target(url)
     shape = Shape(
         rate=rate,
-        duration=parse_duration(duration, "--duration"),
-        warmup=parse_duration(warmup, "--warmup"),
+        duration=seconds_of(duration, "--duration"),
+        warmup=seconds_of(warmup, "--warmup"),
         arrivals="trace" if trace is not None and arrivals == "poisson" else arrivals,
         trace=trace,
         payload_size=payload_size,

@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli.groups import setting
+from penstock.errors import UserMistake
+from penstock.units import DURATION_HINT, MissingUnit, parse_duration
 
 Target = Annotated[
     str | None,
@@ -106,11 +108,21 @@ class ModelOptions:
     policy = setting(str, "model.policy", default="paced", about="paced, window, ewma, table or greedy.")
     input = setting(str, "model.input", "--input", default="text", about="text, or json for any value.")
     output = setting(str, "model.output", "--output", default="text", about="text, or json for any value.")
-    queue_timeout = setting(str, "model.queue_timeout", default="2s", about="Longest wait for a worker.")
-    processing_timeout = setting(
-        str, "model.processing_timeout", default="3s", about="A batch that takes longer is given up."
+    timeout = setting(
+        str,
+        "model.timeout",
+        default="4s",
+        about="Answered by then, or 504: 30s. The limits of the queue and of a batch follow from it.",
     )
-    request_timeout = setting(str, "model.request_timeout", default="4s", about="Answered by then, or 504.")
+    queue_timeout = setting(
+        str, "model.queue_timeout", default="1/2 of --timeout", about="Longest wait until it is first sent."
+    )
+    processing_timeout = setting(
+        str, "model.processing_timeout", default="3/4 of --timeout", about="Longest time a batch may run."
+    )
+    request_timeout = setting(
+        str, "model.request_timeout", default="--timeout", about="Longest time from arrival to answer."
+    )
     model = setting(str, "model.name", "--model", about="The model that these options mean.")
 
 
@@ -136,3 +148,13 @@ class Process:
     admin_port = setting(
         int, "server.admin_port", default="9000", about="Probes and metrics; 0: any free one."
     )
+
+
+def seconds_of(text: str, option: str) -> float:
+    """What a duration on the command line means, or one line that says how to write it."""
+    try:
+        return parse_duration(text)
+    except MissingUnit as error:
+        raise UserMistake(f"{option}: {error}") from None
+    except ValueError:
+        raise UserMistake(f"{option} takes {DURATION_HINT}, not {text!r}") from None

@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.ask_admin import wide_console
-from penstock.cli.options import ConfigFile
+from penstock.cli.options import ConfigFile, seconds_of
 from penstock.cli.roles import settings_of
-from penstock.config.units import DURATION_HINT, parse_duration
 from penstock.errors import UserMistake
 from penstock.roles.ledger import look_up
 
@@ -46,7 +45,11 @@ def requests(
     Example: penstock requests --tenant acme --since 1h
     """
     rows = look_up(
-        _place(ledger, config), tenant, _seconds(since), None if status is None else status.upper(), limit
+        _place(ledger, config),
+        tenant,
+        None if since is None else seconds_of(since, "--since"),
+        None if status is None else status.upper(),
+        limit,
     )
     if as_json:
         for row in rows:
@@ -68,15 +71,6 @@ def _place(ledger: str | None, config: Path | None) -> str:
             "no ledger is kept here: set ledger.url in penstock.toml, or name one with --ledger URL"
         )
     return url
-
-
-def _seconds(since: str | None) -> float | None:
-    if since is None:
-        return None
-    try:
-        return parse_duration(since)
-    except ValueError:
-        raise UserMistake(f"--since takes {DURATION_HINT}, not {since!r}") from None
 
 
 def _shown(column: str, row: dict[str, Any]) -> Text:

@@ -5,12 +5,13 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import uvloop
 
 from penstock import logs
+from penstock.cli.doubts import tell_doubts
 from penstock.cli.groups import Given, takes
 from penstock.cli.options import (
     Address,
@@ -40,9 +41,16 @@ def settings_of(config: Path | None, overrides: dict[str, object]) -> Config:
     return load(find_file(config, os.environ), os.environ, overrides)
 
 
-def run_role(make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]], settings: Config) -> int:
+def run_role(
+    make: Callable[[], Callable[[Config, asyncio.AbstractEventLoop], Any]],
+    settings: Config,
+    *,
+    with_doubts: bool = False,
+) -> int:
     """`make` imports the role: what it needs is not there in every installation."""
     logs.set_up(settings.server.log_level, settings.server.log_format)
+    if with_doubts:
+        tell_doubts(settings, over_redis=True)
     need_redis()
     role = make()
     from penstock.roles.life import live
@@ -96,6 +104,7 @@ def worker(
     config: ConfigFile = None,
     redis: RedisUrl = None,
     slots: Slots = None,
+    no_doubts: Annotated[bool, typer.Option("--no-doubts", hidden=True)] = False,
     debug: Debug = False,
 ) -> int:
     """Run batches of TARGET for the batchers: join at any time, leave at any time.
@@ -112,4 +121,4 @@ def worker(
     settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
-    return run_role(make, settings)
+    return run_role(make, settings, with_doubts=not no_doubts)

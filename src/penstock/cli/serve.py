@@ -9,6 +9,7 @@ import uvloop
 
 from penstock import logs
 from penstock.cli.console import figures_line
+from penstock.cli.doubts import tell_doubts
 from penstock.cli.groups import Given, takes
 from penstock.cli.options import (
     Address,
@@ -58,6 +59,7 @@ def serve(
     overrides = given.overrides(model__target=target, model__workers=workers)
     settings = load(find_file(config, os.environ), os.environ, overrides)
     logs.set_up(settings.server.log_level, settings.server.log_format)
+    tell_doubts(settings)
     from penstock.roles.serve import serve as run
 
     announce = partial(_announce, settings)

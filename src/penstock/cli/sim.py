@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.bench.options import parse_clients, parse_duration
+from penstock.bench.options import parse_clients
+from penstock.cli.options import seconds_of
 from penstock.config import load
 from penstock.errors import UserMistake
 from penstock.roles.simulation import scenario_of, tier_names
@@ -69,8 +70,12 @@ def sim(
         float | None,
         typer.Option(show_default=False, help="Cost of one batch at most; in a trace, tokens are the cost."),
     ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(show_default="4s", help="Answered by then, or late. The other limits follow."),
+    ] = None,
     processing_timeout: Annotated[
-        str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
+        str | None, typer.Option(show_default="3/4 of --timeout", help="Longest time a batch may run.")
     ] = None,
     admission: Annotated[
         bool, typer.Option("--admission/--no-admission", help="Refuse at the door what would be too late.")
@@ -99,8 +104,8 @@ def sim(
         raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
     traffic = Traffic(
         rate,
-        parse_duration(duration, "--duration"),
-        parse_duration(warmup, "--warmup"),
+        seconds_of(duration, "--duration"),
+        seconds_of(warmup, "--warmup"),
         arrivals,
         trace,
         seed,
@@ -122,6 +127,7 @@ def sim(
                 "model.policy": chosen,
                 "model.reserve": reserve,
                 "model.max_cost": max_cost,
+                "model.timeout": timeout,
                 "model.processing_timeout": processing_timeout,
                 "tiers.order": tiers_order,
             },

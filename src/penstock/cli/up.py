@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
+from penstock import logs
 from penstock.cli.console import figures_line
+from penstock.cli.doubts import tell_doubts
 from penstock.cli.groups import Given, takes
 from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
 from penstock.cli.roles import need_redis, settings_of
@@ -84,10 +86,12 @@ def up(
     settings = settings_of(config, overrides)
     if not settings.models:
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
+    logs.set_up(settings.server.log_level, "text")
     gpus = (given.values["gpus"] or "").replace(",", " ").split()
     shared = ["--log-format", "text", *given.words(Logs)]
     shared += ["--config", str(config)] if config is not None else []
     shared += ["--debug"] if debug else []
+    tell_doubts(settings, over_redis=True)
     plan = Plan(
         gateways=gateways,
         batchers=batchers,
@@ -99,7 +103,7 @@ def up(
         redis=redis,
         shared=shared,
         serving=given.words(Clients),
-        working=given.words(ModelOptions, but=["gpus"]),
+        working=["--no-doubts", *given.words(ModelOptions, but=["gpus"])],  # doubts are told here
         gpus=gpus,
         environment={"PYTHONUNBUFFERED": "1"},
     )

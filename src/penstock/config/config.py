@@ -1,7 +1,7 @@
 """The whole configuration: built once, never changed, and able to say where each value came from."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.config.schema import Key, NamedTables, Table, places
@@ -21,9 +21,11 @@ from penstock.config.sections import (
     Timeouts,
     Tls,
 )
+from penstock.config.time_limits import PARTS, TimeLimits, decide, time_limits
 from penstock.config.toml import KeyPath, dotted
 
 DEFAULT = "default"
+MAX_CLIENT, FIRST_BATCH = ("timeouts", "max_client"), ("timeouts", "first_batch")
 
 
 class Setting(NamedTuple):
@@ -66,8 +68,9 @@ class Config:
             here, value = (*above, name), getattr(section, name)
             match place:
                 case Key(kind=kind):
-                    written = "" if value is None else kind.write(value)
-                    yield Setting(dotted(here), written, self.source(dotted(here)))
+                    key = dotted(here)
+                    value, source = self._in_force(here, value, self.source(key))
+                    yield Setting(key, "" if value is None else kind.write(value), source)
                 case Table(inner) if (
                     isinstance(section, Model) and name != section.protocol and value == inner()
                 ):
@@ -78,15 +81,26 @@ class Config:
                     for entry, inner in value.items():
                         yield from self._explain(inner, (*here, entry))
 
-    def timeouts_of(self, model: str) -> Timeouts:
-        """A model's own, and [timeouts] where it has none."""
-        own = self.models[model]
-        return replace(
-            self.timeouts,
-            queue=own.queue_timeout or self.timeouts.queue,
-            processing=own.processing_timeout or self.timeouts.processing,
-            request=own.request_timeout or self.timeouts.request,
-        )
+    def _in_force(self, path: KeyPath, value: Any, source: str) -> tuple[Any, str]:
+        """A value as it stands, or that of the setting which it follows."""
+        if path in (MAX_CLIENT, FIRST_BATCH):
+            limit = "request" if path == MAX_CLIENT else "processing"
+            least = decide(self.timeouts, self.models, None, limit)
+            return (value, source) if value >= least.seconds else (least.seconds, f"follows {least.key}")
+        if path[0] == "timeouts" and path[1] in PARTS:
+            model, limit = None, path[1]
+        elif path[0] == "models" and path[2].removesuffix("_timeout") in PARTS:
+            model, limit = path[1], path[2].removesuffix("_timeout")
+        else:
+            return value, source
+        seconds, key = decide(self.timeouts, self.models, model, limit)
+        if value is not None or (model is not None and key.startswith("timeouts.")):
+            return value, source  # it is set, or nothing of this model decides it
+        return seconds, source if self.source(key) == DEFAULT else f"follows {key}"
+
+    def timeouts_of(self, model: str | None) -> TimeLimits:
+        """A model's own, and [timeouts] where it has none; without a model, of those that have none."""
+        return time_limits(self.timeouts, self.models, model)
 
     def responds_async(self, model: Model) -> bool:
         """Whether a request to it becomes a task, unless its client asks otherwise."""

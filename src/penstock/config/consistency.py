@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from penstock.config.config import Config
 from penstock.config.schema import did_you_mean
 from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
+from penstock.config.time_limits import PARTS, decide
 from penstock.config.toml import dotted, toml
-from penstock.config.units import write_duration
 from penstock.errors import UserMistake
+from penstock.units import write_duration
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # it goes into addresses and labels
 _EVERYWHERE = ("0.0.0.0", "::", "")
@@ -81,8 +82,19 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
         )
 
 
-def doubts(config: Config) -> Iterator[str]:
-    """One line for each setting that is allowed and probably not meant."""
+def doubts(config: Config, *, over_redis: bool = False) -> list[str]:
+    """One line for each setting that is allowed and probably not meant.
+
+    `over_redis`: it is known that Redis is used; else doubts about it are told if the configuration names it.
+    """
+    over_redis = over_redis or any(key.startswith("redis.") for key in config.sources)
+    found = [*_common_doubts(config)]
+    for name, model in config.models.items():
+        found += [*_model_doubts(config, name, model), *_time_doubts(config, name, over_redis=over_redis)]
+    return list(dict.fromkeys(found))  # what several models have in common is told once
+
+
+def _common_doubts(config: Config) -> Iterator[str]:
     if not config.models:
         yield "no model: add a [models.NAME] section, or give `penstock serve` a TARGET"
     if config.server.admin_host not in _LOOPBACK:
@@ -99,10 +111,42 @@ def doubts(config: Config) -> Iterator[str]:
             'server.cors_origins is "*" and nobody is asked who they are: every web page that is open in a browser'
             " which can reach this server can use it"
         )
-    if config.timeouts.request > config.timeouts.max_client:
-        yield "timeouts.request is above timeouts.max_client: a client may only ask for less than the default"
-    for name, model in config.models.items():
-        yield from _model_doubts(config, name, model)
+
+
+def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str]:
+    """Settings that leave a request no time for another worker, when its first one hangs or dies."""
+    limits = config.timeouts_of(name)
+    queue, processing, request = (_said(config, name, limit) for limit in PARTS)
+    requests = {request: limits.request}
+    for tier, level in config.tiers.levels.items():
+        if level.request_timeout is not None:
+            key = dotted(("tiers", "levels", tier, "request_timeout"))
+            requests[f"{key} ({write_duration(level.request_timeout)})"] = level.request_timeout
+    for said, seconds in requests.items():
+        if limits.processing >= seconds:
+            yield (
+                f"{processing} is not shorter than {said}:"
+                " when a batch hangs, no time is left to try its requests again"
+            )
+    if limits.queue >= limits.request:
+        yield (
+            f"{queue} is not shorter than {request}:"
+            " a request may be sent to a worker when no time is left to run it"
+        )
+    lease, longest = config.redis.lease, config.retries.max
+    if over_redis and lease + longest >= limits.request:
+        yield (
+            f"redis.lease ({write_duration(lease)}) and retries.max ({write_duration(longest)}) together are not"
+            f" shorter than {request}: when a machine dies, no time is left to try its requests again"
+        )
+
+
+def _said(config: Config, name: str, limit: str) -> str:
+    """A limit by the key that sets it, or by its own name and the key that it follows."""
+    seconds, key = decide(config.timeouts, config.models, name, limit)
+    if key.endswith((f".{limit}", f".{limit}_timeout")):
+        return f"{key} ({write_duration(seconds)})"
+    return f"timeouts.{limit} ({write_duration(seconds)}, follows {key})"
 
 
 def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:

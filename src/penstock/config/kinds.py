@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import Any, Protocol
 
 from penstock.config.toml import toml
-from penstock.config.units import (
+from penstock.units import (
     DURATION_HINT,
     SIZE_HINT,
     parse_duration,

@@ -28,6 +28,7 @@ from penstock.config.schema import Key, NamedTables, Table, did_you_mean, key_pa
 from penstock.config.sections import Tiers
 from penstock.config.toml import KeyPath, dotted, toml
 from penstock.errors import UserMistake
+from penstock.units import MissingUnit
 
 USUAL_FILE = Path("penstock.toml")
 ONE_MODEL = "model"  # model.* means the one model there is, or the one that is chosen
@@ -157,6 +158,9 @@ def _values(section: type[Any], tree: Tree, above: KeyPath, sources: dict[str, s
 def _taken(kind: Kind, given: Given, here: KeyPath) -> object:
     try:
         return kind.read(str(given.value)) if given.words else kind.take(given.value)
+    except MissingUnit as error:
+        where = given.source if given.source.startswith("--") else f"{given.source}: {dotted(here)}"
+        raise UserMistake(f"{where}: {error}") from None
     except ValueError:
         shown = toml(given.value)
         refused = f", not {shown if len(shown) <= 80 else shown[:79] + '…'}"

@@ -29,6 +29,7 @@ FreeText = Annotated[str, Text(empty=True)]
 Port = Annotated[int, Whole(0, 65535)]  # 0: any that is free
 Positive = Annotated[int, Whole(1)]
 Span = Annotated[float, Duration()]
+Follows = Annotated[float | None, Duration()]  # from another one, unless it is set
 SpanOrNone = Annotated[float, Duration(zero=True)]
 Bytes = Annotated[int, Size()]
 Switch = Annotated[bool, Flag()]
@@ -169,13 +170,16 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a request may take, in the queue, on the worker, and in all."""
+    """How long a request may take: in all, in the queue, and on the worker."""
 
-    queue: Span = 2.0
-    processing: Span = 3.0
-    request: Span = 4.0
-    first_batch: Span = 120.0  # a worker's first batch: it may have to load or to compile
-    max_client: Span = 60.0  # the longest a client may ask for
+    timeout: Span = 4.0  # what is not set below follows from this
+    queue: Follows = None  # until it is first sent to a worker; none: half of the time-out
+    processing: Follows = None  # of one batch; none: three quarters of it
+    request: Follows = None  # from arrival to answer; none: all of it
+    max_client: Span = 60.0  # the longest a client may ask for, and never less than `request`
+    first_batch: Span = (
+        120.0  # of a worker that may load or compile during it, and never less than `processing`
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +207,8 @@ class Level:
     burst: Annotated[int | None, Whole(1)] = None  # of these at once; none: all of them
     in_flight: Annotated[int | None, Whole(1)] = None  # accepted and not yet answered, of each tenant
     queue_share: Annotated[float, Number(0, 1, above=True)] = 1.0  # of limits.max_queue, for all of the tier
-    queue_timeout: Annotated[float | None, Duration()] = None  # none: as the model or [timeouts] says
-    request_timeout: Annotated[float | None, Duration()] = None
+    queue_timeout: Follows = None  # none: as the model or [timeouts] says
+    request_timeout: Follows = None
 
 
 def _usual_levels() -> dict[str, Level]:
@@ -302,9 +306,11 @@ class Model:
     gpus: Annotated[tuple[str, ...], Ids()] = ()  # given to the workers in turn
     default: Switch = False  # the one that a request means which names none
     respond: Annotated[str | None, Choice(("sync", "async"))] = None  # none: as [api] says
-    queue_timeout: Annotated[float | None, Duration()] = None  # none: as [timeouts] says
-    processing_timeout: Annotated[float | None, Duration()] = None
-    request_timeout: Annotated[float | None, Duration()] = None
+    timeout: Follows = None  # what is not set below follows from this; none: as [timeouts] says
+    queue_timeout: Follows = None
+    processing_timeout: Follows = None
+    request_timeout: Follows = None
+    first_batch_timeout: Follows = None
     http: HttpEndpoint = HttpEndpoint()
     grpc: GrpcEndpoint = GrpcEndpoint()
 

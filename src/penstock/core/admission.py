@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from penstock.core.batcher import Batcher
 from penstock.core.estimator import GUARD, LEAST_SPREAD
-from penstock.errors import Overloaded, Refused, Unacceptable
-from penstock.types import Request, Seconds
+from penstock.errors import HopelessDeadline, Overloaded, Refused, Unacceptable
+from penstock.types import Request, Seconds, has_own_limit
 
 # Of the time it has beyond one batch: a long wait may be longer than expected, and a late answer is wasted.
 SURE = 0.9
@@ -78,6 +78,8 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
     late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
     if late > 0:
+        if request.deadline - now < batcher.curve.single:
+            return _hopeless(request, batcher.curve.single)
         return Overloaded("the queue is too long for its deadline", retry_after=late)
     depth = batcher.depth
     if depth.total >= rules.max_queue or depth.bytes + len(request.input) > rules.max_queue_bytes:
@@ -94,6 +96,15 @@ def queue_full(waiting: int, rules: AdmissionRules) -> str:
     if waiting >= rules.max_queue:
         return f"the queue is full: limits.max_queue is {rules.max_queue}"
     return f"the queue is full: limits.max_queue_bytes is {rules.max_queue_bytes}"
+
+
+def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
+    """Not even an idle server could answer it in time."""
+    has = request.deadline - request.arrival
+    limit = (
+        f"timeout_ms was {has * 1e3:.0f}" if has_own_limit(request) else f"timeouts.request is {has:.3g} s"
+    )
+    return HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
 
 
 def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:

@@ -39,6 +39,7 @@ from penstock.types import (
     Result,
     Seconds,
     WorkerId,
+    has_own_limit,
 )
 
 EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
@@ -50,7 +51,16 @@ DOUBT = 0.3  # seconds without a batch after which what was learned is put to th
 # How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
 # that the other waits for, must not wait for ever.
 INSIST = 0.1
-TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed, or could no longer be met, before it was sent")
+# What ended the wait of a request that was never sent to a worker: one constant for each setting that may have.
+QUEUED_TOO_LONG = Failure(
+    "DEADLINE_EXCEEDED", "no worker was free within the time that timeouts.queue allows"
+)
+TOO_LATE = Failure(
+    "DEADLINE_EXCEEDED", "no worker was free in time to answer within the time that timeouts.request allows"
+)
+TOO_LATE_FOR_CLIENT = Failure(
+    "DEADLINE_EXCEEDED", "no worker was free in time to answer within its timeout_ms"
+)
 
 
 @dataclass(slots=True)
@@ -287,7 +297,7 @@ class Batcher:
             if now <= lane.give_up:
                 return
             buffer.discard(urgent)
-            effects.replies.append(Reply(urgent, Outcome.EXPIRED, failure=TOO_LATE))
+            effects.replies.append(Reply(urgent, Outcome.EXPIRED, failure=_late(urgent, now)))
         lane.give_up = inf
 
     def _horizon(self, lane: Lane, now: Seconds) -> Seconds:
@@ -391,3 +401,10 @@ class Batcher:
         batch.limit = self.patience.limit(self.curve, batch.size, hurry=batch.hurried)
         self.fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))
+
+
+def _late(request: Request, now: Seconds) -> Failure:
+    """Which setting ended its wait."""
+    if has_own_limit(request):
+        return TOO_LATE_FOR_CLIENT
+    return QUEUED_TOO_LONG if now > request.expires else TOO_LATE

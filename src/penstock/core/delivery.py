@@ -81,7 +81,8 @@ class Delivery:
         for request in batch.requests:
             request.executions += 1
             request.history = (*request.history, attempt)
-            request.expires = request.deadline
+            if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                request.expires = inf
         split = failure.splittable and batch.size > 1
         hung = failure.code == BackendTimeout.code
         parts = _parts(batch.requests, (PARTS if hung else 2) if split else 1)

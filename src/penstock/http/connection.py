@@ -63,7 +63,7 @@ def too_large(limit: int, declared: bytes | None = None) -> TooLarge:
 
 
 def body_too_slow(seconds: float) -> BodyTooSlow:
-    return BodyTooSlow(f"the body did not arrive within {seconds:g} s, which limits.body_timeout is")
+    return BodyTooSlow(f"the body did not arrive within the {seconds:g} s that limits.body_timeout allows")
 
 
 class Connection(asyncio.Protocol):
@@ -396,7 +396,9 @@ class Connection(asyncio.Protocol):
         if self.state == HEAD:
             limit = self._edge.limits.head_seconds
             self._refuse(
-                HeadTooSlow(f"the head did not arrive within {limit:g} s, which limits.header_timeout is")
+                HeadTooSlow(
+                    f"the head did not arrive within the {limit:g} s that limits.header_timeout allows"
+                )
             )
         elif self.state == BODY:
             self._refuse(body_too_slow(self._edge.limits.body_seconds))

@@ -115,7 +115,7 @@ class MemoryMorgue:
         self._gateway = gateway
         self._tasks = tasks
         self._tiers = tier_names(config)
-        self._limit = config.timeouts.max_client
+        self._limit = config.timeouts_of(None).max_client
         self._attempts = config.retries.attempts
         self._clock = clock
         self._bound = config.redis.max_dead_letters

@@ -15,13 +15,13 @@ from penstock.adapters.observe.metrics import Metrics
 from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
-from penstock.errors import BackendError, Draining, PenstockError, UserMistake
+from penstock.errors import BackendError, PenstockError, UserMistake
 from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.condition import UNHEALTHY, worst
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, tier_names, tls_health
+from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, tier_names, tls_health
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.observers import request_log_of, told_all
@@ -32,7 +32,7 @@ from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, Reply, WorkerId
+from penstock.types import Reply, WorkerId
 
 log = logging.getLogger("penstock")
 
@@ -176,7 +176,7 @@ class Embedded:
 
     def abandon(self) -> None:
         """Time is up: tell everyone who still waits."""
-        self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
+        self.gateway.waiters.end_all(OUT_OF_TIME)
 
     async def drain(self, seconds: float) -> bool:
         """Accept nothing more, finish what was accepted; True if all of it was finished in time."""
@@ -216,6 +216,9 @@ class Embedded:
     def not_ready(self) -> str:
         if self._retired:
             return "draining"
+        loading = [name for name, stack in self.stacks.items() if stack.loading()]
+        if loading:
+            return f"loading {', '.join(loading)}"
         without = [name for name, stack in self.stacks.items() if stack.batcher.fleet.healthy == 0]
         return f"no healthy worker for {', '.join(without)}" if without else ""
 

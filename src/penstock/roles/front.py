@@ -5,15 +5,22 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.config import Config, Model
+from penstock.config import Config
 from penstock.core.capacity import CapacityRules
+from penstock.errors import Draining
 from penstock.http.app import DataPlane, HttpLimits
 from penstock.http.cors import CrossOrigin
 from penstock.http.edge import App, Edge, EdgeLimits
 from penstock.http.tls import ServerTls, TlsSettings
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.quota import Limits
-from penstock.types import Identity
+from penstock.types import Failure, Identity
+
+# For those whom a server that stops leaves without an answer.
+OUT_OF_TIME = Failure(
+    Draining.code, "this server has stopped: the time that server.drain allows was over", retry_after=1.0
+)
+HAIR = 1e-6  # seconds
 
 
 def data_plane(
@@ -94,17 +101,16 @@ def capacity_rules(config: Config) -> CapacityRules:
     )
 
 
-def time_limits(config: Config, model: Model) -> list[tuple[float, float]]:
-    """Of a request that brings none, by rank: to be sent, and to be answered. The tier's own, or else the model's,
-    or else those of all."""
-    timeouts, levels = config.timeouts, config.tiers.levels
-    return [
-        (
-            levels[name].queue_timeout or model.queue_timeout or timeouts.queue,
-            levels[name].request_timeout or model.request_timeout or timeouts.request,
-        )
-        for name in tier_names(config)
-    ]
+def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
+    """For a request that brings none, by rank: to be sent, and to be answered. A tier's own beat the model's."""
+    limits, levels = config.timeouts_of(model), config.tiers.levels
+    found = []
+    for tier in tier_names(config):
+        queue = levels[tier].queue_timeout or limits.queue
+        request = levels[tier].request_timeout or limits.request
+        # Limits that are alike tell of a client's own time-out (`has_own_limit`).
+        found.append((min(queue, request - HAIR), request))
+    return found
 
 
 def tenants(config: Config) -> Callable[[str | None, Identity | None], tuple[str, int]]:

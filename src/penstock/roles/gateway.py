@@ -21,12 +21,12 @@ from penstock.adapters.redis.tasks import RedisTasks
 from penstock.adapters.redis.wire import Answers, Failed, Message, Notice, Question, Told
 from penstock.admin.app import admin_app
 from penstock.config import Config
-from penstock.errors import Draining, Overloaded, Refused, StoreDown, Unacceptable
+from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.http.edge import Edge
 from penstock.ports import Clock
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import data_plane, limits_by_rank, tenants, time_limits, tls_health
+from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, time_limits, tls_health
 from penstock.roles.inquiries import Inquiries
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
@@ -35,7 +35,7 @@ from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
 from penstock.roles.scalars import with_scalars_only
-from penstock.roles.shared import Member, announced
+from penstock.roles.shared import Member, with_models
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.roles.task_ledger import TaskLedger
 from penstock.runtime.gateway import Admit, Desk, Gateway
@@ -142,7 +142,8 @@ class GatewayRole(Member):
         follow_versions(self._desks.values(), worker_rows(self.registry))
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        model, former = announced(said), self._desks.get(name)
+        config, former = with_models(self.config, {name: said}), self._desks.get(name)
+        model = config.models[name]
         admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
@@ -152,8 +153,8 @@ class GatewayRole(Member):
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
-            time_limits=time_limits(self.config, model),
-            longest_limit=self.config.timeouts.max_client,
+            time_limits=time_limits(config, name),
+            longest_limit=config.timeouts_of(name).max_client,
             announced=said,
             sharing=as_announced(name, model, None if former is None else former.sharing),
             default=model.default,
@@ -250,7 +251,7 @@ class GatewayRole(Member):
         return True
 
     def abandon(self) -> None:
-        self.gateway.waiters.end_all(Failure(Draining.code, "this server is shutting down", retry_after=1.0))
+        self.gateway.waiters.end_all(OUT_OF_TIME)
 
     async def stop(self) -> None:
         await self._keyed.close()

@@ -16,7 +16,7 @@ class RedisMorgue:
     def __init__(self, letters: DeadLetters, desk: TaskDesk, config: Config, clock: Clock) -> None:
         self._letters = letters
         self._desk = desk
-        self._limit = config.timeouts.max_client
+        self._limit = config.timeouts_of(None).max_client
         self._clock = clock
 
     async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
 from penstock.adapters.redis.wire import Garbled, Message, decode
 from penstock.config import Config, Model
+from penstock.config.time_limits import own_limits
 from penstock.errors import StoreDown
 from penstock.roles.condition import UNHEALTHY
 from penstock.roles.listen import AdminListener, DataListener
@@ -25,8 +26,7 @@ log = logging.getLogger("penstock")
 # worker's business alone.
 ANNOUNCED = (
     "max_batch", "max_wait", "policy", "input", "output", "cost", "max_cost", "group_lengths", "reserve", "version",
-    "parameters", "deterministic", "cache", "cache_ttl", "queue_timeout", "processing_timeout", "request_timeout",
-    "default", "respond",
+    "parameters", "deterministic", "cache", "cache_ttl", "default", "respond",
 )  # fmt: skip
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
 
@@ -44,9 +44,10 @@ def redis_settings(config: Config) -> RedisSettings:
     )
 
 
-def announcement(model: Model) -> dict[str, object]:
-    said = asdict(model)
-    return {name: said[name] for name in ANNOUNCED}
+def announcement(config: Config, model: str) -> dict[str, object]:
+    """Its time limits as far as this configuration sets any: gateways and batchers go by the same ones then."""
+    said = asdict(config.models[model])
+    return {name: said[name] for name in ANNOUNCED} | own_limits(config.timeouts, config.models, model)
 
 
 def announced(said: Mapping[str, Any]) -> Model:

@@ -26,7 +26,7 @@ def scenario_of(
         raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
     service = parse_service(model.target)
     queue_limit, request_limit = timeouts.queue, timeouts.request
-    tier_limits = time_limits(config, model)
+    tier_limits = time_limits(config, name)
     if timeout is not None:
         queue_limit = request_limit = min(timeout, timeouts.max_client)
         tier_limits = []

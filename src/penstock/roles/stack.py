@@ -82,8 +82,9 @@ class ModelStack:
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,
-            time_limits=time_limits(config, model),
+            time_limits=time_limits(config, name),
             longest_limit=self._timeouts.max_client,
+            loading=self.loading,
             sharing=sharing_of(name, model),
             default=model.default,
             responds_async=config.responds_async(model),
@@ -133,6 +134,11 @@ class ModelStack:
 
     def _takes_parameters(self) -> bool:
         return any(getattr(slot.backend, "takes_parameters", True) for slot in self.slots)
+
+    def loading(self) -> bool:
+        """Nobody can serve, and somebody is still in its first batch."""
+        fleet = self.batcher.fleet
+        return fleet.healthy == 0 and fleet.loaded_in(self._clock()) is not None
 
     def backlog_seconds(self) -> float:
         now = self._clock()
@@ -214,13 +220,13 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
     )
 
 
-STATES = ("idle", "busy", "resting", "offline")
+STATES = ("idle", "busy", "resting", "loading", "offline")
 
 
 def state_of(worker: Worker, now: float) -> str:
     """`resting`: its breaker is open. Which of those that are offline are `full`, only their slots can tell."""
     if not worker.ready:
-        return "offline"
+        return "loading" if worker.loading else "offline"
     if worker.batch is not None:
         return "busy"
     return "resting" if worker.on_probation and worker.open_until > now else "idle"

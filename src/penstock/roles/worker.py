@@ -86,7 +86,7 @@ class WorkerRole(Member):
             more = {"takes_parameters": takes, "scalar_parameters": scalars}
             try:
                 with guard():
-                    await self.registry.announce_model(name, {**announcement(model), **more})
+                    await self.registry.announce_model(name, {**announcement(self.config, name), **more})
             except StoreDown as error:  # the next heartbeat says it again
                 log.warning("a model is announced later", extra={"model": name, "error": error.message})
         for name, dock in self._docks.items():
@@ -171,6 +171,9 @@ class WorkerRole(Member):
 
     def why_not_ready(self) -> str:
         without = [name for name, dock in self._docks.items() if not self._healthy(name, dock)]
+        loading = {model for model, slot in self._slots.values() if slot.loading}.intersection(without)
+        if loading:
+            return f"loading {', '.join(sorted(loading))}"
         return f"no healthy slot for {', '.join(without)}" if without else ""
 
     def _healthy(self, model: str, dock: RemoteDock) -> int:

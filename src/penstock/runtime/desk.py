@@ -84,6 +84,9 @@ class Desk:
     takes_parameters: Callable[[], bool]
     time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
     longest_limit: float
+    loading: Callable[[], bool] = lambda: (
+        False
+    )  # nobody can serve yet: every worker is still in its first batch
     announced: object = None  # by whoever told of the model, so that a change can be seen
     sharing: Sharing | None = None  # None: every request is executed
     default: bool = False  # meant by requests that name no model

@@ -60,7 +60,7 @@ class Gateway:
         self.kinds: dict[str | None, str] = {}
         self.asynchronous: set[str | None] = set()
         self._default: Desk | None = None  # meant by requests that name no model
-        self.waiters = Waiters(wheel, self._withdraw)
+        self.waiters = Waiters(wheel, self._withdraw, self._is_loading)
         self.waiters.on_settled = self._settled
         self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
         self._shares = False
@@ -288,6 +288,9 @@ class Gateway:
             "deadline_in_ms": round((request.deadline - now) * 1e3, 3),
             "failed_executions": request.executions,
         }
+
+    def _is_loading(self, request: Request) -> bool:
+        return self._desks[request.model].loading()
 
     def _withdraw(self, request: Request) -> None:
         if request.flight is not None:

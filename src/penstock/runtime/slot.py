@@ -32,6 +32,7 @@ FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
 FULL_PROBE = 0.5
 PATIENT = 5.0  # times as long as first batches have taken so far: so long the next one may run
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
+STILL_LOADING = 10.0  # seconds after which the log says so again
 LONGEST_FULL = 30.0  # what leaked never comes back by itself: then only a new backend can help
 
 
@@ -287,7 +288,7 @@ class Slot:
     async def _execute_first(self, batch: Batch, limit: float) -> tuple[Result | Failure, bool]:
         """The first batch since the backend was started."""
         began = self._clock()
-        alarm = asyncio.get_running_loop().call_later(LOADING, self._takes_long)
+        self._alarm = asyncio.get_running_loop().call_later(LOADING, self._takes_long, began, limit)
         try:
             with self._working.within(limit):
                 result = await self._run(batch)
@@ -298,7 +299,7 @@ class Slot:
             self._answered = not error.fatal
             return self._failure(batch, error)
         finally:
-            alarm.cancel()
+            self._alarm.cancel()
         self._answered = True
         seconds = self._clock() - began
         self._first_batches.took(seconds)
@@ -312,13 +313,16 @@ class Slot:
         longest = self._first_batch_limit if known is None else min(self._first_batch_limit, PATIENT * known)
         return max(limit, longest)
 
-    def _takes_long(self) -> None:
-        self.loading = True
+    def _takes_long(self, began: float, limit: float) -> None:
+        """Said once for the batcher, and again and again for people."""
         log.info(
-            "worker loading: its first batch takes long",
-            extra={"worker": self.worker, "limit": self._first_batch_limit},
+            "loading: the worker is still in its first batch, which timeouts.first_batch bounds",
+            extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": round(limit, 1)},
         )
-        self._dock.loading(self.worker, self.first_seconds)
+        self._alarm = asyncio.get_running_loop().call_later(STILL_LOADING, self._takes_long, began, limit)
+        if not self.loading:
+            self.loading = True
+            self._dock.loading(self.worker, self.first_seconds)
 
     async def _run(self, batch: Batch) -> Result:
         if self._sameness is None:
@@ -345,7 +349,7 @@ class Slot:
         except BackendError as error:
             return self._unhealthy(error.message)
         except TimeoutError:
-            return self._unhealthy("the health probe timed out")
+            return self._unhealthy(f"the health probe did not answer within {PROBE_LIMIT:g} s")
         return True
 
     def _unhealthy(self, why: str) -> bool:

@@ -7,17 +7,15 @@ from msgspec import Struct
 
 from penstock.ports import Asker
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Failure, Outcome, Reply, Request, has_own_limit
 
 log = logging.getLogger("penstock.waiters")
 
 CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
-TOO_LATE = Failure("DEADLINE_EXCEEDED", "the deadline passed before the backend answered")
 
 LEFT = Outcome.CANCELLED, CLIENT_LEFT
 WITHDRAWN = Outcome.CANCELLED, CANCELLED
-LATE = Outcome.EXPIRED, TOO_LATE
 
 
 class Waiter(Struct, eq=False):
@@ -44,14 +42,22 @@ class Waiter(Struct, eq=False):
         self.give_up(WITHDRAWN)
 
     def expire(self) -> None:
-        self.give_up(LATE)
+        if not self.settled:
+            self.give_up((Outcome.EXPIRED, self.waiters.late(self.request)))
 
 
 class Waiters:
     """Each under the ticket of its request: as a rule that is its key. One deadline wheel for all of them."""
 
-    def __init__(self, wheel: Wheel, withdraw: Callable[[Request], None]) -> None:
+    def __init__(
+        self,
+        wheel: Wheel,
+        withdraw: Callable[[Request], None],
+        is_loading: Callable[[Request], bool] = lambda _: False,
+    ) -> None:
+        """`is_loading`: whether the model of a request is, for the words to one that waited in vain."""
         self._wheel = wheel
+        self._is_loading = is_loading
         self._withdraw = withdraw
         self.by_ticket: dict[object, Waiter] = {}
         self.on_settled: Callable[[Sequence[Reply]], None] | None = None
@@ -122,3 +128,14 @@ class Waiters:
         outcome, failure = ending
         self._withdraw(request)
         self.settle([Reply(request, outcome, failure=failure)])
+
+    def late(self, request: Request) -> Failure:
+        """Says which setting ended its wait."""
+        seconds = request.deadline - request.arrival
+        if has_own_limit(request):
+            message = f"no answer within its timeout_ms, {seconds * 1e3:.0f}"
+        else:
+            message = f"no answer within the {round(seconds, 3):g} s that timeouts.request allows"
+        if self._is_loading(request):
+            message += ": the model is still loading"
+        return Failure("DEADLINE_EXCEEDED", message)

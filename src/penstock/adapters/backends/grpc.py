@@ -94,7 +94,8 @@ class GrpcBackend:
         except TimeoutError:
             await self.close()
             raise BackendTimeout(
-                f"{self._where} did not answer its warm-up within {self._start_timeout:g} s"
+                f"{self._where} did not answer its warm-up within the {self._start_timeout:g} s that"
+                " start_timeout allows"
             ) from None
         except BaseException:
             await self.close()
@@ -200,7 +201,9 @@ class GrpcBackend:
     def _no_health(self, error: grpc.aio.AioRpcError) -> BackendError:
         match error.code():
             case grpc.StatusCode.DEADLINE_EXCEEDED:
-                return BackendUnavailable(f"{self._where} did not answer the health probe in time")
+                return BackendUnavailable(
+                    f"{self._where} did not answer the health probe within {self._probe_timeout:g} s"
+                )
             case grpc.StatusCode.UNAVAILABLE:
                 return BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}")
             case grpc.StatusCode.UNIMPLEMENTED:

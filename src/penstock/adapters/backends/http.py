@@ -137,7 +137,8 @@ class HttpBackend:
         except TimeoutError:
             await self.close()
             raise BackendTimeout(
-                f"{self._where} did not answer its warm-up within {self._start_timeout:g} s"
+                f"{self._where} did not answer its warm-up within the {self._start_timeout:g} s that"
+                " start_timeout allows"
             ) from None
         except BaseException:
             await self.close()
@@ -157,7 +158,9 @@ class HttpBackend:
             async with asyncio.timeout(self._probe_timeout):
                 return await (self._get_health() if self._shape.health else self._connect())
         except TimeoutError:
-            raise BackendUnavailable(f"{self._where} did not answer the health probe in time") from None
+            raise BackendUnavailable(
+                f"{self._where} did not answer the health probe within {self._probe_timeout:g} s"
+            ) from None
         except (OSError, aiohttp.ClientError) as error:
             raise BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}") from error
 

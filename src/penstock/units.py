@@ -8,9 +8,11 @@ from decimal import Decimal
 
 SECONDS_PER = {
     "us": Decimal("0.000001"),
+    "µs": Decimal("0.000001"),
     "ms": Decimal("0.001"),
     "s": Decimal(1),
     "min": Decimal(60),
+    "m": Decimal(60),
     "h": Decimal(3600),
 }
 BYTES_PER = {
@@ -26,11 +28,18 @@ BYTES_PER = {
 }
 LONGEST = 365 * 24 * 3600.0  # beyond a year it is a slip of the pen, and timers would overflow
 
-DURATION_HINT = 'a duration such as "50ms", "2s", "10min", or a number of seconds'
+DURATION_HINT = 'a duration such as "50ms", "2s" or "10min"'
 SIZE_HINT = 'a size such as "64KiB", "1MiB", "2GB", or a number of bytes'
 
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)\s*")
 _BYTES_PER_FOLDED = {unit.lower(): factor for unit, factor in BYTES_PER.items()}
+
+
+class MissingUnit(ValueError):
+    """A duration without a unit. The message says how to write the two that may be meant."""
+
+    def __init__(self, number: str) -> None:
+        super().__init__(f"{number} has no unit: write {number}ms or {number}s")
 
 
 def _quantity(text: str) -> tuple[Decimal, str]:
@@ -41,17 +50,18 @@ def _quantity(text: str) -> tuple[Decimal, str]:
 
 
 def parse_duration(value: object) -> float:
-    """Seconds; raises ValueError for anything that is not a duration."""
-    if isinstance(value, str):
-        number, unit = _quantity(value)
-        if (unit or "s") not in SECONDS_PER:
-            raise ValueError(value)
-        seconds = float(number * SECONDS_PER[unit or "s"])
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
-    else:
+    """Seconds. Raises ValueError for anything that is not a duration, and MissingUnit for a number other than 0."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = repr(value)
+    if not isinstance(value, str):
         raise ValueError(value)
-    if not 0 <= seconds <= LONGEST:
+    number, unit = _quantity(value)
+    if not unit and number:
+        raise MissingUnit(value.strip())
+    if unit and unit not in SECONDS_PER:
+        raise ValueError(value)
+    seconds = float(number * SECONDS_PER[unit or "s"])
+    if seconds > LONGEST:
         raise ValueError(value)
     return seconds
 

@@ -1,0 +1,12 @@
+"""Settings that are allowed and probably not meant: told once, when a server starts."""
+
+import logging
+
+from penstock.config import Config, doubts
+
+log = logging.getLogger("penstock")
+
+
+def tell_doubts(config: Config, *, over_redis: bool = False) -> None:
+    for doubt in doubts(config, over_redis=over_redis):
+        log.warning(doubt)

@@ -1,0 +1,77 @@
+"""One time-out, and the limits that follow from it: half of it to queue, three quarters for a batch, all to answer.
+
+A limit is decided by the first of these that is set:
+
+    models.x.queue_timeout ► models.x.timeout ► timeouts.queue ► timeouts.timeout      (and likewise the others)
+
+Two limits are never below another. A client may ask for as long as a request has anyway. The first batch of a
+worker may always take as long as any other.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penstock.config.sections import Model, Timeouts
+from penstock.config.toml import dotted
+
+PARTS = {"queue": 0.5, "processing": 0.75, "request": 1.0}  # of the time-out
+
+
+class TimeLimits(NamedTuple):
+    """Of one model, all of them decided."""
+
+    queue: float
+    processing: float
+    request: float
+    max_client: float
+    first_batch: float
+
+
+class Decided(NamedTuple):
+    seconds: float
+    key: str  # the dotted key that decided it
+
+
+def decide(timeouts: Timeouts, models: Mapping[str, Model], name: str | None, limit: str) -> Decided:
+    """Of one model, or without a name of all that have no limits of their own. `limit`: one of PARTS."""
+    model = None if name is None else models[name]
+    if name is not None and model is not None:
+        own: float | None = getattr(model, f"{limit}_timeout")
+        if own is not None:
+            return Decided(own, dotted(("models", name, f"{limit}_timeout")))
+        if model.timeout is not None:
+            return Decided(model.timeout * PARTS[limit], dotted(("models", name, "timeout")))
+    common: float | None = getattr(timeouts, limit)
+    if common is not None:
+        return Decided(common, f"timeouts.{limit}")
+    return Decided(timeouts.timeout * PARTS[limit], "timeouts.timeout")
+
+
+def time_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str | None) -> TimeLimits:
+    queue, processing, request = (decide(timeouts, models, name, limit).seconds for limit in PARTS)
+    first = None if name is None else models[name].first_batch_timeout
+    return TimeLimits(
+        queue,
+        processing,
+        request,
+        max(timeouts.max_client, request),
+        max(timeouts.first_batch if first is None else first, processing),
+    )
+
+
+def own_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str) -> dict[str, float | None]:
+    """What this configuration says of a model's limits, by the names of a model's keys; None where it says nothing.
+
+    For other processes, which go by their own [timeouts] where it says nothing.
+    """
+    usual = Timeouts()
+    said: dict[str, float | None] = {}
+    for limit in PARTS:
+        seconds, key = decide(timeouts, models, name, limit)
+        silent = key == "timeouts.timeout" and timeouts.timeout == usual.timeout
+        said[f"{limit}_timeout"] = None if silent else seconds
+    first = models[name].first_batch_timeout
+    if first is None and timeouts.first_batch != usual.first_batch:
+        first = timeouts.first_batch
+    said["first_batch_timeout"] = first
+    return said

@@ -1,0 +1,32 @@
+"""A function that loads its model in its first call, at the default settings."""
+
+from pathlib import Path
+
+from server import eventually, held, running
+
+
+def test_a_model_that_loads_for_longer_than_any_batch_may_take_is_waited_for_and_serves(
+    tmp_path: Path,
+) -> None:
+    """Its first call ends when the test says so, after the first 504: later than timeouts.processing."""
+    with running(held(tmp_path)) as server:
+        assert server.admin("/readyz").status == 200, "else nobody would send it its first request"
+        first = server.post("/v1/inference", {"input": "a"})
+        assert (first.status, first.json()["error"]) == (504, "DEADLINE_EXCEEDED")
+        assert first.json()["message"] == (
+            "no answer within the 4 s that timeouts.request allows: the model is still loading"
+        )
+        unready = server.admin("/readyz")
+        assert unready.status == 503
+        assert b"loading batch" in unready.body
+        meanwhile = server.post("/v1/inference", {"input": "b"})
+        assert (meanwhile.status, meanwhile.json()["message"]) == (503, "the model is still loading")
+        assert int(meanwhile.headers["Retry-After"]) >= 1
+        (worker,) = server.admin("/internal/workers").json()
+        assert (worker["state"], worker["restarts"]) == ("loading", 0)
+        assert "timeouts.first_batch" in server.stderr()
+        server.open()
+        eventually(lambda: server.admin("/readyz").status == 200)
+        assert server.post("/v1/inference", {"input": "c"}).json()["output"] == "c"
+        (worker,) = server.admin("/internal/workers").json()
+        assert worker["restarts"] == 0, server.stderr()
