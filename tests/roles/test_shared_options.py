@@ -56,8 +56,8 @@ def test_each_worker_of_up_has_a_gpu_of_its_own(typed: Typed, plans: list[Plan])
     words = ["up", "sim:1ms", "--gpus", "0,2,5", "--warmup", "a", "--warmup", '["b"]', "--port", str(first)]
     assert typed(*words, "--admin-port", str(first + 1), "--input", "json")[0] == 0
     workers = [part for part in plans[0].parts("redis://r") if part.role == "worker"]
-    given = ["--warmup", "a", "--warmup", '["b"]', "--input", "json"]
-    assert [list(part.command[5:13]) for part in workers] == [[*given, "--gpus", gpu] for gpu in "025"]
+    given = ["--no-doubts", "--warmup", "a", "--warmup", '["b"]', "--input", "json"]
+    assert [list(part.command[5:14]) for part in workers] == [[*given, "--gpus", gpu] for gpu in "025"]
 
 
 def test_each_part_is_given_its_own_options(typed: Typed, plans: list[Plan]) -> None:
