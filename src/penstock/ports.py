@@ -191,6 +191,11 @@ class Gateway(Protocol):
         """The same, and under None that of the only model there is; it changes as models come and go."""
         ...
 
+    @property
+    def parameters(self) -> Mapping[str, Sequence[str] | None]:
+        """The names of the parameters that each model takes: none if empty, any if None."""
+        ...
+
     def kind_of(self, model: str | None) -> str:
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
         ...

@@ -1,5 +1,7 @@
 """Options that several commands have, each described once."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +11,7 @@ Target = Annotated[
     str | None,
     typer.Argument(
         show_default=False,
-        help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+        help="What runs a batch: app.py:function, app.py:Class, package.module:function, http://host/path,"
         " grpc://host:port/model or sim:100ms.",
     ),
 ]
@@ -67,10 +69,31 @@ Policy = Annotated[
     str | None, typer.Option(show_default="paced", help="paced, window, ewma, table or greedy.")
 ]
 Input = Annotated[
-    str | None, typer.Option("--input", show_default="text", help="text, or json for any value.")
+    str | None,
+    typer.Option("--input", show_default="auto", help="auto or json: any JSON value; text: only text."),
 ]
 Output = Annotated[
-    str | None, typer.Option("--output", show_default="text", help="text, or json for any value.")
+    str | None,
+    typer.Option(
+        "--output", show_default="auto", help="auto or json: whatever the model gives; text: only text."
+    ),
+]
+Gpus = Annotated[
+    str | None,
+    typer.Option(
+        "--gpus",
+        show_default=False,
+        help="GPUs such as 0,1,2: a worker for each, which sees that one alone (CUDA_VISIBLE_DEVICES).",
+    ),
+]
+WarmUp = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--warmup",
+        metavar="INPUT",
+        show_default=False,
+        help="An input to run before serving; may be given several times. One in { } or [ ] is JSON.",
+    ),
 ]
 ProcessingTimeout = Annotated[
     str | None, typer.Option(show_default="3s", help="A batch that takes longer is given up.")
@@ -79,3 +102,16 @@ RequestTimeout = Annotated[str | None, typer.Option(show_default="4s", help="Ans
 ModelName = Annotated[
     str | None, typer.Option("--model", show_default=False, help="The model that these options mean.")
 ]
+
+
+def warm_up_inputs(given: list[str] | None) -> list[object] | None:
+    """Texts, but for those that are JSON objects or lists."""
+    return [_warm_up_input(text) for text in given] if given else None
+
+
+def _warm_up_input(text: str) -> object:
+    if text.startswith(("{", "[")):
+        with suppress(ValueError):
+            value: object = json.loads(text)
+            return value
+    return text

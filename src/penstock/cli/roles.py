@@ -17,6 +17,7 @@ from penstock.cli.options import (
     Auth,
     ConfigFile,
     Debug,
+    Gpus,
     Host,
     Input,
     LogFormat,
@@ -34,6 +35,8 @@ from penstock.cli.options import (
     TlsCert,
     TlsClientCa,
     TlsKey,
+    WarmUp,
+    warm_up_inputs,
 )
 from penstock.config import Config, find_file, load
 from penstock.errors import UserMistake
@@ -135,6 +138,8 @@ def worker(
     slots: Annotated[
         int | None, typer.Option("--slots", "-s", show_default="1", help="Batches that run here at once.")
     ] = None,
+    gpus: Gpus = None,
+    warmup: WarmUp = None,
     max_batch: MaxBatch = None,
     max_wait: MaxWait = None,
     policy: Policy = None,
@@ -160,6 +165,7 @@ def worker(
 
     options: dict[str, object] = {
         "model.name": model, "model.target": target, "model.workers": slots, "model.max_batch": max_batch,
+        "model.gpus": gpus, "model.warmup": warm_up_inputs(warmup),
         "model.max_wait": max_wait, "model.policy": policy, "model.input": input_kind,
         "model.output": output_kind, "model.processing_timeout": processing_timeout,
         "model.request_timeout": request_timeout, "redis.url": redis, "server.admin_port": admin_port,

@@ -14,6 +14,7 @@ from penstock.cli.options import (
     Auth,
     ConfigFile,
     Debug,
+    Gpus,
     Host,
     Input,
     LogFormat,
@@ -30,6 +31,8 @@ from penstock.cli.options import (
     TlsCert,
     TlsClientCa,
     TlsKey,
+    WarmUp,
+    warm_up_inputs,
 )
 from penstock.config import Config, find_file, load
 from penstock.roles.listen import AdminListener, DataListener
@@ -49,6 +52,8 @@ def serve(
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", show_default="1", help="Batches that run at once.")
     ] = None,
+    gpus: Gpus = None,
+    warmup: WarmUp = None,
     max_batch: MaxBatch = None,
     max_wait: MaxWait = None,
     policy: Policy = None,
@@ -67,6 +72,8 @@ def serve(
 
       penstock serve app.py:batchstring --workers 6 --max-batch 32
 
+      penstock serve app.py:Model --gpus 0,1,2 --warmup "a first text"
+
       penstock serve http://gpu-1:9000/batch --config penstock.toml
 
       penstock serve grpc://gpu-1:8001/embedder --output json
@@ -79,6 +86,8 @@ def serve(
         "model.name": model,
         "model.target": target,
         "model.workers": workers,
+        "model.gpus": gpus,
+        "model.warmup": warm_up_inputs(warmup),
         "model.max_batch": max_batch,
         "model.max_wait": max_wait,
         "model.policy": policy,

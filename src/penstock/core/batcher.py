@@ -207,10 +207,15 @@ class Batcher:
             lane.learn(size, seconds, alone=len(self.lanes) == 1)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
         outputs = [b""] * batch.size if result.delivered else result.outputs
-        self._answered += [
+        replies = [
             Reply(request, Outcome.SUCCESS, output, None, execution)
             for request, output in zip(batch.requests, outputs, strict=True)
         ]
+        for place, failure in (result.failures or {}).items():
+            request = batch.requests[place]
+            request.executions += 1
+            replies[place] = Reply(request, Outcome.FAILED, failure=failure)
+        self._answered += replies
 
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
         if batch.retry and failure.code == BatchRejected.code:

@@ -258,6 +258,7 @@ class DataPlane:
             limits.max_body,
             limits.control_characters,
             secured=self._doorman is not None,
+            parameters=self._gateway.parameters,
         )
         connection.respond(200, [answers.JSON], msgspec.json.encode(document))
 

@@ -1,6 +1,6 @@
 """What the data plane says of itself at /openapi.json and /docs (SPEC A11); a contract fuzzer holds it to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,16 @@ ERRORS = {
 
 
 def openapi_document(
-    models: Mapping[str, str], max_body: int, control_characters: str = "refuse", *, secured: bool = False
+    models: Mapping[str, str],
+    max_body: int,
+    control_characters: str = "refuse",
+    *,
+    secured: bool = False,
+    parameters: Mapping[str, Sequence[str] | None] | None = None,
 ) -> Part:
-    """`models` gives the kind of input, text or json, that each takes; `secured`: callers must say who they are."""
+    """`models` gives the kind of input, text or json, that each takes; `secured`: callers must say who they are.
+
+    `parameters`: the names that each model takes, as `Gateway.parameters`; a model that is not there takes any."""
     paths: Part = {
         "/v1/inference": {"post": _inference()},
         "/v1/result/{task_id}": {
@@ -66,7 +73,7 @@ def openapi_document(
         ],
         "paths": dict(sorted(paths.items(), key=lambda item: not item[0].endswith("/inference"))),
         "components": {
-            "schemas": _schemas(models, clean),
+            "schemas": _schemas(models, clean, parameters or {}),
             "responses": {
                 name: _answer(
                     about.format(max_body=max_body), "Error", "X-Request-Id", *_TOLD.get(status, ())
@@ -161,19 +168,32 @@ def _cancel() -> Part:
     }
 
 
+_TOKENS_USED = {
+    "type": "integer",
+    "minimum": 0,
+    "description": "As the model's function says; else it is not there.",
+}
+
+
 # ---- schemas -----------------------------------------------------------------------------------------------
 
 
-def _schemas(models: Mapping[str, str], clean: bool) -> Part:
+def _schemas(models: Mapping[str, str], clean: bool, parameters: Mapping[str, Sequence[str] | None]) -> Part:
     number = {"type": "number", "minimum": 0}
     text = {"type": "string"}
     codes = sorted(code for code in STATUS_BY_CODE if code != "CLIENT_LEFT")  # never sent
     output = {"description": "What the model made of the input: a string, or any JSON where it gives JSON."}
-    kinds = {kind: [name for name, k in models.items() if k == kind] for kind in sorted(set(models.values()))}
-    requests = [_request(names, kind, clean, required=len(models) > 1) for kind, names in kinds.items()]
+    alike: dict[tuple[str, Sequence[str] | None], list[str]] = {}  # models that are asked in the same way
+    for name, kind in sorted(models.items(), key=lambda item: item[1]):
+        taken = parameters.get(name)
+        alike.setdefault((kind, None if taken is None else tuple(taken)), []).append(name)
+    requests = [
+        _request(names, kind, taken, clean, required=len(models) > 1)
+        for (kind, taken), names in alike.items()
+    ]
     return {
         "InferenceRequest": requests[0] if len(requests) == 1 else {"anyOf": requests},
-        "ShortRequest": _object({"input": _input(next(iter(kinds), "text"), clean)}),
+        "ShortRequest": _object({"input": _input(next(iter(models.values()), "text"), clean)}),
         "InferenceAnswer": _object(
             {
                 "request_id": text,
@@ -192,7 +212,9 @@ def _schemas(models: Mapping[str, str], clean: bool) -> Part:
                         },
                         "model_version": text,
                         "cached": {"type": "boolean", "description": "Nothing was executed for this answer."},
+                        "tokens_used": _TOKENS_USED,
                     },
+                    optional=("tokens_used",),
                 ),
             },
         ),
@@ -208,12 +230,13 @@ def _schemas(models: Mapping[str, str], clean: bool) -> Part:
                     "description": "Of its last change, or its start.",
                 },
                 "output": {**output, "description": "When SUCCESS."},
+                "metadata": _object({"tokens_used": _TOKENS_USED}),
                 "error": {
                     **_object({"error": {"enum": codes}, "message": text}),
                     "description": "When FAILED, EXPIRED or CANCELLED.",
                 },
             },
-            optional=("output", "error"),
+            optional=("output", "metadata", "error"),
         ),
         "Error": _object(
             {
@@ -227,17 +250,16 @@ def _schemas(models: Mapping[str, str], clean: bool) -> Part:
     }
 
 
-def _request(models: list[str], kind: str, clean: bool, *, required: bool) -> Part:
+def _request(
+    models: list[str], kind: str, taken: Sequence[str] | None, clean: bool, *, required: bool
+) -> Part:
     model: Part = {"description": "Which model.", "enum": models if required else [*models, None]}
     if not required:
         model["description"] = "Not needed: this server has one."
     properties = {
         "input": _input(kind, clean),
         "model": model,
-        "parameters": {
-            "type": ["object", "null"],
-            "description": "For the model; only requests with the same parameters share a batch.",
-        },
+        **({} if taken == () else {"parameters": _parameters(taken)}),
         "client_id": {
             "type": ["string", "null"],
             "minLength": 1,
@@ -254,6 +276,18 @@ def _request(models: list[str], kind: str, clean: bool, *, required: bool) -> Pa
     example = {"input": "hello", **({"model": models[0]} if required else {})}
     optional = [name for name in properties if name not in always]
     return {**_object(properties, optional=optional), "examples": [example]}
+
+
+def _parameters(taken: Sequence[str] | None) -> Part:
+    """Of a model that takes some: these, or any."""
+    named: Part = {}
+    if taken is not None:
+        named = {"properties": {name: {} for name in taken}, "additionalProperties": False}
+    return {
+        "type": ["object", "null"],
+        **named,
+        "description": "For the model; only requests with the same parameters share a batch.",
+    }
 
 
 def _input(kind: str, clean: bool) -> Part:

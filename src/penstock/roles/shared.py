@@ -42,7 +42,7 @@ def redis_settings(config: Config) -> RedisSettings:
 
 
 def announcement(model: Model) -> dict[str, object]:
-    said = asdict(model)
+    said = {**asdict(model), "input": model.input_kind}  # which depends on the target
     return {name: said[name] for name in ANNOUNCED}
 
 

@@ -71,12 +71,13 @@ class ModelStack:
         admit: Admit = Door(self.batcher, admission, self._capacity).refusal
         self.desk = Desk(
             model=name,
-            kind=model.input,
+            kind=model.input_kind,
             broker=broker,
             admit=with_scalars_only(admit) if model.protocol == "grpc" else admit,
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,
+            parameter_names=self._parameter_names,
             time_limits=time_limits(config, model),
             longest_limit=self._timeouts.max_client,
             sharing=sharing_of(name, model),
@@ -119,6 +120,11 @@ class ModelStack:
 
     def _takes_parameters(self) -> bool:
         return any(getattr(slot.backend, "takes_parameters", True) for slot in self.slots)
+
+    def _parameter_names(self) -> Sequence[str] | None:
+        """All slots run the same; one that has started knows."""
+        known = (getattr(slot.backend, "parameter_names", None) for slot in self.slots)
+        return next(filter(None, known), None)
 
     def backlog_seconds(self) -> float:
         now = self._clock()

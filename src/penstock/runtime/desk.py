@@ -86,3 +86,4 @@ class Desk:
     longest_limit: float
     announced: object = None  # by whoever told of the model, so that a change can be seen
     sharing: Sharing | None = None  # None: every request is executed
+    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # that it takes; None: any
