@@ -39,7 +39,9 @@ responses = st.builds(
     outputs=st.lists(tensors, max_size=2),
     raw_output_contents=st.lists(st.binary(max_size=40), max_size=2),
 )
-readers = st.builds(AnswerReader, output=st.sampled_from(["", "a"]), kind=st.sampled_from(["auto", "text", "json"]))
+readers = st.builds(
+    AnswerReader, output=st.sampled_from(["", "a"]), kind=st.sampled_from(["auto", "text", "json"])
+)
 
 
 def check(reader: AnswerReader, content: bytes, expected: int) -> None:

@@ -158,8 +158,8 @@ def test_a_megabyte_for_each_of_64_requests_passes_whole(run_loop: Runner) -> No
         ),
         (
             "one_dict",
-            "one_dict returned dict, not a list: return one output for each input, in the same order, such as a list"
-            " of dicts",
+            "one_dict returned dict, not a list: return one output for each input, in the same order, such as a"
+            " list of dicts",
         ),
         (
             "generated",
