@@ -13,6 +13,7 @@ from operator import index
 from typing import Any
 
 MARK = b"\x1e"
+NOTED = MARK[0]  # the last byte of an output with a note, as a number: to compare it costs least
 
 
 class Output:

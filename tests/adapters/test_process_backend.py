@@ -294,12 +294,23 @@ def test_a_module_is_found_from_the_working_directory_and_a_file_may_be_named_li
     asyncio.run(body())
 
 
-def test_a_module_that_never_finishes_loading_is_given_up(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text("import signal\nsignal.pause()\n")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import signal\nsignal.pause()\n",
+        "import signal\nclass f:\n    def __init__(self): signal.pause()\n    def __call__(self, x): return x\n",
+        "import signal\nclass f:\n    def setup(self): signal.pause()\n    def __call__(self, x): return x\n",
+    ],
+    ids=["module", "class", "setup"],
+)
+def test_what_never_finishes_loading_is_given_up(source: str, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(source)
 
     async def body() -> None:
-        backend = ProcessBackend(f"{tmp_path}/slow.py:f", start_timeout=0.3)
-        with pytest.raises(StartFailed, match=r"slow.py:f was not ready within 0.3 s"):
+        backend = ProcessBackend(f"{tmp_path}/slow.py:f", start_timeout=0.3)  # it never starts
+        with pytest.raises(
+            StartFailed, match=r"slow.py:f was not ready within 0.3 s; .* raise start_timeout"
+        ):
             await backend.start()
         assert backend.pid is None
 

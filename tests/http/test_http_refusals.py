@@ -27,7 +27,7 @@ max_queue = 1
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms", config=PATIENT) as server:
+    with running("sim:1ms", "--input", "text", config=PATIENT) as server:
         yield server
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import STATUS_BY_CODE
 from penstock.http.ratelimit import quota_lines
-from penstock.output import MARK, without_note
+from penstock.output import NOTED, without_note
 from penstock.ports import Task
 from penstock.types import Execution, Failure, Reply, Request
 
@@ -38,7 +38,7 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> 
     request_id, arrival = request.request_id, request.arrival
     timing, metadata = execution.rendered or _render(execution, request.model)
     queue = f"{(execution.started - arrival) * 1e3:.3f}"
-    if output.endswith(MARK):
+    if output[-1] == NOTED:
         output, note = without_note(output)
         metadata = f",{note}{metadata}"
     start = (

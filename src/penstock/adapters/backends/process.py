@@ -84,8 +84,8 @@ class ProcessBackend:
         except TimeoutError:
             await self.close()
             raise StartFailed(
-                f"{self._setup.target} was not ready within {self._start_timeout:g} s; "
-                "if it loads something large, allow it more time"
+                f"{self._setup.target} was not ready within {self._start_timeout:g} s;"
+                " if it loads something large, raise start_timeout"
             ) from None
         except BaseException:
             await self.close()
