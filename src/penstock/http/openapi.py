@@ -291,8 +291,10 @@ def _parameters(taken: Sequence[str] | None) -> Part:
 
 
 def _input(kind: str, clean: bool) -> Part:
-    if kind != "text":
-        return {"description": "Any JSON value."}
+    if kind != "text":  # a schema cannot say it of all texts inside a value
+        return {
+            "description": "Any JSON value" + ("; its texts hold no control characters." if clean else ".")
+        }
     refused = {"pattern": TEXT} if clean else {}
     return {"type": "string", **refused, "description": "The text, without control characters."}
 
