@@ -19,6 +19,10 @@ try:
 except ImportError:
     quick = batchstring
 assigned = annotated = batchstring
+class Model:
+    def __call__(self, inputs): return inputs
+class Helper:
+    pass
 typed: object = batchstring
 
 raise SystemExit("must never run")
@@ -51,6 +55,16 @@ def test_a_file_and_a_function_are_taken_apart() -> None:
     assert parse_target("app.py:batchstring") == Target(
         "function", "app.py:batchstring", file="app.py", function="batchstring"
     )
+
+
+@pytest.mark.parametrize("name", ["Model", "Model.predict", "assigned.predict", "assigned.a.b"])
+def test_a_class_an_object_and_their_methods_are_functions_too(name: str) -> None:
+    assert parse_target(f"app.py:{name}").function == name
+
+
+def test_a_class_without_functions_is_what_is_meant() -> None:
+    Path("only.py").write_text("class Helper: pass\nclass Model:\n    def __call__(self, inputs): ...\n")
+    assert mistake("only.py") == "which function of only.py? write only.py:Model (it has: Model)"
 
 
 def test_a_module_and_a_function_are_taken_apart_without_running_its_packages() -> None:
@@ -143,7 +157,7 @@ def test_anything_else_is_refused_with_the_forms_there_are(text: str) -> None:
             "shop.models.embed:batchjsn",
             "shop.models.embed has no function 'batchjsn'; did you mean 'batchjson'?",
         ),
-        ("app.py:zzz", "app.py has no function 'zzz'; it has: batchstring, batchjson, conditional"),
+        ("app.py:zzz", "app.py has no function 'zzz'; it has: batchstring, batchjson, conditional, Model"),
         ("ap:batchstring", "no module named 'ap'; did you mean app?"),
         (
             "shop.nothing:f",
@@ -165,7 +179,7 @@ def test_a_missing_function_lists_those_there_are(text: str) -> None:
     place = text.rstrip(":")
 
     assert mistake(text) == (
-        f"which function of {place}? write {place}:batchstring (it has: batchstring, batchjson, conditional)"
+        f"which function of {place}? write {place}:batchstring (it has: batchstring, batchjson, conditional, Model)"
     )
 
 

@@ -26,8 +26,11 @@ class JsonLines(logging.Formatter):
 class ShortLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        extras = "".join(f"  {name}={value}" for name, value in _extras(record).items())
+        said = _extras(record)
+        trace = said.pop("traceback", "")
+        extras = "".join(f"  {name}={value}" for name, value in said.items())
         line = f"{when} {record.levelname.lower():7} {record.getMessage()}{extras}"
+        line += f"\n{trace}" if trace else ""
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

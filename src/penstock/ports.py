@@ -200,6 +200,11 @@ class Gateway(Protocol):
         """What a client may know of each."""
         ...
 
+    @property
+    def parameters(self) -> Mapping[str, Sequence[str] | None]:
+        """The names of the parameters that each model takes: none if empty, any if None."""
+        ...
+
     def kind_of(self, model: str | None) -> str:
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
         ...

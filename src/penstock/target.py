@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from penstock.errors import UserMistake
 
 FORMS = (
-    "a target is app.py:function, package.module:function, http://host:port/path, grpc://host:port/model "
-    "or sim:100ms (for example: penstock serve examples/hello.py:batchstring)"
+    "a target is app.py:function, app.py:Class, package.module:function, http://host:port/path,"
+    " grpc://host:port/model or sim:100ms (for example: penstock serve examples/hello.py:batchstring)"
 )
 
 
@@ -136,24 +136,28 @@ class Names:
 
     functions: list[str]
     others: list[str]
+    classes: list[str]  # of the others, those that can be called
     open_ended: bool  # more may appear when it runs: a star import, a module `__getattr__`
 
 
 def check_function(place: str, function: str, names: Names | None) -> None:
     """`names` is None for a module without a source to look into: it tells when it is loaded."""
     if not function:
-        if names is None or not names.functions:
+        known = names.functions + names.classes if names is not None else []
+        if not known:
             raise UserMistake(f"which function of {place}? write {place}:function")
-        listed = ", ".join(names.functions[:8])
-        raise UserMistake(f"which function of {place}? write {place}:{names.functions[0]} (it has: {listed})")
-    if not function.isidentifier():
-        raise UserMistake(f"{function!r} is not the name of a function; {FORMS}")
+        raise UserMistake(
+            f"which function of {place}? write {place}:{known[0]} (it has: {', '.join(known[:8])})"
+        )
+    function, *inside = function.split(".")  # of a class or an object, a method
+    if not all(part.isidentifier() for part in (function, *inside)):
+        raise UserMistake(f"{'.'.join((function, *inside))!r} is not the name of a function; {FORMS}")
     if names is None or names.open_ended or function in names.functions or function in names.others:
         return
     near = difflib.get_close_matches(function, names.functions + names.others, n=1)
     if near:
         raise UserMistake(f"{place} has no function {function!r}; did you mean {near[0]!r}?")
-    listed = ", ".join(names.functions[:8]) or "no functions"
+    listed = ", ".join((names.functions + names.classes)[:8]) or "no functions"
     raise UserMistake(f"{place} has no function {function!r}; it has: {listed}")
 
 
@@ -166,7 +170,7 @@ def names_in(source: Path, place: str) -> Names:
         raise UserMistake(f"cannot read {place}: {error.msg} (line {error.lineno})") from None
     except ValueError as error:  # such as null bytes
         raise UserMistake(f"cannot read {place}: {error}") from None
-    names = Names([], [], False)
+    names = Names([], [], [], False)
     for statement in top_level(tree.body):
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -177,12 +181,20 @@ def names_in(source: Path, place: str) -> Names:
                     names.others.append(name)
             case ast.ClassDef(name=name):
                 names.others.append(name)
+                names.classes += [name] if callable_class(statement) else []
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 names.open_ended |= any(alias.name == "*" for alias in aliases)
                 names.others += [alias.asname or alias.name.partition(".")[0] for alias in aliases]
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 names.others += stored(statement)
     return names
+
+
+def callable_class(statement: ast.ClassDef) -> bool:
+    return any(
+        isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == "__call__"
+        for each in statement.body
+    )
 
 
 def top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

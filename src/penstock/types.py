@@ -5,6 +5,7 @@ Payloads are the JSON bytes as they came from the socket: whoever needs the valu
 What is made for each request is a Struct: it is made three times as fast as a dataclass.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -159,7 +160,7 @@ class Reply(Struct, eq=False):
 
     request: Request
     outcome: Outcome
-    output: bytes = b""  # JSON, when SUCCESS
+    output: bytes = b""  # JSON, when SUCCESS; a note may follow it (`penstock.output`)
     failure: Failure | None = None  # when not
     execution: Execution | None = None
 
@@ -179,12 +180,15 @@ class TaskStatus(StrEnum):
 class Result:
     """What a backend made of one batch."""
 
-    outputs: list[bytes] = field(default_factory=list)  # JSON, one for each input, in order
+    outputs: list[bytes] = field(default_factory=list)  # one for each input, in order, as `Reply.output`
     version: str = ""
     delivered: int = 0  # outputs the worker has sent to the askers itself; then none are here
     executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones; else 0
     held_up: float = 0.0  # seconds it was under way for no fault of the worker's, which tell nothing of it
     pressure: float = 0.0  # 0 to 1: how full the backend says it is; 0 where it says nothing
+    failures: Mapping[int, Failure] | None = (
+        None  # inputs that have no output, by position; never tried again
+    )
 
     @property
     def size(self) -> int:

@@ -31,8 +31,8 @@ def batch(*values: object, parameters: bytes = b"") -> Batch:
 class Started:
     """`async with Started("echo") as backend`: started, and closed whatever happens."""
 
-    def __init__(self, function: str, **options: Any) -> None:
-        self.backend = ProcessBackend(f"{FUNCTIONS}:{function}", name="slot-0", **options)
+    def __init__(self, function: str, file: Path = FUNCTIONS, **options: Any) -> None:
+        self.backend = ProcessBackend(f"{file}:{function}", name="slot-0", **options)
 
     async def __aenter__(self) -> ProcessBackend:
         await self.backend.start()

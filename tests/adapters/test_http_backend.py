@@ -68,11 +68,37 @@ def test_the_open_inference_protocol_over_http_can_be_described() -> None:
 
 
 def test_parameters_that_would_be_lost_are_refused() -> None:
-    error = answer(echo, batch_of(b"1", parameters=b'{"k":2}'))
+    without = HttpShape(request='{"inputs": $inputs}')
+    error = answer(echo, batch_of(b"1", parameters=b'{"k":2}'), without)
     assert isinstance(error, BatchRejected)
     assert "takes no parameters" in error.message
-    assert not HttpBackend("http://h/").takes_parameters  # so that they are refused at the door
+    assert not HttpBackend("http://h/", without).takes_parameters  # so that they are refused at the door
     assert HttpBackend("http://h/", HttpShape(request='{"i": $inputs, "p": $parameters}')).takes_parameters
+
+
+def test_parameters_go_along_by_default_and_only_where_there_are_some() -> None:
+    assert HttpBackend("http://h/").takes_parameters
+    assert HttpShape().fill([b"1", b"2"], b'{"k":2}') == b'{"inputs": [1,2], "parameters": {"k":2}}'
+    assert HttpShape().fill([b"1", b"2"], b"") == b'{"inputs": [1,2]}'
+
+
+@pytest.mark.parametrize(
+    ("request_shape", "without"),
+    [
+        ('{"p": $parameters?, "i": $inputs}', b'{ "i": [1]}'),
+        ('{"o": {"p": $parameters?}, "i": $inputs}', b'{"o": {}, "i": [1]}'),
+        ('{"i": $inputs , "p" : $parameters? , "n": $count}', b'{"i": [1] , "n": 1}'),
+    ],
+)
+def test_a_member_with_a_question_mark_is_left_out_where_there_are_no_parameters(
+    request_shape: str, without: bytes
+) -> None:
+    assert HttpShape(request=request_shape).fill([b"1"], b"") == without
+
+
+def test_a_question_mark_where_nothing_can_be_left_out_is_a_mistake() -> None:
+    with pytest.raises(UserMistake, match="is not JSON once filled in"):
+        HttpShape(request="[$inputs, $parameters?]")
 
 
 @pytest.mark.parametrize(

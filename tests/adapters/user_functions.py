@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MAIN_THREAD = threading.main_thread()
 calls = 0
@@ -78,8 +79,26 @@ def not_a_list(inputs: list[str]) -> str:
     return inputs[0]
 
 
-def numbers(inputs: list[str]) -> list[Any]:
-    return [*inputs[1:], 7]
+def nothing(inputs: list[str]) -> None:
+    inputs.sort()
+
+
+def one_dict(inputs: list[str]) -> dict[str, list[str]]:
+    return {"outputs": inputs}
+
+
+def generated(inputs: list[str]) -> Iterator[str]:
+    return (text for text in inputs)
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+    z: int
+
+
+def named_fields(inputs: list[str]) -> Point:
+    return Point(1, 2, 3)
 
 
 class Label(str):
@@ -88,14 +107,6 @@ class Label(str):
 
 def subclasses(inputs: list[str]) -> list[str]:
     return [Label(text) for text in inputs]
-
-
-def not_json(inputs: list[str]) -> list[Any]:
-    return [object() for _ in inputs]
-
-
-def half_a_character(inputs: list[str]) -> list[str]:
-    return ["\ud83d" for _ in inputs]
 
 
 def raising(inputs: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from wire import Heard, talk
 TEXT = """
 [models.text]
 target = "sim:1ms"
+input = "text"
 workers = 4
 """
 # Where any JSON is taken, a schema cannot say that no string in it may hold a control character: here they may.

@@ -258,3 +258,25 @@ def test_a_key_stands_on_the_line_where_its_statement_begins() -> None:
 )
 def test_a_value_written_as_toml_reads_back_the_same(value: object) -> None:
     assert tomllib.loads(f"x = {toml(value)}") == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "workers"),
+    [
+        ("gpus = [0, 1, 2]", {}, 3),
+        ("gpus = [0, 1, 2]\nworkers = 6", {}, 6),
+        ("gpus = []", {}, 1),
+        ("", {"model.gpus": "0,1"}, 2),
+        ("workers = 1", {"model.gpus": "0,1"}, 1),
+        ("gpus = [0, 1, 2]", {"model.workers": 1}, 1),
+    ],
+)
+def test_there_is_a_worker_for_each_gpu_unless_their_number_is_said(
+    text: str, options: dict[str, object], workers: int, tmp_path: Path
+) -> None:
+    (tmp_path / "penstock.toml").write_text(f"[models.m]\ntarget = 'sim:1ms'\n{text}\n")
+    assert load(tmp_path / "penstock.toml", {}, options).models["m"].workers == workers
+
+
+def test_the_number_of_a_slot_in_the_environment_is_no_setting() -> None:
+    assert load(None, {"PENSTOCK_SLOT": "3"}, {}) == Config()

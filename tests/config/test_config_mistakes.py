@@ -100,7 +100,7 @@ def mistake(
             " or a number of bytes, above 0, not 2024-01-01",
         ),
         (
-            ONE + "warmup = [1]",
+            ONE + "warmup = [1]\ninput = 'text'",
             'penstock.toml:3: models.x.warmup must be a list of texts, unless input = "json"',
         ),
         (ONE + "warmup = [nan]", "penstock.toml:3: models.x.warmup must be a list of inputs, not [nan]"),

@@ -7,7 +7,7 @@ from penstock.config.sections import Retries
 from penstock.core.batcher import DOUBT, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
-from penstock.types import Outcome, Reason, Result
+from penstock.types import Failure, Outcome, Reason, Result
 
 GREEDY = BatchingRules(policy="greedy", max_batch=4)
 
@@ -37,6 +37,20 @@ def test_outputs_go_by_position_with_what_is_known_of_the_execution() -> None:
     assert execution is not None
     assert (execution.worker, execution.batch_id, execution.batch_size) == (name, batch.id, 3)
     assert (execution.started, execution.seconds, execution.version) == (0.0, 0.1, "v1")
+
+
+def test_an_input_that_the_backend_says_has_failed_is_not_tried_again_and_the_others_are_answered() -> None:
+    batcher = batcher_with(1, GREEDY)
+    offer(batcher, ask(), ask(), ask())
+    ((name, _),) = batcher.step(0.0).dispatches
+    failure = Failure("BACKEND_FAILED", "not a number")
+    finish(batcher, name, Result([b"A", b"", b"C"], failures={1: failure}), 0.1)
+    effects = batcher.step(0.1)
+    assert [(reply.outcome, reply.output, reply.failure) for reply in effects.replies] == [
+        (Outcome.SUCCESS, b"A", None), (Outcome.FAILED, b"", failure), (Outcome.SUCCESS, b"C", None),
+    ]  # fmt: skip
+    assert effects.replies[1].request.executions == 1
+    assert sent(effects) == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

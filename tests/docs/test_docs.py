@@ -126,11 +126,23 @@ def test_the_code_about_extending_is_accepted_by_the_type_checker(tmp_path: Path
     assert checked.returncode == 0, checked.stdout
 
 
-def block(number: int) -> dict[str, Any]:
-    """What a block of extending.md defines."""
+def block(number: int, page: str = "extending.md") -> dict[str, Any]:
+    """What a block of a page defines."""
     defined: dict[str, Any] = {"__name__": f"block_{number}"}
-    exec(compile(code(ROOT / "docs/extending.md")[number], f"extending.md, block {number}", "exec"), defined)
+    exec(compile(code(ROOT / "docs" / page)[number], f"{page}, block {number}", "exec"), defined)
     return defined
+
+
+def test_the_functions_that_are_shown_do_what_is_said_of_them() -> None:
+    shown = code(ROOT / "docs/functions.md")
+    assert len(shown) == 4
+    assert block(0, "functions.md")["shout"](["a", "b"]) == ["A", "B"]
+    model = block(1, "functions.md")["Model"]()
+    model.setup()
+    assert model(["a", "b"]) == ["hello a", "hello b"]
+    compile(shown[2], "functions.md, block 2", "exec")  # to run it takes a model that is not here
+    [output] = block(3, "functions.md")["generate"](["two words"])
+    assert (output.value, output.tokens_used) == ("two words …", 2)
 
 
 def batch(*inputs: str) -> Batch:

@@ -17,6 +17,7 @@ import pytest
 
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.config import load
+from penstock.output import without_note
 from penstock.ports import Backend
 from penstock.roles.backends import backend_maker
 from penstock.types import Batch, Reason, Request
@@ -34,7 +35,7 @@ def outputs_of(backend: Backend, *inputs: Any) -> list[Any]:
             result = await backend.run(Batch(1, "m", b"", requests, Reason.FULL, 0.0))
         finally:
             await backend.close()
-        return [json.loads(output) for output in result.outputs]
+        return [json.loads(without_note(output)[0]) for output in result.outputs]
 
     return asyncio.run(body())
 
@@ -54,6 +55,12 @@ def endpoint() -> Iterator[str]:
 def test_hello_greets_everyone_in_order() -> None:
     backend = ProcessBackend(f"{EXAMPLES / 'hello.py'}:batchstring")
     assert outputs_of(backend, "world", " ada lovelace") == ["Hello, World!", "Hello, Ada Lovelace!"]
+
+
+def test_the_classifier_tells_good_from_bad() -> None:
+    backend = ProcessBackend(f"{EXAMPLES / 'classifier.py'}:Classifier", warm_up=[b'"a first text"'])
+    good, bad = outputs_of(backend, "a lovely day", "an awful and dull day")
+    assert (good, bad) == ([{"label": "good", "score": 0.881}], [{"label": "bad", "score": 0.971}])
 
 
 def test_the_http_endpoint_answers_batches_in_the_shape_its_config_describes() -> None:

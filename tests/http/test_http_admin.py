@@ -45,7 +45,7 @@ def batch(inputs):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms", "--workers", "2", config=PATIENT) as server:
+    with running("sim:1ms", "--workers", "2", "--input", "text", config=PATIENT) as server:
         assert server.post("/v1/inference", {"input": "a"}).status == 200
         assert server.post("/v1/inference", {"input": 5}).status == 422
         yield server

@@ -14,6 +14,7 @@ from server import PATIENT, Server, running
 TWO_MODELS = """
 [models.upper]
 target = "sim:1ms"
+input = "text"
 [models.anything]
 target = "sim:1ms"
 input = "json"

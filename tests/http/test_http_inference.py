@@ -23,10 +23,9 @@ max_wait = "60s"
 SEVERAL = f"""{PATIENT}
 [models.one]
 target = "sim:1ms"
+input = "text"
 [models.two]
 target = "sim:1ms"
-input = "json"
-output = "json"
 version = "2024-05"
 """
 

@@ -49,7 +49,7 @@ POST = b"POST /v1/inference HTTP/1.1\r\nHost: test\r\n"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running("sim:1ms", config=PATIENT) as server:
+    with running("sim:1ms", "--input", "text", config=PATIENT) as server:
         yield server
 
 

@@ -33,6 +33,13 @@ def test_hello_is_served_and_greets() -> None:
         assert said["request_id"] == said["task_id"] == answer.headers["x-request-id"]
 
 
+def test_the_classifier_is_served_with_its_parameter() -> None:
+    with running(f"{EXAMPLES / 'classifier.py'}:Classifier", "--warmup", "a first text") as server:
+        said = server.post("/v1/inference", {"input": "a lovely day", "parameters": {"top_k": 2}}).json()
+        assert [score["label"] for score in said["output"]] == ["good", "bad"]
+        assert said["metadata"]["tokens_used"] == 3
+
+
 def test_the_http_endpoint_is_served_by_its_file() -> None:
     """Only the port differs from what the file says, since a fixed one may be taken."""
     with endpoint() as url, running(url, "--config", str(EXAMPLES / "http_endpoint/penstock.toml")) as server:

@@ -12,7 +12,9 @@ from penstock.errors import BatchRejected
 from penstock.roles.sharing import sameness_of
 from penstock.runtime.once_each import run_once_each
 from penstock.testing import Answer, MockBackend, run_virtual
-from penstock.types import Batch, Outcome, Reason, Request
+from penstock.types import Batch, Failure, Outcome, Reason, Request, Result
+
+BAD = Failure("BACKEND_FAILED", "not a number")
 
 
 def by_input(request: Request) -> bytes:
@@ -29,6 +31,20 @@ def test_each_input_is_run_once_and_every_place_has_its_output() -> None:
         result = await run_once_each(backend, batch(b"1", b"2", b"1", b"3", b"2"), by_input)
         assert result.outputs == [b"1", b"2", b"1", b"3", b"2"]
         assert (result.executed, backend.batches[0].size) == (3, 3)
+
+    run_virtual(body())
+
+
+def test_an_input_that_fails_fails_at_every_place_where_it_stands() -> None:
+    class OneBad(MockBackend):
+        async def run(self, batch: Batch) -> Result:
+            result = await super().run(batch)
+            result.failures = {1: BAD}
+            return result
+
+    async def body() -> None:
+        result = await run_once_each(OneBad(), batch(b"1", b"2", b"1", b"2", b"3"), by_input)
+        assert result.failures == {1: BAD, 3: BAD}
 
     run_virtual(body())
 

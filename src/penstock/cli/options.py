@@ -19,7 +19,7 @@ Target = Annotated[
     str | None,
     typer.Argument(
         show_default=False,
-        help="What runs a batch: app.py:function, package.module:function, http://host/path,"
+        help="What runs a batch: app.py:function, app.py:Class, package.module:function, http://host/path,"
         " grpc://host:port/model or sim:100ms.",
     ),
 ]
@@ -106,8 +106,16 @@ class ModelOptions:
         str, "model.max_wait", default="50ms", about="Longest wait for company while a worker is free."
     )
     policy = setting(str, "model.policy", default="paced", about="paced, window, ewma, table or greedy.")
-    input = setting(str, "model.input", "--input", default="text", about="text, or json for any value.")
-    output = setting(str, "model.output", "--output", default="text", about="text, or json for any value.")
+    input = setting(
+        str, "model.input", "--input", default="auto", about="auto or json: any value; text: only text."
+    )
+    output = setting(
+        str,
+        "model.output",
+        "--output",
+        default="auto",
+        about="auto or json: whatever it gives; text: only text.",
+    )
     timeout = setting(
         str,
         "model.timeout",

@@ -46,6 +46,8 @@ def serve(
 
       penstock serve app.py:batchstring --workers 6 --max-batch 32
 
+      penstock serve app.py:Model --gpus 0,1,2 --warmup "a first text"
+
       penstock serve http://gpu-1:9000/batch --config penstock.toml
 
       penstock serve grpc://gpu-1:8001/embedder --output json

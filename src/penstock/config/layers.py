@@ -15,7 +15,11 @@ from penstock.config.toml import KeyPath, dotted, key_lines, toml
 from penstock.errors import UserMistake
 
 PREFIX = "PENSTOCK_"
-READ_ELSEWHERE = ("PENSTOCK_CONFIG", "PENSTOCK_DEBUG")  # by the command line itself
+READ_ELSEWHERE = (
+    "PENSTOCK_CONFIG",  # by the command line itself
+    "PENSTOCK_DEBUG",
+    "PENSTOCK_SLOT",  # by a user's function
+)
 
 # Kubernetes tells every pod of every service: a service called penstock-server makes PENSTOCK_SERVER_PORT
 # "tcp://10.0.0.7:8000", which is not meant for us.

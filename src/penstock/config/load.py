@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from penstock.config.config import DEFAULT, Config
 from penstock.config.consistency import refuse_contradictions
-from penstock.config.kinds import Headers, Kind
+from penstock.config.kinds import Headers, Ids, Kind
 from penstock.config.layers import (
     Given,
     Tree,
@@ -58,6 +58,8 @@ def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     known = _names_of_keys(tree, model)
     lay_environment(tree, settings, known)
     lay_command_line(tree, options, known)
+    for name, entry in tree.get("models", {}).items():
+        _a_worker_for_each_gpu(entry, ("models", name, "gpus"))
 
     sources: dict[str, str] = {}
     values = _values(Config, tree, (), sources)
@@ -74,6 +76,13 @@ def _with_usual_levels(tree: Tree) -> Tree:
     }
     tree.setdefault("tiers", {}).setdefault("levels", usual)
     return tree
+
+
+def _a_worker_for_each_gpu(model: Tree, path: KeyPath) -> None:
+    """Unless the number of workers is said."""
+    gpus = model.get("gpus")
+    if gpus is not None and "workers" not in model:
+        model["workers"] = Given(max(1, len(_taken(Ids(), gpus, path))), gpus.source)
 
 
 def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[str, object]) -> str | None:
@@ -155,7 +164,7 @@ def _values(section: type[Any], tree: Tree, above: KeyPath, sources: dict[str, s
     return values
 
 
-def _taken(kind: Kind, given: Given, here: KeyPath) -> object:
+def _taken(kind: Kind, given: Given, here: KeyPath) -> Any:
     try:
         return kind.read(str(given.value)) if given.words else kind.take(given.value)
     except MissingUnit as error:

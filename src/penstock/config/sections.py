@@ -246,7 +246,7 @@ class HttpEndpoint:
     """The JSON a fixed HTTP endpoint takes and gives."""
 
     method: Annotated[str, Choice(("POST", "PUT", "PATCH"))] = "POST"
-    request: Name = '{"inputs": $inputs}'
+    request: Name = '{"inputs": $inputs, "parameters": $parameters?}'
     outputs: FreeText = "outputs"  # dotted path to the list; empty: the answer is the list
     item: FreeText = ""  # dotted path inside each output; empty: the output itself
     version: FreeText = ""  # of the model: a path in the answer, or header:NAME
@@ -286,8 +286,8 @@ class Model:
     max_batch: Annotated[int, Whole(1, 65536)] = 64
     max_wait: SpanOrNone = 0.05
     policy: Annotated[str, Choice(("paced", "window", "ewma", "table", "greedy"))] = "paced"
-    input: Annotated[str, Choice(("text", "json"))] = "text"
-    output: Annotated[str, Choice(("text", "json"))] = "text"
+    input: Annotated[str, Choice(("auto", "text", "json"))] = "auto"
+    output: Annotated[str, Choice(("auto", "text", "json"))] = "auto"
     cost: Annotated[str, Choice(("requests", "characters", "bytes", "tokens"), or_function=True)] = "requests"
     max_cost: Annotated[float | None, Number(above=True)] = None
     group_lengths: Switch = False
@@ -319,6 +319,13 @@ class Model:
         """By which a URL runs it, with or without TLS: `http`, `grpc`, or empty where no URL does."""
         scheme, found, _ = self.target.partition("://")
         return scheme.removesuffix("s") if found else ""
+
+    @property
+    def input_kind(self) -> str:
+        """What a client may send: `text` alone, or any `json`. A gRPC endpoint takes texts unless json is said."""
+        if self.input == "auto":
+            return "text" if self.protocol == "grpc" else "json"
+        return self.input
 
     @property
     def is_function(self) -> bool:

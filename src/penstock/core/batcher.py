@@ -231,10 +231,15 @@ class Batcher:
             self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
         outputs = [b""] * batch.size if result.delivered else result.outputs
-        self._answered += [
+        replies = [
             Reply(request, Outcome.SUCCESS, output, None, execution)
             for request, output in zip(batch.requests, outputs, strict=True)
         ]
+        for place, failure in (result.failures or {}).items():
+            request = batch.requests[place]
+            request.executions += 1
+            replies[place] = Reply(request, Outcome.FAILED, failure=failure)
+        self._answered += replies
 
     def _learn(self, worker: Worker, batch: Batch, size: int, seconds: Seconds) -> None:
         """`size`: of what was executed, which is what the time tells of."""

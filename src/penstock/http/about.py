@@ -54,6 +54,7 @@ class About:
             secured=self._secured,
             default=next((each for each in gateway.describe_models() if each["default"]), {}).get("id"),
             asynchronous=gateway.asynchronous,
+            parameters=gateway.parameters,
         )
         caller.respond(200, [answers.JSON], msgspec.json.encode(document))
 

@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.errors import STATUS_BY_CODE
 from penstock.http.ratelimit import quota_lines
+from penstock.output import NOTED, without_note
 from penstock.ports import Task
 from penstock.types import Execution, Failure, Reply, Request
 
@@ -37,6 +38,9 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> 
     request_id, arrival = request.request_id, request.arrival
     timing, metadata = execution.rendered or _render(execution, request.model)
     queue = f"{(execution.started - arrival) * 1e3:.3f}"
+    if output[-1] == NOTED:
+        output, note = without_note(output)
+        metadata = f",{note}{metadata}"
     start = (
         f'{{"request_id":"{request_id}","task_id":"{request_id}",'
         f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
@@ -60,7 +64,8 @@ def short_answer(reply: Reply, execution: Execution, now: float, ending: str) ->
     start = (
         f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
     )
-    return _whole(request, f"queue;dur={queue}{timing}", start, reply.output, now, ending)
+    output, _ = without_note(reply.output)
+    return _whole(request, f"queue;dur={queue}{timing}", start, output, now, ending)
 
 
 def _render(execution: Execution, model: str) -> tuple[str, str]:
@@ -112,5 +117,8 @@ def task(task: Task) -> bytes:
     if reply is not None and reply.failure is not None:
         said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}
     elif reply is not None:
-        said["output"] = msgspec.Raw(reply.output)
+        output, note = without_note(reply.output)
+        said["output"] = msgspec.Raw(output)
+        if note:
+            said["metadata"] = msgspec.Raw(f"{{{note}}}".encode())
     return msgspec.json.encode(said)

@@ -44,9 +44,11 @@ def openapi_document(
     secured: bool = False,
     default: object = None,
     asynchronous: Set[str | None] = frozenset(),
+    parameters: Mapping[str, Sequence[str] | None] | None = None,
 ) -> Part:
     """`models` gives the kind of input, text or json, that each takes; `default`: the one meant by who names none;
-    `asynchronous`: those whose requests become tasks; `secured`: callers must say who they are."""
+    `asynchronous`: those whose requests become tasks; `secured`: callers must say who they are; `parameters`: the
+    names that each model takes, as `Gateway.parameters`, and a model that is not there takes any."""
     if len(models) == 1:
         default = next(iter(models))
     paths: Part = {
@@ -72,7 +74,7 @@ def openapi_document(
         ],
         "paths": dict(sorted(paths.items(), key=lambda item: not item[0].endswith("/inference"))),
         "components": {
-            "schemas": schemas(models, clean, default),
+            "schemas": schemas(models, clean, default, parameters or {}),
             "responses": {
                 name: _answer(
                     about.format(max_body=max_body), "Error", "X-Request-Id", *_TOLD.get(status, ())

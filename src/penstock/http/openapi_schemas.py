@@ -1,6 +1,6 @@
 """The shapes of what is sent and answered, for the document at /openapi.json (SPEC A11)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.errors import STATUS_BY_CODE
@@ -11,14 +11,27 @@ Part = dict[str, Any]
 TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # tab, newline and return are text
 
 
-def schemas(models: Mapping[str, str], clean: bool, default: object) -> Part:
+_TOKENS_USED = {
+    "type": "integer",
+    "minimum": 0,
+    "description": "As the model's function says; else it is not there.",
+}
+
+
+def schemas(
+    models: Mapping[str, str], clean: bool, default: object, parameters: Mapping[str, Sequence[str] | None]
+) -> Part:
     number = {"type": "number", "minimum": 0}
     text = {"type": "string"}
     codes = sorted(code for code in STATUS_BY_CODE if code != "CLIENT_LEFT")  # never sent
     output = {"description": "What the model made of the input: a string, or any JSON where it gives JSON."}
-    kinds = {kind: [name for name, k in models.items() if k == kind] for kind in sorted(set(models.values()))}
+    alike: dict[tuple[str, Sequence[str] | None], list[str]] = {}  # models that are asked in the same way
+    for name, kind in sorted(models.items(), key=lambda item: item[1]):
+        taken = parameters.get(name)
+        alike.setdefault((kind, None if taken is None else tuple(taken)), []).append(name)
     requests = [
-        _request(names, kind, clean, default=default, alone=len(models) == 1) for kind, names in kinds.items()
+        _request(names, kind, taken, clean, default=default, alone=len(models) == 1)
+        for (kind, taken), names in alike.items()
     ]
     short = models.get(str(default), "text")
     return {
@@ -42,7 +55,9 @@ def schemas(models: Mapping[str, str], clean: bool, default: object) -> Part:
                         },
                         "model_version": text,
                         "cached": {"type": "boolean", "description": "Nothing was executed for this answer."},
+                        "tokens_used": _TOKENS_USED,
                     },
+                    optional=("tokens_used",),
                 ),
             },
         ),
@@ -58,12 +73,13 @@ def schemas(models: Mapping[str, str], clean: bool, default: object) -> Part:
                     "description": "Of its last change, or its start.",
                 },
                 "output": {**output, "description": "When SUCCESS."},
+                "metadata": object_of({"tokens_used": _TOKENS_USED}),
                 "error": {
                     **object_of({"error": {"enum": codes}, "message": text}),
                     "description": "When FAILED, EXPIRED or CANCELLED.",
                 },
             },
-            optional=("output", "error"),
+            optional=("output", "metadata", "error"),
         ),
         "Models": object_of(
             {"object": {"const": "list"}, "data": {"type": "array", "items": _model(models)}}
@@ -100,7 +116,9 @@ def _model(models: Mapping[str, str]) -> Part:
     )
 
 
-def _request(models: list[str], kind: str, clean: bool, *, default: object, alone: bool) -> Part:
+def _request(
+    models: list[str], kind: str, taken: Sequence[str] | None, clean: bool, *, default: object, alone: bool
+) -> Part:
     required = default not in models
     model: Part = {"description": "Which model.", "enum": models if required else [*models, None]}
     if not required:
@@ -108,10 +126,7 @@ def _request(models: list[str], kind: str, clean: bool, *, default: object, alon
     properties = {
         "input": _input(kind, clean),
         "model": model,
-        "parameters": {
-            "type": ["object", "null"],
-            "description": "For the model; only requests with the same parameters share a batch.",
-        },
+        **({} if taken == () else {"parameters": _parameters(taken)}),
         "client_id": {
             "type": ["string", "null"],
             "minLength": 1,
@@ -130,9 +145,23 @@ def _request(models: list[str], kind: str, clean: bool, *, default: object, alon
     return {**object_of(properties, optional=optional), "examples": [example]}
 
 
+def _parameters(taken: Sequence[str] | None) -> Part:
+    """Of a model that takes some: these, or any."""
+    named: Part = {}
+    if taken is not None:
+        named = {"properties": {name: {} for name in taken}, "additionalProperties": False}
+    return {
+        "type": ["object", "null"],
+        **named,
+        "description": "For the model; only requests with the same parameters share a batch.",
+    }
+
+
 def _input(kind: str, clean: bool) -> Part:
-    if kind != "text":
-        return {"description": "Any JSON value."}
+    if kind != "text":  # a schema cannot say it of all texts inside a value
+        return {
+            "description": "Any JSON value" + ("; its texts hold no control characters." if clean else ".")
+        }
     refused = {"pattern": TEXT} if clean else {}
     return {"type": "string", **refused, "description": "The text, without control characters."}
 

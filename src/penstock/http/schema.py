@@ -77,7 +77,7 @@ class Reader:
             except (msgspec.MsgspecError, RecursionError):
                 return self.full(body, NO_HEADERS)  # once more, for what is wrong in words
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
-            if usual and self._kinds.get(said.model) == "text":
+            if usual and said.model in self._kinds:  # a plain string fits every kind of input
                 payload = bytes(said.input)
                 if payload[0] == QUOTE and BACKSLASH not in payload and DELETE not in payload:
                     return Ask(payload, said.model)

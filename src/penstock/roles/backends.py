@@ -50,7 +50,8 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
                 target.text,
                 input_kind=_kind(model.input),
                 output_kind=_kind(model.output),
-                environment=_gpu(model, slot),
+                per_item=model.parameters == "per_item",
+                environment={"PENSTOCK_SLOT": str(slot), **_gpu(model, slot)},
                 warm_up=warm_up,
                 start_timeout=model.start_timeout,
                 memory_limit=model.memory_limit,
@@ -69,15 +70,15 @@ def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
     return lambda slot: GrpcBackend(
         url,
         shape,
-        input_kind=_kind(model.input),
+        input_kind="text" if model.input_kind == "text" else "json",
         output_kind=_kind(model.output),
         warm_up=warm_up,
         start_timeout=model.start_timeout,
     )
 
 
-def _kind(kind: str) -> Literal["text", "json"]:
-    return "json" if kind == "json" else "text"
+def _kind(kind: str) -> Literal["auto", "text", "json"]:
+    return "json" if kind == "json" else "text" if kind == "text" else "auto"
 
 
 def _gpu(model: Model, slot: int) -> dict[str, str]:

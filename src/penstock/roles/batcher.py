@@ -223,7 +223,7 @@ class BatcherRole(Member):
             if pump is not None:
                 outcome = message.failure or Result(
                     delivered=message.count, version=message.version, executed=message.executed,
-                    held_up=self._held_up(pump, message),
+                    held_up=self._held_up(pump, message), failures=message.failures,
                 )  # fmt: skip
                 pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 

@@ -147,12 +147,13 @@ class GatewayRole(Member):
         admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
-            kind=model.input,
+            kind=model.input_kind,
             broker=self.publisher,
             admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: bool(said.get("takes_parameters", True)),
+            parameter_names=lambda: said.get("parameter_names"),
             time_limits=time_limits(config, name),
             longest_limit=config.timeouts_of(name).max_client,
             announced=said,

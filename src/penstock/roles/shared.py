@@ -46,7 +46,8 @@ def redis_settings(config: Config) -> RedisSettings:
 
 def announcement(config: Config, model: str) -> dict[str, object]:
     """Its time limits as far as this configuration sets any: gateways and batchers go by the same ones then."""
-    said = asdict(config.models[model])
+    own = config.models[model]
+    said = {**asdict(own), "input": own.input_kind}  # which depends on the target
     return {name: said[name] for name in ANNOUNCED} | own_limits(config.timeouts, config.models, model)
 
 

@@ -76,12 +76,13 @@ class ModelStack:
         admit: Admit = Door(self.batcher, admission, self._capacity).refusal
         self.desk = Desk(
             model=name,
-            kind=model.input,
+            kind=model.input_kind,
             broker=broker,
             admit=with_scalars_only(admit) if model.protocol == "grpc" else admit,
             backlog_seconds=self.backlog_seconds,
             cost=cost,
             takes_parameters=self._takes_parameters,
+            parameter_names=self._parameter_names,
             time_limits=time_limits(config, name),
             longest_limit=self._timeouts.max_client,
             loading=self.loading,
@@ -139,6 +140,11 @@ class ModelStack:
         """Nobody can serve, and somebody is still in its first batch."""
         fleet = self.batcher.fleet
         return fleet.healthy == 0 and fleet.loaded_in(self._clock()) is not None
+
+    def _parameter_names(self) -> Sequence[str] | None:
+        """All slots run the same; one that has started knows."""
+        known = (getattr(slot.backend, "parameter_names", None) for slot in self.slots)
+        return next(filter(None, known), None)
 
     def backlog_seconds(self) -> float:
         now = self._clock()

@@ -79,21 +79,28 @@ class WorkerRole(Member):
         self.admin = admin_app(self, token=config.server.admin_token)
 
     async def begin(self) -> None:
-        for name, model in self.config.models.items():
-            slots = [slot for of, slot in self._slots.values() if of == name]
-            takes = any(getattr(slot.backend, "takes_parameters", True) for slot in slots)
-            scalars = model.protocol == "grpc"
-            more = {"takes_parameters": takes, "scalar_parameters": scalars}
-            try:
-                with guard():
-                    await self.registry.announce_model(name, {**announcement(self.config, name), **more})
-            except StoreDown as error:  # the next heartbeat says it again
-                log.warning("a model is announced later", extra={"model": name, "error": error.message})
+        await self._announce_models()
         for name, dock in self._docks.items():
             self.keep(f"the dock of {name}", dock.run())
         for worker, (_, slot) in self._slots.items():
             self.keep(f"the slot {worker}", slot.run())
         await self._first_started
+        await self._announce_models()  # now it is known which parameters a function takes
+
+    async def _announce_models(self) -> None:
+        for name, model in self.config.models.items():
+            backends = [slot.backend for of, slot in self._slots.values() if of == name]
+            known = (getattr(backend, "parameter_names", None) for backend in backends)
+            more = {
+                "takes_parameters": any(getattr(backend, "takes_parameters", True) for backend in backends),
+                "parameter_names": next(filter(None, known), None),
+                "scalar_parameters": model.protocol == "grpc",
+            }
+            try:
+                with guard():
+                    await self.registry.announce_model(name, {**announcement(self.config, name), **more})
+            except StoreDown as error:  # the next heartbeat says it again
+                log.warning("a model is announced later", extra={"model": name, "error": error.message})
 
     def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""

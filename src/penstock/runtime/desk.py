@@ -94,3 +94,4 @@ class Desk:
     output: str = "text"  # its kind
     max_batch: int = 1
     ready: Callable[[], bool] = lambda: True  # a worker can serve it now
+    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # that it takes; None: any

@@ -5,7 +5,10 @@ Nothing here awaits: accepting is one call, and the answer is a future.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
+
+import msgspec
 
 from penstock.core.memory import Memory
 from penstock.errors import Draining, NotFound, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
@@ -106,6 +109,13 @@ class Gateway:
     def kind_of(self, model: str | None) -> str:
         return self._desk(model).kind
 
+    @property
+    def parameters(self) -> Mapping[str, Sequence[str] | None]:
+        return {
+            name: desk.parameter_names() if desk.takes_parameters() else ()
+            for name, desk in self._desks.items()
+        }
+
     def _desk(self, model: str | None) -> Desk:
         if model is None:
             if self._default is not None:
@@ -154,8 +164,8 @@ class Gateway:
         desk = self._default if ask.model is None and self._default is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
-        if ask.parameters and not desk.takes_parameters():
-            raise Unacceptable(f"the model {desk.model!r} takes no parameters")
+        if ask.parameters:
+            _check_parameters(desk, ask.parameters)
         now = self.clock()
         key = f"{self._prefix}{next(self._numbers):x}"
         identity = ask.identity
@@ -324,6 +334,23 @@ class Gateway:
         except TimeoutError:
             return False
         return True
+
+
+def _check_parameters(desk: Desk, parameters: bytes) -> None:
+    if not desk.takes_parameters():
+        raise Unacceptable(f"the model {desk.model!r} takes no parameters")
+    known = desk.parameter_names()
+    if known is not None:
+        for name in _names_in(parameters):
+            if name not in known:
+                raise Unacceptable(
+                    f"the model {desk.model!r} takes no parameter {name[:100]!r}; it takes {', '.join(known)}"
+                )
+
+
+@lru_cache(maxsize=1024)
+def _names_in(parameters: bytes) -> Sequence[str]:
+    return tuple(msgspec.json.decode(parameters, type=dict[str, msgspec.Raw]))
 
 
 def _over_quota(denied: Denied, desk: Desk, tenant: str) -> OverQuota:

@@ -27,4 +27,7 @@ async def run_once_each(backend: Backend, batch: Batch, sameness: Sameness) -> R
         raise BatchRejected(f"the backend gave {len(result.outputs)} outputs for {len(firsts)} inputs")
     result.outputs = [result.outputs[place] for place in where]
     result.executed = len(firsts)
+    failures = result.failures
+    if failures:
+        result.failures = {n: failures[place] for n, place in enumerate(where) if place in failures}
     return result

@@ -2,7 +2,8 @@
 
 It loads the function, then answers batches one at a time, in its main thread (CUDA and signals want
 that). What goes wrong inside the function is an answer; what kills the process is seen by the server.
-The process never outlives the server: the kernel kills it along, and a closed socket ends it.
+The process never outlives the server: the kernel kills it along, and a closed socket ends it. Told to
+leave, it closes the user's object first.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +35,7 @@ from penstock.adapters.backends.frames import (
     Broken,
     Done,
     Inbox,
+    Leave,
     Look,
     Question,
     Ready,
@@ -42,15 +45,18 @@ from penstock.adapters.backends.frames import (
     Work,
     pack,
 )
-from penstock.adapters.backends.loading import CannotLoad, Loaded, describe, load, parameters_kind, utf8
+from penstock.adapters.backends.loading import CannotLoad, Loaded, load, trace_of, why_not
+from penstock.adapters.backends.outputs import ContractBroken, Outputs
 from penstock.adapters.backends.pressure import Pressure
+from penstock.adapters.backends.signature import Calling, Unfit
+from penstock.adapters.backends.words import describe, named, utf8, without_quotes
 
 PR_SET_PDEATHSIG = 1
-TRACEBACKS = 32  # printed at most, each place once: a poisoned stream must not flood the log
+TRACEBACKS = 32  # logged at most, each place once: a poisoned stream must not flood the log
+HERE = Path(__file__).parent
 
 _decode_json = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
-_encode = msgspec.json.Encoder().encode
 
 
 class Channel:
@@ -83,89 +89,109 @@ class Channel:
             time.sleep(BEAT_EVERY)
 
 
-class ContractBroken(Exception):
-    """The function answered, and not with one fitting output for each input."""
-
-
 class Contract:
     """The user's function, and what must hold of its inputs and outputs (SPEC B8)."""
 
     def __init__(self, loaded: Loaded, setup: Setup) -> None:
-        function = loaded.function
-        self.name: str = getattr(function, "__name__", type(function).__name__)
-        self.parameters_kind = parameters_kind(function)
-        self._function = function
+        try:
+            self._calling = Calling(loaded.function, per_item=setup.per_item)
+        except Unfit as why:
+            raise CannotLoad(f"{loaded.where} {why}") from None
+        self.name = utf8(loaded.name)
+        self._loaded = loaded
         self._decode: Callable[[bytes], Any] = _decode_text if setup.input_kind == "text" else _decode_json
-        self._text_out = setup.output_kind == "text"
+        self._outputs = Outputs(self.name, setup.output_kind)
+        self._per_item = setup.per_item
         self._seen: set[tuple[type, str, int]] = set()
         self._pressure = Pressure(loaded.pressure, setup.memory_limit)
         self._memory_left = memory_left()  # now that it is loaded and nothing has run
 
     @property
+    def parameters(self) -> list[str] | None:
+        return self._calling.names
+
+    @property
+    def closes(self) -> bool:
+        return self._loaded.close is not None
+
+    @property
     def is_async(self) -> bool:
-        return any(map(inspect.iscoroutinefunction, (self._function, type(self._function).__call__)))
+        loaded = self._loaded
+        parts = (loaded.function, type(loaded.function).__call__, loaded.setup, loaded.close)
+        return any(map(inspect.iscoroutinefunction, parts))
+
+    def begin(self) -> Any:
+        """What `setup` returns: it may have to be awaited."""
+        return None if self._loaded.setup is None else self._loaded.setup()
+
+    def end(self) -> Any:
+        return None if self._loaded.close is None else self._loaded.close()
+
+    def not_set_up(self, target: str, error: BaseException) -> CannotLoad:
+        place = target.rpartition(":")[0]
+        return CannotLoad(why_not(f"setup of {self._loaded.where} failed", place, error), trace_of(error))
 
     def call(self, work: Work) -> Any:
         try:
             inputs = list(map(self._decode, work.inputs))
         except msgspec.MsgspecError as error:
             raise ContractBroken(f"{self.name} was not called, an input does not fit: {error}") from None
-        if self.parameters_kind is None:
-            return self._function(inputs)
-        parameters = _decode_json(work.parameters) if work.parameters else {}
-        if self.parameters_kind is inspect.Parameter.POSITIONAL_ONLY:
-            return self._function(inputs, parameters)
-        return self._function(inputs, parameters=parameters)
+        parameters = _decode_json(work.parameters) if work.parameters else None
+        if self._per_item and parameters is None:
+            parameters = [{} for _ in inputs]
+        return self._calling(inputs, parameters)
 
     def answer(self, work: Work, outputs: Any) -> bytearray:
-        if not isinstance(outputs, list | tuple):
-            raise ContractBroken(f"{self.name} returned {type(outputs).__name__}, not a list")
-        if len(outputs) != len(work.inputs):
-            raise ContractBroken(f"{self.name} returned {len(outputs)} outputs for {len(work.inputs)} inputs")
-        if self._text_out and set(map(type, outputs)) != {str}:
-            outputs = [self._plain_text(place, output) for place, output in enumerate(outputs)]
+        encoded, failed = self._outputs.encode(outputs, len(work.inputs))
+        return self._done(work, encoded, failed)
+
+    def _done(self, work: Work, encoded: list[bytes], failed: list[tuple[int, str, str]]) -> bytearray:
         try:
-            encoded, pressure = list(map(_encode, outputs)), self._pressure.after_batch()
-            return pack(Done(work.id, encoded, pressure, time.monotonic()))
+            return pack(Done(work.id, encoded, self._pressure.after_batch(), time.monotonic(), failed))
         except BadFrame as error:
             raise ContractBroken(f"{self.name}: {error}") from None
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ContractBroken(f"{self.name} returned something that JSON cannot hold: {error}") from None
 
     def seen(self, look: Look) -> bytearray:
         return pack(Seen(look.id, self._pressure.at_rest()))
 
     def refusal(self, work: Work, error: BaseException) -> bytearray:
         if isinstance(error, ContractBroken):
-            return pack(Rejected(work.id, str(error)))
-        self._print_once(error)
-        message = utf8(f"{self.name} raised {type(error).__name__}")
+            return pack(Rejected(work.id, utf8(str(error))))
+        if isinstance(error, Unfit):  # trying again would not help
+            why = utf8(f"{self.name} {error}")
+            count = len(work.inputs)
+            return self._done(work, [b""] * count, [(place, why, "") for place in range(count)])
+        kind = type(error).__name__
+        words = describe(error)
         spent = isinstance(error, MemoryError) and self._memory_is_gone(error)
-        return pack(Rejected(work.id, message, describe(type(error), error), spent))
+        rejected = Rejected(work.id, utf8(f"{self.name} raised {kind}"), words, spent)
+        if self._is_new(error):
+            quotable = without_quotes(words, [*work.inputs, work.parameters])
+            rejected.logged = named(type(error), quotable)
+            rejected.trace = where_raised(error)
+        return pack(rejected)
 
     def _memory_is_gone(self, error: MemoryError) -> bool:
         """One input may have asked for too much, and all is well again; or what leaked is never coming back."""
         traceback.clear_frames(error.__traceback__)  # what the function held while it ran
         return memory_left() < self._memory_left / 2
 
-    def _plain_text(self, place: int, output: Any) -> str:
-        if not isinstance(output, str):
-            raise ContractBroken(f"{self.name} returned {type(output).__name__} for input {place}, not str")
-        return str.__str__(output)  # of a subclass, such as numpy's
-
-    def _print_once(self, error: BaseException) -> None:
-        """Where it happened, for the author; its words may quote an input, so only the asker gets those."""
+    def _is_new(self, error: BaseException) -> bool:
+        """Whether the log has not been told of such an error at this place."""
         frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
         place = (type(error), frame.f_code.co_filename, line)
-        if place not in self._seen and len(self._seen) < TRACEBACKS:
-            self._seen.add(place)
-            where = "".join(traceback.format_tb(error.__traceback__)[1:])
-            print(f"{self.name} raised {type(error).__name__}\n{where}", end="", file=sys.stderr, flush=True)
+        if place in self._seen or len(self._seen) >= TRACEBACKS:
+            return False
+        self._seen.add(place)
+        return True
 
 
 def serve(channel: Channel, contract: Contract) -> NoReturn:
     while True:
         work = channel.receive()
+        if isinstance(work, Leave):
+            contract.end()
+            leave(0)
         if isinstance(work, Look):
             channel.send(contract.seen(work))
             continue
@@ -189,12 +215,15 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
     )
     while True:
         work = await questions.get()
+        if isinstance(work, Leave):
+            await _awaited(contract.end())
+            leave(0)
         if isinstance(work, Look):
             channel.send(contract.seen(work))
             continue
         assert isinstance(work, Work)
         try:
-            frame = contract.answer(work, await contract.call(work))
+            frame = contract.answer(work, await _awaited(contract.call(work)))
         except SystemExit:
             raise
         except BaseException as error:
@@ -202,6 +231,18 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
         del work
         channel.send(frame)
         del frame
+
+
+async def _awaited(result: Any) -> Any:
+    """Of a function, its setup and its close, not all need be async."""
+    return await result if inspect.isawaitable(result) else result
+
+
+def where_raised(error: BaseException) -> str:
+    """Its traceback, without our own frames above the function's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = sum(1 for _ in takewhile(lambda frame: Path(frame.filename).parent == HERE, frames))
+    return utf8("".join(traceback.format_list(frames[ours:] or frames)).rstrip())
 
 
 def memory_left() -> float:
@@ -248,13 +289,30 @@ def main(fd: int) -> NoReturn:
     try:
         contract = Contract(load(setup.target), setup)
     except CannotLoad as error:
-        channel.send(pack(Broken(setup.id, str(error), error.details)))
-        channel.receive()  # the server has heard when it closes the socket
-        leave(1)
-    channel.send(pack(Ready(setup.id, contract.name, contract.parameters_kind is not None)))
+        give_up(channel, setup, error)
     if contract.is_async:
-        asyncio.run(serve_async(channel, contract))
+        asyncio.run(_set_up_and_serve(channel, setup, contract))
+    try:
+        contract.begin()
+    except BaseException as error:
+        give_up(channel, setup, contract.not_set_up(setup.target, error))
+    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes)))
     serve(channel, contract)
+
+
+async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) -> NoReturn:
+    try:
+        await _awaited(contract.begin())
+    except BaseException as error:
+        give_up(channel, setup, contract.not_set_up(setup.target, error))
+    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes)))
+    await serve_async(channel, contract)
+
+
+def give_up(channel: Channel, setup: Setup, error: CannotLoad) -> NoReturn:
+    channel.send(pack(Broken(setup.id, utf8(str(error)), error.details)))
+    channel.receive()  # the server has heard when it closes the socket
+    leave(1)
 
 
 if __name__ == "__main__":

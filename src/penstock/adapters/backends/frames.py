@@ -1,11 +1,11 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
-    server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶
-    child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen     (◀── Beat, at any time)
-                  ◀── Broken
+    server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶            Leave ──▶
+    child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)
+                  ◀── Broken                                                        (◀── Beat, at any time)
 
-Every question carries an id and its answer repeats it. A frame is a length (4 bytes, big-endian) and
-a MessagePack value. Nothing here does I/O: the server reads from its event loop, the child blocks.
+Every question that has an answer carries an id, which the answer repeats. A frame is a length (4 bytes,
+big-endian) and a MessagePack value. Nothing here does I/O: the server reads from its event loop, the child blocks.
 """
 
 from typing import Generic, TypeVar
@@ -25,6 +25,7 @@ class Setup(msgspec.Struct, tag=1, array_like=True):
     input_kind: str
     output_kind: str
     memory_limit: int | None
+    per_item: bool = False  # each input has parameters of its own: `Work.parameters` is a list
 
 
 class Work(msgspec.Struct, tag=2, array_like=True):
@@ -36,7 +37,8 @@ class Work(msgspec.Struct, tag=2, array_like=True):
 class Ready(msgspec.Struct, tag=3, array_like=True):
     id: int
     function: str
-    takes_parameters: bool
+    parameters: list[str] | None  # their names; None: it takes any
+    closes: bool = False  # it wants to be told before it ends
 
 
 class Broken(msgspec.Struct, tag=4, array_like=True):
@@ -52,6 +54,7 @@ class Done(msgspec.Struct, tag=5, array_like=True):
     outputs: list[bytes]
     pressure: float = 0.0
     at: float = 0.0  # when, on the clock that all processes of a machine have in common
+    failed: list[tuple[int, str, str]] = []  # inputs that have no output: their place, and as in `Rejected`
 
 
 class Rejected(msgspec.Struct, tag=6, array_like=True):
@@ -59,6 +62,8 @@ class Rejected(msgspec.Struct, tag=6, array_like=True):
     message: str  # fit for anybody
     details: str = ""  # the exception's own words, which may quote an input
     spent: bool = False  # its memory is used up: what leaked stays, and the next batch would fail as well
+    logged: str = ""  # the exception without what it quotes; empty if this place has been told of before
+    trace: str = ""  # where it was raised
 
 
 class Beat(msgspec.Struct, tag=7, array_like=True):
@@ -76,7 +81,11 @@ class Seen(msgspec.Struct, tag=9, array_like=True):
     pressure: float
 
 
-Question = Setup | Work | Look
+class Leave(msgspec.Struct, tag=10, array_like=True):
+    """End, once the function has let go of what it holds."""
+
+
+Question = Setup | Work | Look | Leave
 Answer = Ready | Broken | Done | Rejected | Seen
 M = TypeVar("M")
 

@@ -60,7 +60,7 @@ class GrpcBackend:
         shape: GrpcShape | None = None,
         *,
         input_kind: Literal["text", "json"] = "text",
-        output_kind: Literal["text", "json"] = "text",
+        output_kind: Literal["auto", "text", "json"] = "auto",
         warm_up: Sequence[bytes] = (),
         start_timeout: Seconds = 120.0,
         probe_timeout: Seconds = 2.0,
@@ -73,7 +73,7 @@ class GrpcBackend:
         self._where = address.place
         self._headers = _headers(shape, os.environ if environ is None else environ)
         self._asking = Asking(address.model, shape.version, shape.output_name, text=input_kind == "text")
-        self._reader = AnswerReader(shape.output_name, text=output_kind == "text")
+        self._reader = AnswerReader(shape.output_name, output_kind)
         self._warm_up = list(warm_up)
         self._start_timeout = start_timeout
         self._probe_timeout = probe_timeout

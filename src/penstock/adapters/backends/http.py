@@ -29,6 +29,9 @@ from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, 
 from penstock.types import Batch, Result, Seconds
 
 _PLACE = re.compile(r"\$(inputs|parameters|count)\b")
+# A member that is left out, with one comma, where a request has no parameters.
+_OPTIONAL = r'"(?:[^"\\]|\\.)*"\s*:\s*\$parameters\?'
+_LEFT_OUT = re.compile(rf"\s*,\s*{_OPTIONAL}|{_OPTIONAL}\s*,?")
 _FARTHEST = 63  # place in a list that a path may name
 _AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
 _NONE = (b"", b"{}")  # no parameters
@@ -40,7 +43,7 @@ class HttpShape:
 
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME`: from there
-    request: str = '{"inputs": $inputs}'  # may say $parameters and $count as well
+    request: str = '{"inputs": $inputs, "parameters": $parameters?}'  # may say $count as well
     outputs: str = "outputs"  # dotted path to the list; "" if the response is it; a number counts in a list
     item: str = ""  # dotted path inside each element of the list; "" for the element
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
@@ -56,7 +59,8 @@ class HttpShape:
             raise UserMistake("http.request must say $inputs once, and $parameters at most once")
         try:
             # Quotes in the sample, so that a place inside a JSON string is found out as well.
-            json.loads(self.fill([b'"a"'], b'{"a": 1}'))
+            for parameters in (b'{"a": 1}', b""):
+                json.loads(self.fill([b'"a"'], parameters))
         except ValueError as error:
             hint = "write $inputs, $parameters and $count without quotes around them"
             raise UserMistake(f"http.request is not JSON once filled in ({error}); {hint}") from None
@@ -81,7 +85,11 @@ class HttpShape:
 
     def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:
         """The body of a request; all are JSON and go in as they are."""
-        parts = _PLACE.split(self.request)
+        none = parameters in _NONE
+        request = (
+            _LEFT_OUT.sub("", self.request) if none else self.request.replace("$parameters?", "$parameters")
+        )
+        parts = _PLACE.split(request)
         listed = b"[" + b",".join(inputs) + b"]"
         filled = {"inputs": listed, "parameters": parameters or b"{}", "count": b"%d" % len(inputs)}
         return b"".join(filled[part] if i % 2 else part.encode() for i, part in enumerate(parts))
@@ -98,7 +106,7 @@ class HttpBackend:
         url: str,
         shape: HttpShape | None = None,
         *,
-        output_kind: Literal["text", "json"] = "text",
+        output_kind: Literal["auto", "text", "json"] = "auto",
         warm_up: Sequence[bytes] = (),
         start_timeout: Seconds = 120.0,
         connect_timeout: Seconds = 2.0,

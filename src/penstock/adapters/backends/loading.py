@@ -1,4 +1,12 @@
-"""Finding the user's function inside the child process, and saying in one line why it is not there."""
+"""Finding the user's function inside the child process, and saying in one line why it is not there.
+
+    app.py:function           a function
+    app.py:Model              a class: one object is made here, and called with each batch
+    app.py:Model.predict      the same, and the method that is called
+    app.py:model.predict      a method of an object that the file makes itself
+
+Of an object that is made here, `setup()` is called before the first batch and `close()` at the end.
+"""
 
 import difflib
 import importlib
@@ -11,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-LONGEST_MESSAGE = 500
+from penstock.adapters.backends.words import named, utf8
 
 
 class CannotLoad(Exception):
@@ -22,23 +30,82 @@ class CannotLoad(Exception):
 
 class Loaded(NamedTuple):
     function: Callable[..., Any]
-    pressure: Callable[[], Any] | None  # how full it is, where its module says so
+    name: str
+    where: str  # both names, as messages have them
+    pressure: Callable[[], Any] | None = None  # how full it is, where its module says so
+    setup: Callable[[], Any] | None = None  # to be called before the first batch
+    close: Callable[[], Any] | None = None  # to be called after the last
 
 
 def load(target: str) -> Loaded:
-    """The function of `file.py:function` or `module:function`, and the `pressure` beside it."""
-    place, _, name = target.rpartition(":")
+    """The function that `target` names, and what goes with it."""
+    place, _, path = target.rpartition(":")
     try:
         module = import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except BaseException as error:  # whatever it is, also SystemExit: the code at import is the user's
-        raise CannotLoad(why_not_imported(place, error), utf8(traceback.format_exc())) from None
-    function = getattr(module, name, None)
-    if function is None:
-        raise CannotLoad(f"{place} has no function {name!r}{suggestion(name, module)}")
+        raise CannotLoad(why_not(f"cannot import {place}", place, error), trace_of(error)) from None
+    function, made = follow(module, path, place)
     if not callable(function):
-        raise CannotLoad(f"{name!r} in {place} is not a function but {type(function).__name__}")
-    check_signature(function, f"{name!r} in {place}")
-    return Loaded(function, pressure_in(module, place))
+        raise CannotLoad(f"{path!r} in {place} is not a function but {type(function).__name__}")
+    name = getattr(function, "__name__", type(function).__name__)
+    setup, close = (getattr(made, hook, None) for hook in ("setup", "close"))
+    return Loaded(function, name, f"{path!r} in {place}", pressure_in(module, place), setup, close)
+
+
+def follow(module: ModuleType, path: str, place: str) -> tuple[Any, Any]:
+    """What the dotted path leads to, and the object that was made for it, if any."""
+    here: Any = module
+    made: Any = None
+    for name in path.split("."):
+        if isinstance(here, type) and inspect.isfunction(inspect.getattr_static(here, name, None)):
+            here = made = make(here, place)
+        try:
+            here = getattr(here, name)
+        except AttributeError:
+            if here is module:
+                raise CannotLoad(f"{place} has no function {name!r}{suggestion(name, here)}") from None
+            kind = here.__name__ if isinstance(here, type) else type(here).__name__
+            raise CannotLoad(f"{kind} in {place} has no method {name!r}{suggestion(name, here)}") from None
+    if isinstance(here, type):
+        check_callable(here, path, place)
+        here = made = make(here, place)
+    return here, made
+
+
+def check_callable(kind: type, path: str, place: str) -> None:
+    """Before it is made, which may take long."""
+    if any("__call__" in vars(each) for each in kind.__mro__):
+        return
+    methods = [
+        name
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_") and name not in ("setup", "close")
+    ]
+    hint = f", or name a method: {place}:{path}.{methods[0]}" if methods else ""
+    raise CannotLoad(f"{path!r} in {place} is a class without `def __call__(self, inputs)`: add one{hint}")
+
+
+def make(kind: type, place: str) -> Any:
+    try:
+        inspect.signature(kind).bind()
+    except TypeError:
+        declared = inspect.signature(kind)
+        raise CannotLoad(
+            f"{kind.__name__!r} in {place} is made without arguments, and it is declared {declared}:"
+            " give each a default"
+        ) from None
+    except ValueError:
+        pass  # it is written in C and does not tell
+    try:
+        return kind()
+    except BaseException as error:
+        raise CannotLoad(
+            why_not(f"cannot make {kind.__name__} of {place}", place, error), trace_of(error)
+        ) from None
+
+
+def trace_of(error: BaseException) -> str:
+    return utf8("".join(traceback.format_exception(error)))
 
 
 def pressure_in(module: ModuleType, place: str) -> Callable[[], Any] | None:
@@ -76,38 +143,10 @@ def import_module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def parameters_kind(function: Callable[..., Any]) -> Any:
-    """How `function` takes the parameters of its batch (an `inspect` kind), or None if it takes none."""
-    try:
-        _, *others = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # it takes nothing at all; or it is written in C and does not tell
-        return None
-    return next((other.kind for other in others if other.name == "parameters"), None)
-
-
-def check_signature(function: Callable[..., Any], where: str) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    kind = parameters_kind(function)
-    try:
-        if kind is None:
-            signature.bind([])
-        elif kind is inspect.Parameter.POSITIONAL_ONLY:
-            signature.bind([], {})
-        else:
-            signature.bind([], parameters={})
-    except TypeError:
-        raise CannotLoad(
-            f"{where} must take one list of inputs, and may take `parameters`; it is declared {signature}"
-        ) from None
-
-
-def why_not_imported(place: str, error: BaseException) -> str:
+def why_not(what: str, place: str, error: BaseException) -> str:
     line = line_in(place, error)
-    message = describe(error.__class__, error.msg if isinstance(error, SyntaxError) else error)
-    return f"cannot import {place}: {message}" + (f" (line {line})" if line else "")
+    message = named(error.__class__, error.msg if isinstance(error, SyntaxError) else error)
+    return f"{what}: {message}" + (f" (line {line})" if line else "")
 
 
 def line_in(place: str, error: BaseException) -> int | None:
@@ -126,26 +165,9 @@ def line_in(place: str, error: BaseException) -> int | None:
     return lines[-1] if lines else None
 
 
-def suggestion(name: str, module: ModuleType) -> str:
-    functions = [
-        known
-        for known, value in vars(module).items()
-        if callable(value) and not known.startswith("_") and not isinstance(value, type)
+def suggestion(name: str, owner: object) -> str:
+    known = [
+        known for known in dir(owner) if not known.startswith("_") and callable(getattr(owner, known, None))
     ]
-    near = difflib.get_close_matches(name, functions, n=1)
+    near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def describe(kind: type[BaseException], words: object) -> str:
-    """`ValueError: message`, on one line, fit for a frame and for a log."""
-    try:
-        text = str(words)
-    except Exception:  # an exception that cannot even say what it is
-        text = "(its message could not be read)"
-    text = " ".join(text.split())
-    return utf8(f"{kind.__name__}: {text}"[:LONGEST_MESSAGE] if text else kind.__name__)
-
-
-def utf8(text: str) -> str:
-    """A frame holds UTF-8 only, and Python's text may hold half a surrogate pair."""
-    return text.encode("utf-8", "replace").decode()

@@ -1,6 +1,7 @@
 """A user's function in a process of its own (SPEC F1): spawned, watched, killed, never imported here."""
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -19,13 +20,16 @@ from penstock.adapters.backends.frames import (
 )
 from penstock.adapters.backends.spawned import Spawned
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
-from penstock.types import Batch, Result
+from penstock.types import Batch, Failure, Result
 
-Kind = Literal["text", "json"]
+log = logging.getLogger("penstock.worker")
+
+Kind = Literal["auto", "text", "json"]
 
 SILENCE = 3.0  # seconds without a heartbeat, after which a process counts as frozen
 BUSY = 0.002  # seconds that an answer may lie before it is read, and still count as under way
 LOOK_LIMIT = 1.5  # seconds in which a process that has nothing to do says how it is
+CLOSE_LIMIT = 5.0  # seconds that the user's `close` may take
 
 
 class StartFailed(BackendUnavailable):
@@ -39,8 +43,9 @@ class ProcessBackend:
         self,
         target: str,
         *,
-        input_kind: Kind = "text",
-        output_kind: Kind = "text",
+        input_kind: Kind = "auto",
+        output_kind: Kind = "auto",
+        per_item: bool = False,
         environment: Mapping[str, str] | None = None,
         warm_up: Sequence[bytes] = (),
         start_timeout: float = 120.0,
@@ -48,14 +53,19 @@ class ProcessBackend:
         name: str = "",
     ) -> None:
         self.name = name or target
-        self._setup = Setup(0, target, input_kind, output_kind, memory_limit)
+        self._setup = Setup(0, target, input_kind, output_kind, memory_limit, per_item)
         self._environment = dict(environment or {})
         self._warm_up = list(warm_up)
         self._start_timeout = start_timeout
         self._child: Spawned | None = None
         self._asked = 0
+        self._closes = False
         self.function = ""  # its name; known once started, as is the next
-        self.takes_parameters = False
+        self.parameter_names: Sequence[str] | None = None  # None: any, or not known yet
+
+    @property
+    def takes_parameters(self) -> bool:
+        return self.parameter_names is None or len(self.parameter_names) > 0
 
     @property
     def pid(self) -> int | None:
@@ -93,9 +103,13 @@ class ProcessBackend:
                 raise StartFailed(answer.message, details=answer.details)
             if not isinstance(answer, Ready):
                 raise BackendCrashed(f"{self.name} answered out of turn")
-            self.function, self.takes_parameters = answer.function, answer.takes_parameters
+            self.function, self.parameter_names = answer.function, answer.parameters
+            self._closes = answer.closes
             if self._warm_up:
-                await self._run(child, b"", self._warm_up)
+                done = await self._run(child, b"", self._warm_up)
+                if done.failed:
+                    _, message, details = done.failed[0]
+                    raise BatchRejected(message, details=details)
         except BatchRejected as error:
             raise StartFailed(
                 f"{self._setup.target} failed its warm-up: {error.message}", details=error.details
@@ -111,12 +125,32 @@ class ProcessBackend:
         # A server that was busy with other things (five hundred clients that came at once) has let the answer lie:
         # taken for slowness of the function, that would have it refuse what it can well do.
         lay = time.monotonic() - done.at
-        return Result(done.outputs, pressure=done.pressure, held_up=lay if lay > BUSY else 0.0)
+        result = Result(done.outputs, pressure=done.pressure, held_up=lay if lay > BUSY else 0.0)
+        if done.failed:
+            result.failures = self._failures(batch, done)
+        return result
+
+    def _failures(self, batch: Batch, done: Done) -> dict[int, Failure]:
+        log.warning(
+            "outputs failed",
+            extra={
+                "worker": self.name, "batch": batch.id, "size": batch.size, "failed": len(done.failed),
+                "error": done.failed[0][1],
+            },
+        )  # fmt: skip
+        return {
+            place: Failure(BatchRejected.code, message, details) for place, message, details in done.failed
+        }
 
     async def _run(self, child: Spawned, parameters: bytes, inputs: list[bytes]) -> Done:
         self._asked += 1
         answer = await child.ask(Work(self._asked, parameters, inputs))
         if isinstance(answer, Rejected):
+            if answer.logged:
+                log.error(
+                    "the function raised an exception",
+                    extra={"worker": self.name, "error": answer.logged, "traceback": answer.trace},
+                )
             kind = BackendCrashed if answer.spent else BatchRejected
             raise kind(answer.message, details=answer.details)
         if not isinstance(answer, Done):
@@ -159,5 +193,11 @@ class ProcessBackend:
 
     async def close(self) -> None:
         child, self._child = self._child, None
-        if child is not None:
+        if child is None:
+            return
+        try:
+            if self._closes:
+                self._closes = False
+                await child.leave(CLOSE_LIMIT)
+        finally:
             await child.kill_and_reap()

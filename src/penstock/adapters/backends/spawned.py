@@ -16,7 +16,17 @@ from typing import cast
 
 import msgspec
 
-from penstock.adapters.backends.frames import Answer, BadFrame, Beat, Inbox, Question, pack
+from penstock.adapters.backends.frames import (
+    Answer,
+    BadFrame,
+    Beat,
+    Inbox,
+    Leave,
+    Look,
+    Setup,
+    Work,
+    pack,
+)
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 
 LAST_GRACE = 1.0  # from a closed connection to the kill: a dying process closes its socket before it ends
@@ -67,7 +77,7 @@ class Spawned(asyncio.BufferedProtocol):
     async def connect(self) -> None:
         await self._loop.create_unix_connection(lambda: self, sock=self._sock)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Setup | Work | Look) -> Answer:
         if self.ended is not None:
             raise BackendUnavailable(self.ended)
         if self._answer is not None or self._transport is None:
@@ -90,6 +100,12 @@ class Spawned(asyncio.BufferedProtocol):
     async def next_beat(self) -> None:
         self._beat.clear()
         await self._beat.wait()
+
+    async def leave(self, seconds: float) -> None:
+        """Let it end by itself, if it has nothing else to do, within this time."""
+        if self.ended is None and self._answer is None and self._transport is not None:
+            self._transport.write(pack(Leave()))
+            await asyncio.wait((self._exited,), timeout=seconds)
 
     async def kill_and_reap(self) -> None:
         if not self._exited.done():

@@ -24,6 +24,7 @@ from penstock.adapters.redis.wire import (
     Ending,
     Failed,
     Finished,
+    ItemFailure,
     Member,
     encode,
     encode_execution,
@@ -150,13 +151,16 @@ class WorkerPost:
         self._outcomes = Outcomes(store, post)
 
     async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
-        """To every asker its output; there must be one for each member."""
+        """To every asker its output; there must be one for each member that did not fail."""
         keys: defaultdict[str, list[str]] = defaultdict(list)
         outputs: defaultdict[str, list[bytes]] = defaultdict(list)
         endings = []
         size = len(batch.members)
         execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
-        for member, output in zip(batch.members, result.outputs, strict=True):
+        failures = result.failures or {}  # the batcher tells those
+        for place, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
+            if place in failures:
+                continue
             if member.task:
                 endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=execution))
             else:
@@ -191,9 +195,13 @@ class WorkerPost:
                 outcome.code, outcome.message, outcome.details, outcome.splittable,
             )  # fmt: skip
         else:
+            failed = [
+                ItemFailure(place, failure.code, failure.message, failure.details)
+                for place, failure in (outcome.failures or {}).items()
+            ]
             message = Finished(
                 batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
-                executed=outcome.executed,
+                executed=outcome.executed, failed=failed,
             )  # fmt: skip
         await self._send([(batch.batcher, encode(message))])
 

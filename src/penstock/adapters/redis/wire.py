@@ -132,8 +132,17 @@ class Told(Struct, array_like=True, tag="o", gc=False):
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------
 
 
+class ItemFailure(Struct, array_like=True, gc=False):
+    """One member of a batch that was executed, and has no output."""
+
+    place: int  # in the batch
+    code: str
+    message: str
+    details: str
+
+
 class Finished(Struct, array_like=True, tag="x"):
-    """A slot has done its batch; its outputs went straight to the gateways."""
+    """A slot has done its batch; its outputs went straight to the gateways. `failed` are left to the batcher."""
 
     slot: str
     batch_id: int
@@ -145,10 +154,15 @@ class Finished(Struct, array_like=True, tag="x"):
     details: str = ""
     splittable: bool = False
     executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones
+    failed: list[ItemFailure] = []
 
     @property
     def failure(self) -> Failure | None:
         return Failure(self.code, self.message, self.details, self.splittable) if self.code else None
+
+    @property
+    def failures(self) -> dict[int, Failure]:
+        return {each.place: Failure(each.code, each.message, each.details) for each in self.failed}
 
 
 # ---- in the record of a task -----------------------------------------------------------------------------

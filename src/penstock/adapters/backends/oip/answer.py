@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -45,7 +45,9 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class AnswerReader:
     output: str  # the tensor's name; empty: the only one
-    text: bool  # outputs are texts; otherwise JSON, or numbers
+    kind: Literal[
+        "auto", "text", "json"
+    ]  # bytes are texts unless json is said; numbers are JSON unless text is
 
     def read(self, content: bytes, batch_id: str, expected: int) -> Answer:
         try:
@@ -90,7 +92,9 @@ class AnswerReader:
         try:
             text = piece.decode()
             return (
-                msgspec.json.encode(text) if self.text else bytes(msgspec.json.decode(text, type=msgspec.Raw))
+                msgspec.json.encode(text)
+                if self.kind != "json"
+                else bytes(msgspec.json.decode(text, type=msgspec.Raw))
             )
         except UnicodeDecodeError as error:
             raise BatchRejected(f"output {name!r}: expected text in UTF-8: {error.reason}") from None
@@ -98,9 +102,9 @@ class AnswerReader:
             raise BatchRejected(f"output {name!r}: expected JSON, since the model's output is json") from None
 
     def _rows(self, numbers: Sequence[Any], shape: list[int], tensor: Any) -> list[bytes]:
-        if self.text:
+        if self.kind == "text":
             raise BatchRejected(
-                f'output {tensor.name!r}: expected texts, found {tensor.datatype}; numbers need output = "json"'
+                f'output {tensor.name!r}: expected texts, found {tensor.datatype}; numbers need output = "auto"'
             )
         if min(shape) < 1 or prod(shape) != len(numbers):
             raise BatchRejected(

@@ -1,0 +1,212 @@
+"""From what a function returns to JSON, one piece for each input (SPEC B8).
+
+A batch of plain texts is encoded at once. Whatever else people return (arrays and tensors, rows of one,
+dataclasses, pydantic models, bytes) is recognised by what it can do, so that no library is imported that the
+function has not imported itself. An output that JSON cannot hold fails its own request; the others of its batch
+are served.
+"""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from math import isfinite
+from typing import Any, NamedTuple
+
+import msgspec
+
+from penstock.adapters.backends.words import describe, utf8
+from penstock.output import Output, with_note
+
+_encode_text = msgspec.json.Encoder().encode
+
+ONE_EACH = "return one output for each input, in the same order"
+
+
+class ContractBroken(Exception):
+    """The function answered, and not with one output for each input."""
+
+
+class ItemFailed(Exception):
+    """One input has no output: in words fit for anybody, and in words that may quote it."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class Encoded(NamedTuple):
+    outputs: list[bytes]  # JSON, with its note; empty where there is none
+    failed: list[tuple[int, str, str]]  # as `frames.Done` has them
+
+
+class Outputs:
+    """Encodes the outputs of one function."""
+
+    def __init__(self, function: str, kind: str) -> None:
+        """`kind`: auto, text or json. With text, anything that is not text fails its request."""
+        self._function = function
+        self._text_only = kind == "text"
+
+    def encode(self, outputs: Any, count: int) -> Encoded:
+        if type(outputs) is not list:
+            outputs = self._listed(outputs)
+        if len(outputs) != count:
+            raise ContractBroken(f"{self._function} returned {len(outputs)} outputs for {count} inputs")
+        if set(map(type, outputs)) == {str}:
+            try:
+                return Encoded(list(map(_encode_text, outputs)), [])
+            except UnicodeEncodeError:
+                pass  # to be found below
+        encoded, failed = [], []
+        for place, output in enumerate(outputs):
+            try:
+                encoded.append(self._encode_one(output))
+            except ItemFailed as why:
+                encoded.append(b"")
+                failed.append((place, why.message, why.details))
+        return Encoded(encoded, failed)
+
+    def _listed(self, outputs: Any) -> Sequence[Any]:
+        """The outputs of something that is not quite a list, such as the rows of an array."""
+        if isinstance(outputs, list) or type(outputs) is tuple:
+            return outputs
+        kind = type(outputs).__name__
+        if isinstance(outputs, tuple):
+            raise ContractBroken(f"{self._function} returned {kind}, a tuple of fields: {ONE_EACH}")
+        rows = as_rows(outputs)
+        if rows is not None:
+            return rows
+        raise ContractBroken(f"{self._function} returned {kind}, not a list: {_advice(outputs)}")
+
+    def _encode_one(self, output: Any) -> bytes:
+        tokens_used = None
+        if isinstance(output, Output):
+            output, tokens_used = output.value, output.tokens_used
+        if isinstance(output, BaseException):
+            kind = type(output).__name__
+            raise ItemFailed(utf8(f"{self._function} returned {kind} for this input"), describe(output))
+        if self._text_only and not isinstance(output, str):
+            raise ItemFailed(
+                f"{self._function} returned {type(output).__name__} for this input, and the model's output is"
+                " set to text: return str, or set output to auto"
+            )
+        return with_note(self._json(output), tokens_used)
+
+    def _json(self, output: Any) -> bytes:
+        kind = type(output).__name__
+        try:
+            encoded = encode_anything(output)
+            # msgspec writes null for NaN and infinity: only an output with a null in it need be searched for them.
+            # A single letter is found, or not found, several times as fast as a word.
+            unspeakable = not_finite(output) if b"n" in encoded and b"null" in encoded else ""
+        except UnicodeEncodeError:
+            raise ItemFailed(
+                f"{self._function} returned text for this input that UTF-8 cannot hold: half of a surrogate pair"
+            ) from None
+        except _Strange as strange:
+            inside = "" if strange.kind == kind else f" that holds {strange.kind}"
+            raise ItemFailed(
+                f"{self._function} returned {kind}{inside} for this input, which JSON cannot hold: return text,"
+                " numbers, bytes, lists, dicts, arrays, dataclasses or pydantic models"
+            ) from None
+        except Exception as error:  # of the object's own conversion, or it is nested too deeply
+            raise ItemFailed(
+                f"{self._function} returned {kind} for this input, which could not be made JSON"
+                f" ({type(error).__name__})",
+                describe(error),
+            ) from None
+        if unspeakable:
+            raise ItemFailed(
+                f"{self._function} returned {unspeakable} for this input, which JSON cannot say:"
+                " return None or a finite number in its place"
+            )
+        return encoded
+
+
+class _Strange(Exception):
+    """Something that has no form in JSON that we know of."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self.kind = type(value).__name__
+
+
+def as_plain(value: Any) -> Any:
+    """Something that msgspec does not know, as something that it does."""
+    if isinstance(value, str):  # a subclass, such as numpy's
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, type):
+        raise _Strange(value)
+    convert = _conversion(value)
+    if convert is not None:
+        plain = convert()
+        if type(plain) is type(
+            value
+        ):  # numpy's long double says that it is a Python number, and gives itself
+            return float(plain)
+        return plain
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence | Set):
+        return list(value)
+    raise _Strange(value)
+
+
+def _conversion(value: Any) -> Callable[[], Any] | None:
+    if callable(tolist := getattr(value, "tolist", None)):  # numpy, torch, jax, pandas, array.array
+        return tolist  # type: ignore[no-any-return]
+    if callable(dump := getattr(value, "model_dump", None)):  # pydantic
+        return partial(dump, mode="json")
+    if hasattr(value, "__fields__") and callable(old := getattr(value, "dict", None)):  # pydantic before 2
+        return old  # type: ignore[no-any-return]
+    for name in ("numpy", "to_list"):  # tensorflow; polars
+        if callable(convert := getattr(value, name, None)):
+            return convert  # type: ignore[no-any-return]
+    return None
+
+
+encode_anything = msgspec.json.Encoder(enc_hook=as_plain).encode
+
+
+def as_rows(outputs: Any) -> list[Any] | None:
+    """The rows of an array or tensor; None if it has none."""
+    if isinstance(outputs, type | str | bytes | bytearray | memoryview):
+        return None
+    convert = getattr(outputs, "tolist", None) or getattr(outputs, "to_list", None)
+    if callable(convert):
+        rows = convert()
+        return rows if isinstance(rows, list) else None
+    array = getattr(outputs, "numpy", None)
+    return as_rows(array()) if callable(array) else None
+
+
+def not_finite(value: Any) -> str:
+    """NaN or infinity, whichever is in it first; empty if there is neither."""
+    return _search(msgspec.to_builtins(value, enc_hook=as_plain))
+
+
+def _search(value: Any) -> str:
+    match value:
+        case float():
+            return "" if isfinite(value) else "NaN" if value != value else "infinity"
+        case dict():
+            return next(filter(None, map(_search, value.values())), "")
+        case list() | tuple() | set() | frozenset():
+            return next(filter(None, map(_search, value)), "")
+    return ""
+
+
+def _advice(outputs: Any) -> str:
+    if outputs is None:
+        return f"is a `return` missing? {ONE_EACH}"
+    if isinstance(outputs, Mapping):
+        return f"{ONE_EACH}, such as a list of dicts"
+    if hasattr(outputs, "to_dict"):
+        return f'{ONE_EACH}, such as .to_dict("records") of a data frame'
+    if hasattr(outputs, "__next__") or isinstance(outputs, Set):
+        return f"{ONE_EACH}; list(…) makes one of an iterator"
+    return ONE_EACH

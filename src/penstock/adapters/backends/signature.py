@@ -1,0 +1,102 @@
+"""How a function takes the parameters of its batch, told once from its signature.
+
+    f(inputs)                           none: a request with parameters is refused
+    f(inputs, anything)                 all of them in a dict, the second argument
+    f(inputs, parameters=None)          the same; so does the name `params`
+    f(inputs, top_k=5, *, sample=True)  each by its name; other names are refused
+    f(inputs, **anything)               each by its name, whatever it is
+
+Where each request has parameters of its own (`parameters = "per_item"`), the second argument is a list of dicts.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+Kind = inspect.Parameter
+DICT_NAMES = ("parameters", "params")  # of an argument that takes them all, also where it has a default
+
+
+class Unfit(Exception):
+    """The function cannot be called with a list of inputs; or not with these parameters. The words say why."""
+
+
+class Calling:
+    """How one function is called."""
+
+    def __init__(self, function: Callable[..., Any], *, per_item: bool = False) -> None:
+        self._function = function
+        self._dict_kind: Any = None  # of the argument that takes all, an `inspect` kind
+        self._dict_name = ""
+        self._first = ""  # the name of the argument for the inputs, where it can be used by name
+        self.names: list[str] | None = []  # None: any
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # it is written in C and does not tell
+            return
+        self._read(signature)
+        if per_item and not self._dict_name and self.names != []:
+            raise Unfit('parameters = "per_item" needs a second argument without a default: a list of dicts')
+        self._try(signature)
+
+    def _read(self, signature: inspect.Signature) -> None:
+        arguments = list(signature.parameters.values())
+        if not arguments or arguments[0].kind in (Kind.KEYWORD_ONLY, Kind.VAR_KEYWORD):
+            return
+        first, others = arguments[0], arguments[1:]
+        if first.kind is Kind.VAR_POSITIONAL:
+            others = [other for other in others if other.kind is not Kind.VAR_POSITIONAL]
+        elif first.kind is Kind.POSITIONAL_OR_KEYWORD:
+            self._first = first.name
+        takes_all = next((other for place, other in enumerate(others) if _takes_all(other, place)), None)
+        if takes_all is not None:
+            self._dict_kind, self._dict_name, self.names = takes_all.kind, takes_all.name, None
+        elif any(other.kind is Kind.VAR_KEYWORD for other in others):
+            self.names = None
+        else:
+            by_name = (Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
+            self.names = [other.name for other in others if other.kind in by_name]
+
+    def _try(self, signature: inspect.Signature) -> None:
+        """Whether it can be called without parameters, as most requests have none."""
+        try:
+            if not self._dict_name:
+                signature.bind([])
+            elif self._dict_kind is Kind.POSITIONAL_ONLY:
+                signature.bind([], {})
+            else:
+                signature.bind([], **{self._dict_name: {}})
+        except TypeError:
+            raise Unfit(
+                "must take one list of inputs, and may take parameters: as a second argument, or by names that have"
+                f" defaults; it is declared {signature}"
+            ) from None
+
+    @property
+    def takes_parameters(self) -> bool:
+        return self.names != []
+
+    def __call__(self, inputs: list[Any], parameters: Any) -> Any:
+        """`parameters`: None where there are none. Raises Unfit for such as the function does not take."""
+        if self._dict_name:
+            parameters = {} if parameters is None else parameters
+            if self._dict_kind is Kind.POSITIONAL_ONLY:
+                return self._function(inputs, parameters)
+            return self._function(inputs, **{self._dict_name: parameters})
+        if not parameters or self.names == []:
+            return self._function(inputs)
+        strange = [name for name in parameters if self.names is not None and name not in self.names]
+        strange += [name for name in parameters if name == self._first]
+        if strange:
+            known = f"; it takes {', '.join(self.names)}" if self.names else ""
+            raise Unfit(f"takes no parameter {strange[0]!r}{known}")
+        return self._function(inputs, **parameters)
+
+
+def _takes_all(argument: inspect.Parameter, place: int) -> bool:
+    """`place`: among the arguments behind the inputs."""
+    if argument.kind in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD):
+        return False
+    if argument.kind is Kind.KEYWORD_ONLY or place > 0:
+        return argument.kind is not Kind.POSITIONAL_ONLY and argument.name in DICT_NAMES
+    return argument.name in DICT_NAMES or argument.default is Kind.empty

@@ -1,0 +1,83 @@
+"""Foreign words, made fit for a frame, and fit for a log."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+LONGEST_MESSAGE = 500
+SHORTEST_QUOTE = (
+    4  # characters in a row that an exception has in common with an input, and count as a quotation
+)
+MOST_COMPARED = 1 << 20  # bytes of a batch; the words about a larger one are not logged
+GAP = "…"
+
+_WORD = re.compile(r"\w+")
+
+
+def describe(error: BaseException | object) -> str:
+    """What it says, on one line, fit for a frame."""
+    try:
+        text = str(error)
+    except Exception:  # an exception that cannot even say what it is
+        text = "(its message could not be read)"
+    return utf8(" ".join(text.split())[:LONGEST_MESSAGE])
+
+
+def named(kind: type[BaseException], words: object) -> str:
+    """`ValueError: message`."""
+    text = describe(words)
+    return utf8(f"{kind.__name__}: {text}"[:LONGEST_MESSAGE] if text else kind.__name__)
+
+
+def utf8(text: str) -> str:
+    """A frame holds UTF-8 only, and Python's text may hold half a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def without_quotes(words: str, payloads: Sequence[bytes]) -> str:
+    """The words of an exception without what they may have from the batch: a gap stands for each such word.
+
+    A word is left out if any four characters of it stand in a row in a payload too, or if it is a word of one.
+    What a function has made of an input (its translation, its hash) cannot be recognised.
+    """
+    if sum(map(len, payloads)) > MOST_COMPARED:
+        return GAP
+    told = words.casefold()
+    if len(told) != len(words):  # some letters become two: places would no longer agree
+        words = told
+    given = "\n".join(_readable(payload) for payload in payloads).casefold()
+    quoted = bytearray(len(words))
+    for start in range(len(words) - SHORTEST_QUOTE + 1):
+        if told[start : start + SHORTEST_QUOTE] in given:
+            quoted[start : start + SHORTEST_QUOTE] = b"\x01" * SHORTEST_QUOTE
+    known = set(_WORD.findall(given))
+    for word in _WORD.finditer(told):
+        if any(quoted[word.start() : word.end()]) or word[0] in known:
+            quoted[word.start() : word.end()] = b"\x01" * len(word[0])
+    kept = "".join("\0" if hidden else letter for letter, hidden in zip(words, quoted, strict=True))
+    return re.sub("\0+", GAP, kept)
+
+
+def _readable(payload: bytes) -> str:
+    """JSON, and its texts with their escapes read: either may be quoted."""
+    text = payload.decode(errors="replace")
+    if "\\" not in text:
+        return text
+    try:
+        return "\n".join([text, *_texts(msgspec.json.decode(payload))])
+    except msgspec.DecodeError:
+        return text
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case dict():
+            for key, item in value.items():
+                yield key
+                yield from _texts(item)

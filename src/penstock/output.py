@@ -1,0 +1,45 @@
+"""What a function may say of one answer beside its output, and how that travels.
+
+A function returns `Output(value, tokens_used=17)` in the place of a plain value. The note travels behind the
+output, in the same bytes: so it goes wherever the output goes (to another process, into a cache, into the record of
+a task) without any of them knowing of it. Only the edge, which writes answers, takes the two apart.
+
+    "the output"␞"tokens_used":17␞        ␞ is the byte 1E, which never stands in JSON as it is
+
+This module imports nothing, because users import it into their own code.
+"""
+
+from operator import index
+from typing import Any
+
+MARK = b"\x1e"
+NOTED = MARK[0]  # the last byte of an output with a note, as a number: to compare it costs least
+
+
+class Output:
+    """One output of a batch, with what is to be said of it in the answer's `metadata`."""
+
+    __slots__ = ("tokens_used", "value")
+
+    def __init__(self, value: Any, *, tokens_used: int | None = None) -> None:
+        """`tokens_used`: a whole number of 0 or more."""
+        self.value = value
+        self.tokens_used = None if tokens_used is None else index(tokens_used)
+        if self.tokens_used is not None and self.tokens_used < 0:
+            raise ValueError(f"tokens_used must not be below 0, and is {self.tokens_used}")
+
+    def __repr__(self) -> str:
+        return f"Output({self.value!r}, tokens_used={self.tokens_used})"
+
+
+def with_note(output: bytes, tokens_used: int | None) -> bytes:
+    """`output` is JSON."""
+    return output if tokens_used is None else b'%b\x1e"tokens_used":%d\x1e' % (output, tokens_used)
+
+
+def without_note(output: bytes) -> tuple[bytes, str]:
+    """The JSON itself, and the note as members of a JSON object; empty where there is none."""
+    if not output.endswith(MARK):
+        return output, ""
+    bare, _, note = output[:-1].rpartition(MARK)
+    return bare, note.decode()

@@ -1,0 +1,72 @@
+"""What a function says of single inputs, over Redis: failures, tokens, and which parameters it takes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from up_kit import Up, up
+
+from redis_servers import VALKEY
+from server import PATIENT, Answer, eventually
+
+APP = """
+from penstock import Output
+
+def batch(inputs, temperature=1.0):
+    return [float("nan") if value == "nan" else Output(value, tokens_used=17) for value in inputs]
+"""
+
+CONFIG = f"""{PATIENT}
+[redis]
+namespace = "functions"
+[models.batch]
+target = "{{app}}:batch"
+deterministic = true
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(redis_urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("functions")
+    (folder / "app.py").write_text(APP)
+    (folder / "penstock.toml").write_text(CONFIG.format(app=folder / "app.py"))
+    options = ("--config", str(folder / "penstock.toml"), "--redis", redis_urls[VALKEY])
+    with up(f"{folder / 'app.py'}:batch", *options, gateways=2) as running:
+        yield running
+
+
+def ask(installed: Up, value: object, gateway: str = "gateway-1", prefer: str = "", **more: Any) -> Answer:
+    headers = {"prefer": prefer} if prefer else {}
+    body = json.dumps({"input": value, **more}).encode()
+    return installed.ask(gateway, "POST", "/v1/inference", body, **headers)
+
+
+def result(installed: Up, value: object) -> dict[str, Any]:
+    task = ask(installed, value, prefer="respond-async").json()["task_id"]
+    done: dict[str, Any] = installed.ask("gateway-1", "GET", f"/v1/result/{task}?wait_ms=30000").json()
+    return done
+
+
+def test_an_output_that_json_cannot_say_is_a_failure_of_its_request_and_of_its_task(installed: Up) -> None:
+    refused = ask(installed, "nan")
+    assert (refused.status, refused.json()["error"]) == (502, "BACKEND_FAILED")
+    assert refused.json()["message"].startswith("batch returned NaN for this input, which JSON cannot say")
+    failed = result(installed, "nan")
+    assert (failed["status"], failed["error"]["message"]) == ("FAILED", refused.json()["message"])
+
+
+def test_tokens_are_told_by_every_gateway_in_answers_results_and_cached_answers(installed: Up) -> None:
+    for gateway in ("gateway-1", "gateway-2", "gateway-1"):
+        said = ask(installed, ["a"], gateway).json()
+        assert (said["output"], said["metadata"]["tokens_used"]) == (["a"], 17)
+    assert said["metadata"]["cached"]
+    done = result(installed, ["b"])
+    assert (done["output"], done["metadata"]) == (["b"], {"tokens_used": 17})
+
+
+def test_parameters_that_the_function_does_not_take_are_refused_at_every_gateway(installed: Up) -> None:
+    for gateway in ("gateway-1", "gateway-2"):
+        # Which parameters it takes is announced when the function has been loaded, with a heartbeat.
+        eventually(lambda: ask(installed, "a", gateway, parameters={"temprature": 1}).status == 422)  # noqa: B023
+        assert ask(installed, "a", gateway, parameters={"temperature": 1}).status == 200
