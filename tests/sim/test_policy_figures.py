@@ -44,7 +44,9 @@ def test_ewma_waits_longer_than_max_wait_where_that_fills_batches() -> None:
 
 def test_table_waits_longer_than_max_wait_where_its_row_says_so() -> None:
     """Busy for 0.9 of the time, and a batch of 4 takes 55 ms to fill."""
-    table, window = (played(policy, 72.0, workers=20, max_batch=4, seconds=1.0) for policy in ("table", "window"))
+    table, window = (
+        played(policy, 72.0, workers=20, max_batch=4, seconds=1.0) for policy in ("table", "window")
+    )
     assert table.batched / table.batches > 1.05 * window.batched / window.batches
 
 

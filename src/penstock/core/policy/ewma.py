@@ -1,8 +1,8 @@
 """A window that follows the arrival rate: short when traffic is low, long when it floods.
 
 Waiting is worth as much as the company it brings. So the window is 100 ms times the part of a full batch that would
-arrive in 100 ms at the rate seen. It has bounds of its own, 5 and 100 ms, whatever `max_wait` is. In a flood a batch
-is full before its window ends, and goes then.
+arrive in 100 ms at the rate seen. It has bounds of its own, 5 and 100 ms, whatever `max_wait` is. In a flood a
+batch is full before its window ends, and goes then.
 """
 
 from penstock.core.policy.base import Decision, Send, View, wait_for
