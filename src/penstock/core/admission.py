@@ -38,8 +38,8 @@ class Forecast(NamedTuple):
 def forecast(
     batcher: Batcher, tier: int, now: Seconds, in_tier: float | None = None, slower: float = 0.0
 ) -> Forecast | None:
-    """None when nobody can say: no worker is there, and none has said when it will be. `in_tier`: so many of its own
-    tier go before it, all by default; `slower`: the part of the service that those take who overtake it."""
+    """None when nobody can say: no worker is there, and none has said when it will be. `in_tier`: so many of its
+    own tier go before it, all by default; `slower`: the part of the service that those take who overtake it."""
     curve, fleet = batcher.curve, batcher.fleet
     size = curve.best_size
     free = fleet.next_free(curve, now)
@@ -108,15 +108,18 @@ def refusal(
 
 
 def is_full(batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0) -> bool:
-    """Whether a queue of which so much waits has no room for one more of this tenant, of whom each takes so much. The
-    last part is kept for tenants with less than an even share, one more tenant counted: somebody may yet come."""
+    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`.
+    The last part is kept for tenants with less than an even share. That is counted with one tenant more than there
+    are, since somebody may yet come."""
+    if waiting >= limit:
+        return True
     if waiting < limit - int(ROOM * limit):
         return False
     own, tenants = 0, 1
     for lane in batcher.lanes.values():
         here, others = lane.buffer.shared_by(request)
         own, tenants = own + here, tenants + others
-    return waiting >= limit or own * each * tenants >= limit
+    return own * each * tenants >= limit
 
 
 def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:

@@ -13,7 +13,7 @@ from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity
 from penstock.core.estimator import RateMeter
 from penstock.core.tier_gate import LEAST_LEFT, WINDOW, TierGate
-from penstock.errors import Refused
+from penstock.errors import Overloaded, Refused
 from penstock.types import Request, Seconds
 
 
@@ -31,7 +31,7 @@ class _Calm:
         self.more = 0.0  # fewer than these have come since
         self.needs: Seconds = inf  # it has more time than this
         self.let_in = 0  # since the gate was told
-        # Those let in that go before others of their tier: the part of the capacity that they take from the last one.
+        # Of those let in that go before others of their tier: the part of the capacity they take from the last one.
         self.overtaking = RateMeter(WINDOW)
         self.overtaken = 0.0  # the same and what lower tiers keep, when this was worked out
 
@@ -81,7 +81,7 @@ class Door:
         refused: Refused | None = refusal(self._batcher, self._admission, request, now, calm.overtaken)
         if refused is None:
             refused = self._gate.refusal(request, now)
-        elif request.tier == 0:
+        elif request.tier == 0 and isinstance(refused, Overloaded):
             self._gate.turned_away(now)
         self._mind_tiers(was_mixed, now)
         if refused is not None:
