@@ -1,4 +1,4 @@
-"""A tenant sends more than twice what the workers can do: what becomes of the others of its tier, in virtual time."""
+"""A tenant sends more than twice what the workers can do: what the others of its tier get, in virtual time."""
 
 from random import Random
 

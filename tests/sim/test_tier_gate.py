@@ -47,8 +47,8 @@ def test_at_twice_the_capacity_the_best_is_served_whole_the_lowest_its_part_and_
 def test_the_best_tier_is_served_whole_where_it_fits_however_little_of_the_service_its_weight_gives_it(
     seconds: float, whole: float
 ) -> None:
-    """It alone is 0.9 × the capacity, and of the service its weight says 0.6. The lowest tier's part comes on top, so
-    with a deadline of only three batches, a few are short of time."""
+    """It alone is 0.9 × the capacity, and of the service its weight says 0.6. The lowest tier's part comes on top,
+    so with a deadline of only three batches a few are short of time."""
     run = offered(2.0, 0.45, 0.3, 0.25, limits=(seconds, seconds))
     assert goodput(run) >= 0.97
     assert run.in_time_by_tier[0] >= whole * run.sent_by_tier[0]
