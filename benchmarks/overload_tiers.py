@@ -93,7 +93,7 @@ def gateway(service: Service) -> Iterator[tuple[Server, list[list[str]]]]:
     """A server that asks for keys, and the keys of the tenants of each tier."""
     with tempfile.TemporaryDirectory(prefix="penstock-tiers-") as folder:
         file = Path(folder, "keys.json")
-        keys = [[_key(file, f"{tier}-{number}", tier) for number in range(TENANTS)] for tier in TIERS]
+        keys = [[api_key(file, f"{tier}-{number}", tier) for number in range(TENANTS)] for tier in TIERS]
         settings = {
             "PENSTOCK_AUTH_MODE": "keys",
             "PENSTOCK_AUTH_KEYS_FILE": str(file),
@@ -104,7 +104,7 @@ def gateway(service: Service) -> Iterator[tuple[Server, list[list[str]]]]:
             yield server, keys
 
 
-def _key(file: Path, tenant: str, tier: str) -> str:
+def api_key(file: Path, tenant: str, tier: str) -> str:
     key, record = make_key(tenant, tier, time.time())
     asyncio.run(KeysFile(file).add(record))
     return key
@@ -114,20 +114,23 @@ def offered(service: Service, phases: Sequence[Phase], attempts: int, seed: int)
     with gateway(service) as (server, keys), tempfile.NamedTemporaryFile(prefix="tiered-load-") as file:
         shares = list(TIERS.values())
         plan = Plan(server.url, list(phases), shares, keys, TIMEOUT_MS, attempts, seed)
-        command = [sys.executable, "-m", "benchmarks.tiered_load", file.name]
-        limit = sum(phase.seconds for phase in phases) + SPARE_SECONDS
-        finished = subprocess.run(
-            command,
-            cwd=ROOT,
-            input=msgspec.json.encode(plan),
-            capture_output=True,
-            timeout=limit,
-            check=False,
-        )
-        if finished.returncode:
-            words = finished.stderr.decode(errors="replace").strip().splitlines()
-            raise RuntimeError(f"the load generator: {words[-1] if words else finished.returncode}")
-        return msgspec.msgpack.decode(Path(file.name).read_bytes(), type=Seen)
+        return played(plan, Path(file.name))
+
+
+def played(plan: Plan, file: Path) -> Seen:
+    """By a process of its own."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "benchmarks.tiered_load", str(file)],
+        cwd=ROOT,
+        input=msgspec.json.encode(plan),
+        capture_output=True,
+        timeout=sum(phase.seconds for phase in plan.phases) + SPARE_SECONDS,
+        check=False,
+    )
+    if finished.returncode:
+        words = finished.stderr.decode(errors="replace").strip().splitlines()
+        raise RuntimeError(f"the load generator: {words[-1] if words else finished.returncode}")
+    return msgspec.msgpack.decode(file.read_bytes(), type=Seen)
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:

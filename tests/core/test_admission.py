@@ -5,7 +5,7 @@ from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, wor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import AdmissionRules, forecast, refusal
+from penstock.core.admission import AdmissionRules, forecast, in_turn, refusal
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.errors import Overloaded, Unacceptable
@@ -167,7 +167,8 @@ def test_a_worker_that_said_when_it_is_back_is_counted_on() -> None:
 def test_the_queue_is_bounded_in_number_and_in_bytes_and_says_how_long_it_takes_to_drain() -> None:
     batcher = busy()
     offer(batcher, *(ask(text=b"0123456789") for _ in range(20)))
-    assert why(batcher, ask(), rules=AdmissionRules(max_queue=21)) == ""
+    assert why(batcher, ask(), rules=AdmissionRules(max_queue=23)) == ""
+    assert why(batcher, ask(tenant="other"), rules=AdmissionRules(max_queue=21)) == ""
     full = refusal(batcher, AdmissionRules(max_queue=20), ask(), 0.0)
     assert isinstance(full, Overloaded)
     assert full.message == "the queue is full: limits.max_queue is 20"
@@ -196,3 +197,79 @@ def test_a_forecast_that_nothing_has_tested_for_a_while_refuses_nobody() -> None
     batcher.step(2.0)
     assert why(batcher, ask(2.1, deadline=0.5), 2.1).startswith("one batch of this model takes about 2000 ms")
     assert why(batcher, ask(3.1, deadline=0.5), 3.1) == ""
+
+
+def test_a_tenant_with_nothing_waiting_is_not_refused_for_what_another_has_waiting() -> None:
+    batcher = busy()
+    offer(batcher, *(ask(tenant="burst") for _ in range(1000)))
+    assert why(batcher, ask(tenant="burst", expires=2.0, deadline=4.0)) == TOO_LONG
+    assert why(batcher, ask(tenant="trickle", expires=2.0, deadline=4.0)) == ""
+    offer(batcher, *(ask(tenant="trickle") for _ in range(300)))
+    assert why(batcher, ask(tenant="trickle", expires=2.0, deadline=4.0)) == TOO_LONG, (
+        "two take turns: its own 300 take as long as 600 do"
+    )
+
+
+def test_what_others_have_in_other_lanes_goes_before_it() -> None:
+    batcher = busy()
+    offer(batcher, *(ask(tenant="burst", parameters=b"1") for _ in range(1000)))
+    assert why(batcher, ask(tenant="trickle", expires=2.0, deadline=4.0)) == TOO_LONG
+    offer(batcher, ask(tenant="trickle"))
+    assert why(batcher, ask(tenant="trickle", expires=2.0, deadline=4.0)) == TOO_LONG
+
+
+def test_a_cheap_request_does_not_wait_for_as_many_as_a_dear_one() -> None:
+    batcher = busy()
+    offer(batcher, *(ask(tenant=str(number % 20), cost=10.0) for number in range(400)))
+    assert in_turn(batcher, ask(tenant="cheap", cost=1.0)) == pytest.approx(2.0)
+    assert in_turn(batcher, ask(tenant="dear", cost=100.0)) == pytest.approx(200.0)
+    free = busy()
+    offer(free, *(ask(tenant=str(number % 20), cost=0.0) for number in range(400)))
+    assert in_turn(free, ask(tenant="new", cost=0.0)) == pytest.approx(20.0)
+
+
+def test_those_who_are_overtaken_wait_the_longer_the_further_back_they_stand() -> None:
+    batcher = busy()
+    offer(batcher, *(ask(tenant="burst") for _ in range(200)))  # it would be sent after 1.1 s
+    last, first = (
+        ask(tenant="burst", expires=1.3, deadline=4.0),
+        ask(tenant="new", expires=0.15, deadline=4.0),
+    )
+    assert refusal(batcher, RULES, last, 0.0) is None
+    assert refusal(batcher, RULES, last, 0.0, 0.2) is not None  # 1.35 s
+    assert refusal(batcher, RULES, first, 0.0, 0.9) is None
+
+
+@pytest.mark.parametrize("rules", [AdmissionRules(max_queue=200), AdmissionRules(max_queue_bytes=600)])
+def test_the_last_tenth_of_the_queue_is_for_tenants_with_less_than_their_share(rules: AdmissionRules) -> None:
+    batcher = busy()
+    while not (full := why(batcher, ask(tenant="burst"), rules=rules)):
+        offer(batcher, ask(tenant="burst"))
+    assert (full, batcher.depth.total) == ("the queue is full", 180)
+    for number in range(20):
+        assert why(batcher, ask(tenant=f"trickle {number}", tier=number % 3), rules=rules) == ""
+        offer(batcher, ask(tenant=f"trickle {number}", tier=number % 3))
+    assert why(batcher, ask(tenant="one more"), rules=rules) == "the queue is full"
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(waiting=st.lists(st.integers(0, 5), max_size=60), served=st.integers(0, 30), tenant=st.integers(0, 6))
+def test_no_more_go_before_it_than_the_forecast_counts_but_for_where_the_others_are_in_their_turns(
+    waiting: list[int], served: int, tenant: int
+) -> None:
+    batcher = batcher_with(1, BatchingRules(max_batch=1, policy="greedy"))
+    offer(batcher, *(ask(tenant=str(name)) for name in waiting))
+    buffer = next(iter(batcher.lanes.values())).buffer if waiting else None
+    if buffer is None:
+        assert in_turn(batcher, ask(tenant=str(tenant))) == 0.0
+        return
+    buffer.take(min(served, len(waiting) - 1) or 1, 1000.0, 0.0)
+    request = ask(tenant=str(tenant))
+    own = [name for name in waiting if name == tenant]
+    expected = in_turn(batcher, request)
+    assert expected <= batcher.depth.by_tier[0]
+    batcher.offer(request, 0.0)
+    before = 0
+    while buffer.take(1, 1000.0, 0.0) != [request]:
+        before += 1
+    assert before <= expected + (len(set(waiting)) if own else 0)

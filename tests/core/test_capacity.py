@@ -35,8 +35,9 @@ def waiting(batcher: Batcher, best: int = 0, middle: int = 0, lowest: int = 0) -
 
 
 def refused(
-    batcher: Batcher, tier: int, rules: CapacityRules = RULES, *, rate: float = 0.0
+    batcher: Batcher, tier: int, rules: CapacityRules = RULES, *, rate: float = 160.0
 ) -> Overloaded | None:
+    """Of a tier that has had so many a second of late: by default half of the capacity, more than its own part."""
     return tier_refusal(batcher, rules, ask(tier=tier), rate / 320.0)
 
 
@@ -119,10 +120,10 @@ def test_a_tier_may_fill_its_part_of_the_queue_and_is_told_how_long_its_own_take
     strict: bool, seconds: float
 ) -> None:
     rules = CapacityRules(max_queue=100, queue_shares=(1.0, 0.6, 0.1))
-    batcher = waiting(fleet_of(strict=strict), middle=50, lowest=9)
+    batcher = waiting(fleet_of(strict=strict), middle=50, lowest=8)
     assert refused(batcher, LOWEST, rules) is None
     assert refused(batcher, MIDDLE, rules) is None
-    waiting(batcher, lowest=1)
+    waiting(batcher, lowest=2)
     assert retry_after(refused(batcher, LOWEST, rules)) == pytest.approx(seconds)
 
 
@@ -144,9 +145,11 @@ def test_tiers_are_in_use_once_two_have_been_seen_and_until_a_minute_later() -> 
     gate = TierGate(batcher, RULES)
     assert gate.refusal(ask(tier=LOWEST), 0.0) is None
     assert gate.refusal(ask(tier=BEST), 1.0) is None
+    gate.let_in(LOWEST, 100, 2.0)  # more than its part
     assert gate.refusal(ask(tier=LOWEST), 2.0) is not None
     assert gate.refusal(ask(tier=LOWEST), 2.0 + IN_USE) is None
     assert gate.refusal(ask(tier=MIDDLE), 100.0) is None
+    gate.let_in(LOWEST, 100, 100.0)
     assert gate.refusal(ask(tier=LOWEST), 100.0) is not None
 
 
@@ -204,19 +207,21 @@ def test_a_refusal_always_says_when_and_never_meets_the_best(
         assert 0.0 < retry_after(error) < 60.0
 
 
-def test_while_one_of_the_best_would_wait_for_half_its_time_all_others_are_refused_until_it_would_not() -> (
+def test_while_one_of_the_best_would_wait_for_a_quarter_of_its_time_others_are_refused_until_it_would_not() -> (
     None
 ):
     batcher = waiting(fleet_of(), best=95)
     batcher.step(0.0)  # 32 of them are on the only worker until 0.1, and 63 wait
     gate = TierGate(batcher, RULES)
     gate.refusal(ask(tier=MIDDLE), 0.0)
-    gate.refusal(ask(tier=BEST, expires=0.4), 0.0)  # it would be sent at 0.2, and has until 0.4
+    gate.refusal(ask(tier=BEST, expires=0.8), 0.0)  # it would be sent at 0.2, and has until 0.8
     assert gate.refusal(ask(tier=MIDDLE), 0.0) is None
     gate = TierGate(batcher, RULES)
     gate.refusal(ask(tier=MIDDLE), 0.0)
-    gate.refusal(ask(tier=BEST, expires=0.3), 0.0)
+    gate.refusal(ask(tier=BEST, expires=0.6), 0.0)
     assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) == pytest.approx(0.05)
+    assert gate.refusal(ask(tier=LOWEST), 0.02) is None  # of its own part
+    gate.let_in(LOWEST, 100, 0.02)
     assert retry_after(gate.refusal(ask(tier=LOWEST), 0.02)) == pytest.approx(0.03)
     assert gate.refusal(ask(tier=BEST), 0.0) is None
 
@@ -228,14 +233,14 @@ def test_how_much_time_the_best_have_counts_without_their_batch_and_no_single_on
     gate.refusal(ask(tier=MIDDLE), 0.0)
     for _ in range(100):
         gate.refusal(
-            ask(tier=BEST, deadline=0.5), 0.0
+            ask(tier=BEST, deadline=0.8), 0.0
         )  # of which the batch takes 0.1, and a little more to be sure
-    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) == pytest.approx(0.00125)
-    gate.refusal(ask(tier=BEST, deadline=0.6), 0.0)
-    gate.refusal(ask(tier=BEST, deadline=0.6), 0.0)
+    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) == pytest.approx(0.025625)
+    gate.refusal(ask(tier=BEST, deadline=2.0), 0.0)
+    gate.refusal(ask(tier=BEST, deadline=2.0), 0.0)
     assert gate.refusal(ask(tier=MIDDLE), 0.0) is None
     gate.refusal(ask(tier=BEST, deadline=0.11), 0.0)
-    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) < 0.01
+    assert retry_after(gate.refusal(ask(tier=MIDDLE), 0.0)) < 0.02
 
 
 def test_where_nobody_keeps_the_best_waiting_or_nobody_can_say_how_long_they_wait_no_one_is_refused_for_it() -> (
@@ -258,22 +263,28 @@ def test_the_door_asks_the_forecast_first_and_then_the_tiers() -> None:
     door = Door(waiting(batcher, lowest=150), AdmissionRules(), RULES)
     assert isinstance(door.refusal(ask(tier=LOWEST, cost=11.0), 0.0), Unacceptable)
     assert door.refusal(ask(tier=BEST), 0.0) is None
-    assert isinstance(door.refusal(ask(tier=LOWEST), 0.0), Overloaded)
+    told = [door.refusal(ask(tier=LOWEST), 0.0) for _ in range(40)]
+    assert told[0] is None  # a thirteenth of a second's work is its own
+    assert isinstance(told[-1], Overloaded)
+
+
+def waits(batcher: Batcher, tier: int, better: float) -> float:
+    return own_wait(batcher, tier, better, batcher.depth.by_tier[tier])
 
 
 def test_the_wait_of_a_lower_tier_counts_those_of_better_ones_that_are_yet_to_come() -> None:
     batcher = waiting(fleet_of(), middle=65)  # two batches, and one more that goes with the next
-    assert own_wait(batcher, MIDDLE, 0.0) == pytest.approx(64 / 320)
-    assert own_wait(batcher, MIDDLE, 0.5) == pytest.approx(64 / 160)
-    assert own_wait(batcher, MIDDLE, 1.0) == pytest.approx(64 / (320 * 4 / 12))  # its weight's part
+    assert waits(batcher, MIDDLE, 0.0) == pytest.approx(64 / 320)
+    assert waits(batcher, MIDDLE, 0.5) == pytest.approx(64 / 160)
+    assert waits(batcher, MIDDLE, 1.0) == pytest.approx(64 / (320 * 4 / 12))  # its weight's part
     waiting(batcher, best=1, lowest=1)
-    assert own_wait(batcher, MIDDLE, 0.5) == pytest.approx(64 / (160 * 4 / 5))  # the lowest has its weight
-    assert own_wait(batcher, MIDDLE, 1.0) == pytest.approx(64 / (320 * 4 / 13))
-    assert own_wait(batcher, LOWEST, 0.0) == 0.0
-    assert own_wait(waiting(batcher_with(1), middle=65), MIDDLE, 0.0) == 0.0  # nobody knows
+    assert waits(batcher, MIDDLE, 0.5) == pytest.approx(64 / (160 * 4 / 5))  # the lowest has its weight
+    assert waits(batcher, MIDDLE, 1.0) == pytest.approx(64 / (320 * 4 / 13))
+    assert waits(batcher, LOWEST, 0.0) == 0.0
+    assert waits(waiting(batcher_with(1), middle=65), MIDDLE, 0.0) == 0.0  # nobody knows
     strict = waiting(fleet_of(strict=True), middle=65, lowest=1)
-    assert own_wait(strict, MIDDLE, 0.5) == pytest.approx(64 / 160)
-    assert own_wait(strict, MIDDLE, 1.25) == pytest.approx(64 / (0.05 * 320))
+    assert waits(strict, MIDDLE, 0.5) == pytest.approx(64 / 160)
+    assert waits(strict, MIDDLE, 1.25) == pytest.approx(64 / (0.05 * 320))
 
 
 def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when_it_would_not() -> None:
@@ -286,6 +297,85 @@ def test_what_would_be_late_if_better_ones_go_on_coming_is_refused_and_told_when
     assert gate.refusal(ask(now, tier=MIDDLE, expires=0.6), now) is None
     late = retry_after(gate.refusal(ask(now, tier=MIDDLE, expires=0.3), now))
     assert late == pytest.approx(64 / 160 - (0.1 + 0.9 * 0.2), rel=0.05)
+
+
+def let_in_for(
+    gate: TierGate, seconds: float, tier: int, *, rate: float = 640.0, tenant: str = "", best: float = 0.0
+) -> list[float]:
+    """When one of this tier was let in, if so many ask and so many of the best are turned away, each second."""
+    let_in, turned_away = [], 0.0
+    for number in range(int(rate * seconds)):
+        now = number / rate
+        turned_away += best / rate
+        while turned_away >= 1.0:
+            gate.turned_away(now)
+            turned_away -= 1.0
+        if gate.refusal(ask(now, tier=tier, tenant=tenant), now) is None:
+            let_in.append(now)
+    return let_in
+
+
+def per_second(let_in: list[float], since: float, until: float) -> float:
+    return len([now for now in let_in if since <= now < until]) / (until - since)
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(tier=st.sampled_from([MIDDLE, LOWEST]), best=st.integers(0, 3000), middle=st.integers(500, 3000))
+def test_however_long_the_queue_each_tier_is_let_in_at_its_weight_s_part_of_the_capacity(
+    tier: int, best: int, middle: int
+) -> None:
+    gate = TierGate(waiting(fleet_of(), best=best, middle=middle), RULES)
+    gate.refusal(ask(tier=BEST), 0.0)
+    part = (8.0, 4.0, 1.0)[tier] / 13.0
+    assert per_second(let_in_for(gate, 5.0, tier), 2.0, 5.0) == pytest.approx(320.0 * part, rel=0.1)
+
+
+def test_a_best_tier_in_a_hurry_leaves_the_lowest_its_part_and_those_between_nothing_while_it_fits() -> None:
+    gate = TierGate(waiting(fleet_of(), best=300), RULES)
+    gate.refusal(ask(tier=MIDDLE), 0.0)
+    gate.refusal(ask(tier=BEST, expires=0.3), 0.0)
+    assert per_second(let_in_for(gate, 5.0, LOWEST), 2.0, 5.0) == pytest.approx(320.0 / 13.0, rel=0.1)
+    assert let_in_for(gate, 5.0, MIDDLE) == []
+
+
+def test_a_best_tier_that_does_not_fit_leaves_those_between_as_much_as_the_lowest() -> None:
+    gate = TierGate(waiting(fleet_of(), best=300), RULES)
+    gate.refusal(ask(tier=MIDDLE), 0.0)
+    gate.refusal(ask(tier=BEST, expires=0.3), 0.0)
+    let_in = let_in_for(gate, 40.0, MIDDLE, best=640.0)
+    assert per_second(let_in, 30.0, 40.0) == pytest.approx(320.0 / 13.0, rel=0.1)
+    assert gate.kept_from(BEST, 40.0) == pytest.approx(1.0 / 13.0, rel=0.1)
+    assert gate.kept_from(MIDDLE, 40.0) == 0.0
+
+
+def test_under_strict_tiers_or_where_the_settings_say_so_the_lowest_tier_may_get_nothing() -> None:
+    for batcher, rules in ((fleet_of(strict=True), RULES), (fleet_of(), CapacityRules(lowest_share=0.0))):
+        gate = TierGate(waiting(batcher, best=1000), rules)
+        gate.refusal(ask(tier=BEST), 0.0)
+        assert let_in_for(gate, 2.0, LOWEST) == []
+
+
+def test_a_tenant_that_has_had_little_of_its_tier_s_part_is_let_in_when_another_has_used_it_up() -> None:
+    gate = TierGate(waiting(fleet_of(), best=1000), RULES)
+    gate.refusal(ask(tier=BEST), 0.0)
+    let_in_for(gate, 5.0, LOWEST, tenant="burst")
+    told = [gate.refusal(ask(tier=LOWEST, tenant="burst"), 5.0) for _ in range(2)]
+    assert told[-1] is not None
+    assert gate.refusal(ask(tier=LOWEST, tenant="trickle"), 5.0) is None
+
+
+def test_the_depths_count_what_is_ahead_of_the_tenant_itself() -> None:
+    batcher = fleet_of()
+    offer(batcher, *(ask(tier=LOWEST, tenant="burst") for _ in range(500)))
+    rules, used = CapacityRules(), 1.0
+    assert tier_refusal(batcher, rules, ask(tier=LOWEST, tenant="burst"), used) is not None
+    assert tier_refusal(batcher, rules, ask(tier=LOWEST, tenant="trickle"), used) is None
+
+
+def test_what_is_turned_away_before_anything_is_known_counts_for_nothing() -> None:
+    gate = TierGate(batcher_with(1), RULES)
+    gate.turned_away(0.0)
+    assert gate._asked.rate(0.0) == 0.0
 
 
 class Checked(Door):
@@ -307,7 +397,8 @@ class Checked(Door):
         refused = super().refusal(request, now)
         if self.quick == before:
             assert refused is None
-            assert admission_refusal(self._batcher, self._admission, request, now) is None
+            overtaken = self._calm[request.tier].overtaken
+            assert admission_refusal(self._batcher, self._admission, request, now, overtaken) is None
             assert self._gate_refusal(request, now) is None
         return refused
 
@@ -340,6 +431,7 @@ class Checked(Door):
             st.sampled_from([0.0, 0.001, 0.01]),
             st.sampled_from([0.05, 0.3, 2.0, 30.0]),
             st.integers(1, 40),
+            st.sampled_from(["burst", "burst", "trickle"]),
         ),
         min_size=10,
         max_size=60,
@@ -351,16 +443,16 @@ def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
     strict: bool,
     rules: AdmissionRules,
     shares: tuple[float, ...],
-    events: list[tuple[str, int, float, float, int]],
+    events: list[tuple[str, int, float, float, int, str]],
 ) -> None:
     batcher = fleet_of(workers, seconds, strict=strict)
     door, now = Checked(batcher, rules, CapacityRules(max_queue=1000, queue_shares=shares)), 0.0
-    for kind, number, gap, limit, times in events:
+    for kind, number, gap, limit, times, tenant in events:
         now += gap
         name = worker(number % workers)
         if kind == "ask":
             for _ in range(times):
-                request = ask(now, tier=number, expires=limit, deadline=limit)
+                request = ask(now, tier=number, tenant=tenant, expires=limit, deadline=limit)
                 if door.refusal(request, now) is None:
                     batcher.offer(request, now)
         elif kind == "end" and (batch := batcher.fleet.workers[name].batch) is not None:

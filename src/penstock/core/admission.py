@@ -1,8 +1,13 @@
 """Who is let in (SPEC D4, C5, B6): what cannot make its deadline is refused at the door, with a true wait.
 
 The expected start of a new request is when the next worker frees, plus one gap between batches for every full
-batch ahead of it. `ahead` counts what the order of the buffer puts before it: under strict tiers its own and
-better ones; under weighted tiers its own, stretched by its share of the service.
+batch ahead of it. `ahead` counts what the order of the buffer puts before it:
+- of its own tier those of its own tenant, and of each other tenant as many and one more, for tenants take turns.
+  So a tenant with few waiting is not refused because another has filled the queue (SPEC C2). Those it overtakes
+  wait longer than their number says, and `slower` is by how much;
+- under strict tiers all better ones; under weighted tiers its own, stretched by its tier's share of the service.
+
+The last part of the longest queue, `ROOM`, is for tenants that have less than an even share of it.
 """
 
 from dataclasses import dataclass
@@ -15,6 +20,7 @@ from penstock.types import Request, Seconds, has_own_limit
 
 # Of the time it has beyond one batch: a long wait may be longer than expected, and a late answer is wasted.
 SURE = 0.9
+ROOM = 0.1  # of the longest queue, for tenants with less than their share
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +35,62 @@ class Forecast(NamedTuple):
     drain_rate: float  # requests a second that leave at full batches
 
 
-def forecast(batcher: Batcher, tier: int, now: Seconds) -> Forecast | None:
-    """None when nobody can say: no worker is there, and none has said when it will be."""
+def forecast(
+    batcher: Batcher, tier: int, now: Seconds, in_tier: float | None = None, slower: float = 0.0
+) -> Forecast | None:
+    """None when nobody can say: no worker is there, and none has said when it will be. `in_tier`: so many of its
+    own tier go before it, all by default; `slower`: the part of the service that those take who overtake it."""
     curve, fleet = batcher.curve, batcher.fleet
     size = curve.best_size
     free = fleet.next_free(curve, now)
     if free is None:
         return None
     gap = curve.best_seconds / fleet.counted
-    ahead = _ahead(batcher, tier)
+    ahead = _ahead(batcher, tier, batcher.depth.by_tier[tier] if in_tier is None else in_tier)
     seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
     if ahead >= fleet.free:  # with workers to spare, trying costs nobody anything
         seconds *= 1.0 + GUARD * max(curve.spread, LEAST_SPREAD)
     return Forecast(
-        free + ahead // size * gap,
+        free + ahead // size * gap / (1.0 - slower),
         seconds,
         size / gap if gap > 0 else float("inf"),
     )
 
 
-def _ahead(batcher: Batcher, tier: int) -> float:
+def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
     """How many requests go before one of this tier that arrives now, in effect."""
     depth, retries, tiers = batcher.depth, batcher.delivery.waiting, batcher.rules.tiers
     own = depth.by_tier[tier]
     if own == depth.total:  # nobody else waits, the usual case
-        return own + retries
+        return in_tier + retries
     if tiers.strict:
-        return sum(depth.by_tier[: tier + 1]) + retries
+        return sum(depth.by_tier[:tier]) + in_tier + retries
     active = sum(weight for weight, waiting in zip(tiers.weights, depth.by_tier, strict=True) if waiting)
     if not own:
         active += tiers.weights[tier]
-    return min(own * active / tiers.weights[tier], float(depth.total)) + retries
+    return min(in_tier * active / tiers.weights[tier], depth.total - own + in_tier) + retries
 
 
-def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
-    """Why this request is not let in, or None if it is."""
+def in_turn(batcher: Batcher, request: Request) -> float:
+    """How many of its own tier go before it. In other lanes all do: whose turn it is, is asked within a lane."""
+    waiting = batcher.depth.by_tier[request.tier]
+    lane = batcher.lanes.get(batcher.lanes.key_of(request)) if waiting else None
+    return waiting if lane is None else waiting - lane.buffer.overtakes(request)
+
+
+def refusal(
+    batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds, overtaken: float = 0.0
+) -> Refused | None:
+    """Why this request is not let in, or None if it is. `overtaken`: the part of the service that goes to those who
+    overtake the last one of its tier."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return Unacceptable(
             f"this input costs {request.cost:g}, and max_cost of the model is {limit:g}: make it shorter"
         )
-    expected = forecast(batcher, request.tier, now)
+    depth, in_tier = batcher.depth, in_turn(batcher, request)
+    slower = overtaken * in_tier / (depth.by_tier[request.tier] or 1)
+    expected = forecast(batcher, request.tier, now, in_tier, slower)
     if expected is None:
         loaded_in = batcher.fleet.loaded_in(now)
         if loaded_in is not None:
@@ -81,9 +102,11 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
         if request.deadline - now < batcher.curve.single:
             return _hopeless(request, batcher.curve.single)
         return Overloaded("the queue is too long for its deadline", retry_after=late)
-    depth = batcher.depth
-    if depth.total >= rules.max_queue or depth.bytes + len(request.input) > rules.max_queue_bytes:
-        return Overloaded(queue_full(depth.total, rules), retry_after=depth.total / expected.drain_rate)
+    size = len(request.input)
+    if is_full(batcher, request, rules.max_queue, depth.total):
+        return _full("limits.max_queue", rules.max_queue, depth.total / expected.drain_rate)
+    if is_full(batcher, request, rules.max_queue_bytes - size + 1, depth.bytes, size):
+        return _full("limits.max_queue_bytes", rules.max_queue_bytes, depth.total / expected.drain_rate)
     if not batcher.has_room_for(request):
         return Overloaded(
             f"too many sets of parameters are waiting: limits.max_lanes is {batcher.rules.max_lanes}",
@@ -92,10 +115,8 @@ def refusal(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seco
     return None
 
 
-def queue_full(waiting: int, rules: AdmissionRules) -> str:
-    if waiting >= rules.max_queue:
-        return f"the queue is full: limits.max_queue is {rules.max_queue}"
-    return f"the queue is full: limits.max_queue_bytes is {rules.max_queue_bytes}"
+def _full(setting: str, limit: int, drains_in: Seconds) -> Overloaded:
+    return Overloaded(f"the queue is full: {setting} is {limit}", retry_after=drains_in)
 
 
 def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
@@ -105,6 +126,21 @@ def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
         f"timeout_ms was {has * 1e3:.0f}" if has_own_limit(request) else f"timeouts.request is {has:.3g} s"
     )
     return HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
+
+
+def is_full(batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0) -> bool:
+    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`.
+    The last part is kept for tenants with less than an even share. That is counted with one tenant more than there
+    are, since somebody may yet come."""
+    if waiting >= limit:
+        return True
+    if waiting < limit - int(ROOM * limit):
+        return False
+    own, tenants = 0, 1
+    for lane in batcher.lanes.values():
+        here, others = lane.buffer.shared_by(request)
+        own, tenants = own + here, tenants + others
+    return own * each * tenants >= limit
 
 
 def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:

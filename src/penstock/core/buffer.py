@@ -79,6 +79,21 @@ class Buffer:
         self._depth.total -= number
         self._depth.bytes -= size
 
+    def overtakes(self, request: Request) -> float:
+        """How many of its own tier here it would go before, if it came now."""
+        tier = self._tiers[request.tier]
+        if not tier.waiting:
+            return 0.0
+        return tier.overtakes(
+            request.tenant, (request.cost or 1.0) * self.waiting / (self.cost or self.waiting)
+        )
+
+    def shared_by(self, request: Request) -> tuple[int, int]:
+        """How many its tenant has here, in its tier; and how many tenants wait, in all tiers."""
+        return self._tiers[request.tier].of_tenant(request.tenant), sum(
+            [len(tier.tenants) for tier in self._tiers]
+        )
+
     def oldest(self) -> Request | None:
         found: Request | None = None
         for tier in self._tiers:

@@ -8,18 +8,19 @@ anew. It is a bound on the safe side: it never lets in what a closer look would 
 
 from math import inf
 
-from penstock.core.admission import SURE, AdmissionRules, refusal
+from penstock.core.admission import ROOM, SURE, AdmissionRules, in_turn, refusal
 from penstock.core.batcher import Batcher
-from penstock.core.capacity import CapacityRules
-from penstock.core.tier_gate import TierGate
-from penstock.errors import Refused
+from penstock.core.capacity import CapacityRules, capacity
+from penstock.core.estimator import RateMeter
+from penstock.core.tier_gate import LEAST_LEFT, WINDOW, TierGate
+from penstock.errors import Overloaded, Refused
 from penstock.types import Request, Seconds
 
 
 class _Calm:
     """Of one tier: when no closer look is needed."""
 
-    __slots__ = ("again", "changes", "let_in", "more", "needs", "waiting")
+    __slots__ = ("again", "changes", "let_in", "more", "needs", "overtaken", "overtaking", "waiting")
 
     def __init__(self) -> None:
         self.changes = (
@@ -30,15 +31,21 @@ class _Calm:
         self.more = 0.0  # fewer than these have come since
         self.needs: Seconds = inf  # it has more time than this
         self.let_in = 0  # since the gate was told
+        # Of those let in that go before others of their tier: the part of the capacity they take from the last one.
+        self.overtaking = RateMeter(WINDOW)
+        self.overtaken = 0.0  # the same and what lower tiers keep, when this was worked out
 
 
 class Door:
-    __slots__ = ("_admission", "_batcher", "_calm", "_gate", "_max_cost")
+    __slots__ = ("_admission", "_batcher", "_calm", "_gate", "_max_bytes", "_max_cost", "_max_queue")
 
     def __init__(self, batcher: Batcher, admission: AdmissionRules, rules: CapacityRules) -> None:
         self._batcher = batcher
         self._admission = admission
         self._max_cost = batcher.rules.max_cost
+        # Beyond these it matters whose it is.
+        self._max_queue = (1.0 - ROOM) * admission.max_queue
+        self._max_bytes = (1.0 - ROOM) * admission.max_queue_bytes
         self._gate = TierGate(batcher, rules)
         self._calm = [_Calm() for _ in batcher.depth.by_tier]
 
@@ -54,7 +61,7 @@ class Door:
             and request.expires - now > needs
             and request.deadline - now > needs
             and request.cost <= self._max_cost
-            and depth.bytes + len(request.input) <= self._admission.max_queue_bytes
+            and depth.bytes + len(request.input) <= self._max_bytes
         ):
             calm.let_in += 1
             return None
@@ -70,15 +77,28 @@ class Door:
     def _look_closer(self, request: Request, now: Seconds) -> Refused | None:
         self._tell_gate(now)
         was_mixed = self._gate.is_mixed(now)
-        refused = refusal(self._batcher, self._admission, request, now) or self._gate.refusal(request, now)
+        calm = self._calm[request.tier]
+        refused: Refused | None = refusal(self._batcher, self._admission, request, now, calm.overtaken)
+        if refused is None:
+            refused = self._gate.refusal(request, now)
+        elif request.tier == 0 and isinstance(refused, Overloaded):
+            self._gate.turned_away(now)
         self._mind_tiers(was_mixed, now)
         if refused is not None:
             return refused
-        calm = self._calm[request.tier]
+        self._note_overtaking(calm, request, now)
         calm.more -= 1
         if calm.changes < 0 or self._batcher.depth.total >= calm.again:
             self._calm_down(calm, request.tier, now)
         return None
+
+    def _note_overtaking(self, calm: _Calm, request: Request, now: Seconds) -> None:
+        """Of the queue of its tier, how much this one goes before."""
+        waiting, rate = self._batcher.depth.by_tier[request.tier], capacity(self._batcher)
+        if waiting and rate:
+            before = 1.0 - in_turn(self._batcher, request) / waiting
+            if before > 0.0:
+                calm.overtaking.add(now, before / rate)
 
     def _tell_gate(self, now: Seconds) -> None:
         """Of those it was not asked about."""
@@ -97,17 +117,19 @@ class Door:
                 calm.changes, calm.waiting = -1, 0.0
 
     def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
-        batcher, gate, admission = self._batcher, self._gate, self._admission
+        batcher, gate = self._batcher, self._gate
         curve, fleet, rules = batcher.curve, batcher.fleet, batcher.rules
         calm.changes = batcher.changes
         # For twice as many as now: the more may wait, the more time each must have.
         calm.again = 2 * (batcher.waiting + curve.best_size)
         calm.waiting = 0.0
+        calm.overtaken = min(1.0 - LEAST_LEFT, calm.overtaking.rate(now) + gate.kept_from(tier, now))
         if not fleet.healthy or len(batcher.lanes) >= rules.max_lanes:
             return
         most, calm.more = gate.room(tier, now)
-        waiting = min(calm.again, most, admission.max_queue)
+        waiting = min(calm.again, most, self._max_queue)
         # Even behind everything that waits, and with all workers just started.
-        in_turn = curve.worst + curve.best_seconds * waiting / (curve.best_size * fleet.counted * SURE)
-        calm.needs = max(in_turn, gate.needs(tier, waiting, now))
+        rate = curve.best_size * fleet.counted * (1.0 - calm.overtaken)
+        last = curve.worst + curve.best_seconds * waiting / (rate * SURE)
+        calm.needs = max(last, gate.needs(tier, waiting, now))
         calm.waiting = waiting - batcher.delivery.waiting

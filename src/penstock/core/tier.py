@@ -70,6 +70,18 @@ class Tier:
         self.waiting -= 1
         self._discarded += 1
 
+    def of_tenant(self, tenant: str) -> int:
+        """How many wait of it; some that died meanwhile may be among them."""
+        found = self.tenants.get(tenant)
+        return 0 if found is None else 1 if isinstance(found, Request) else len(found)
+
+    def overtakes(self, tenant: str, size: float) -> float:
+        """How many of those here one more of this tenant would go before. Until its turn each of the others has had
+        as much as this tenant has, and one more; `size` is what it costs in terms of what the others do."""
+        own = self.of_tenant(tenant)
+        others = len(self.tenants) - (own > 0)
+        return max(0.0, self.waiting - own - others * (own + 1) * size)
+
     def serve(
         self,
         taken: list[Request],

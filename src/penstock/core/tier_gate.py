@@ -9,8 +9,12 @@ Where several tiers are in use (requests of more than one have come within a min
   takes 0.31 s, or 1.56 s, to drain. But two, or four, full batches for each worker may always wait: while all
   workers are busy the queue is the batch, and a slow model's 0.31 s would not hold a single one.
 - Who is in a hurry is late long before that. So, unless tiers are strict, all but the best are refused as well
-  while one of the best that came now would spend more than half of its time in the queue. Weights alone would give
-  the best tier its part of the service and no more, and refuse some of it although all of it fits.
+  while one of the best that came now would spend more than a quarter of its time in the queue. Weights alone would
+  give the best tier its part of the service and no more, and refuse some of it although all of it fits.
+- All of that leaves each tier its own part. Unless tiers are strict, the depths and the shares refuse a tier only
+  what is beyond its weight's part of the capacity. A best tier in a hurry leaves the lowest tier that part too; to
+  those between it leaves as much as it asks for beyond what fits beside that, and no more than to the lowest.
+- Of its part, a tier has a little more for tenants that have had less of it than its others (SPEC C2).
 - A lower tier is also refused what would be late if better ones go on coming as they do. The forecast knows only
   who waits now, and would let it in to expire.
 - A tier may fill its `queue_share` of the longest queue and no more.
@@ -19,42 +23,48 @@ Elsewhere nothing is refused here, so that a single tenant can use all of its GP
 
 from math import inf, log
 
-from penstock.core.admission import SURE, can_wait, forecast
+from penstock.core.admission import SURE, can_wait, forecast, in_turn, is_full
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
 from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter
+from penstock.core.recent import Recent
 from penstock.errors import Overloaded
 from penstock.types import Request, Seconds
 
 IN_USE = 60.0  # seconds since two tiers were last seen, until they count as one again
 WINDOW = 1.0  # over which what a tier has had is taken: what the lowest may have follows within 2 s
-PRESSED = 0.5  # of the time that the best tier has: in the queue for longer, and it comes first altogether
+LASTING = (
+    5.0  # seconds over which what the best tier asks for is taken: whether it fits is not a matter of chance
+)
+PRESSED = 0.25  # of the time that the best tier has: in the queue for longer, and it comes first altogether
 NEWEST = 0.05  # weight of the newest in that time, which each client may choose for itself
+BEYOND = 0.1  # of its part of the capacity, for tenants of a tier that have had less of that than the others
 LEAST_LEFT = 0.05  # of the service, for a tier that better ones leave nothing
 SOONEST = 0.001
 
 
 def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used: float) -> Overloaded | None:
-    """Why this request's tier is not let in now, or None. `used`: the part of the capacity that the lowest tier has
-    had, of late."""
+    """Why this request's tier is not let in now, or None. `used`: the part of the capacity it has had of late."""
     tier = request.tier
     rate = capacity(batcher)
     if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast has the say
         return None
-    by_tier, waiting = batcher.depth.by_tier, batcher.waiting
-    lowest = tier == len(by_tier) - 1
+    depth, lowest = batcher.depth, tier == len(batcher.depth.by_tier) - 1
+    if rules.queue_shares:
+        over = depth.by_tier[tier] - rules.queue_shares[tier] * rules.max_queue
+        if is_full(batcher, request, rules.queue_shares[tier] * rules.max_queue, depth.by_tier[tier]):
+            message = "this tier has filled its share of the queue"
+            return Overloaded(message, retry_after=_drain(max(0.0, over), rate * _service(batcher, tier)))
+    if used < kept_part(batcher, rules, tier):
+        return None
+    waiting = batcher.waiting - depth.by_tier[tier] + in_turn(batcher, request)
     warning, critical = depths(batcher, rules)
     limit = warning if lowest else critical
     if waiting >= limit:
         return Overloaded(
             "the queue is too long to let this tier in", retry_after=_drain(waiting - limit, rate)
         )
-    if rules.queue_shares:
-        over = by_tier[tier] - rules.queue_shares[tier] * rules.max_queue
-        if over >= 0:
-            message = "this tier has filled its share of the queue"
-            return Overloaded(message, retry_after=_drain(over, rate * _service(batcher, tier)))
-    better = batcher.depth.total - by_tier[tier]
+    better = depth.total - depth.by_tier[tier]
     size = batcher.curve.best_size
     share = rules.lowest_share
     if lowest and better >= size and used >= share:
@@ -66,6 +76,15 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
     return None
 
 
+def kept_part(batcher: Batcher, rules: CapacityRules, tier: int) -> float:
+    """The part of the capacity that is a tier's own, by its weight, however long the queue is."""
+    tiers = batcher.rules.tiers
+    if tiers.strict:
+        return 0.0
+    part = tiers.weights[tier] / sum(tiers.weights)
+    return min(part, rules.lowest_share) if tier == len(tiers.weights) - 1 else part
+
+
 def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
     """For how long the best tier needs all there is: until one of it that comes would wait only half its time."""
     if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # then nobody else keeps it waiting
@@ -74,11 +93,11 @@ def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
     return 0.0 if expected is None else expected.start - now - PRESSED * patience
 
 
-def own_wait(batcher: Batcher, tier: int, better: float) -> Seconds:
-    """How long one that comes now will wait behind its own tier, if better ones go on taking this part of the
-    capacity: those that wait now are not the only ones that go before it."""
+def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seconds:
+    """How long one that comes now will wait behind so many of its own tier, if better ones go on taking this part
+    of the capacity: those that wait now are not the only ones that go before it."""
     by_tier, rate, size = batcher.depth.by_tier, capacity(batcher), batcher.curve.best_size
-    if by_tier[tier] < size or not rate:
+    if in_tier < size or not rate:
         return 0.0
     left = max(LEAST_LEFT, 1.0 - better)
     if not batcher.rules.tiers.strict:
@@ -86,7 +105,7 @@ def own_wait(batcher: Batcher, tier: int, better: float) -> Seconds:
         rest = sum(weight for weight, waiting in zip(weights[tier:], by_tier[tier:], strict=True) if waiting)
         entitled = weights[tier] / (sum(weights[:tier]) + rest)  # that nobody takes away
         left = max(left * weights[tier] / rest, entitled)
-    return by_tier[tier] // size * size / (rate * left)
+    return in_tier // size * size / (rate * left)
 
 
 def _drain(excess: float, rate: float) -> Seconds:
@@ -108,7 +127,8 @@ class TierGate:
     """Asked about those that the forecast would let in: the last word. `Door` spares it most of them."""
 
     __slots__ = (
-        "_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_stretch", "_warning", "rules",
+        "_asked", "_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_recent", "_stretch",
+        "_warning", "rules",
     )  # fmt: skip
 
     def __init__(self, batcher: Batcher, rules: CapacityRules) -> None:
@@ -118,6 +138,8 @@ class TierGate:
         # Of what was let in of each tier, by the time it takes: what they give is the part of the capacity it has
         # had. Requests a second would say too much whenever the workers, for a moment, do less.
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
+        self._recent = [Recent() for _ in batcher.depth.by_tier]
+        self._asked = RateMeter(LASTING)  # the same of the best tier, with those that were not let in
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
         tiers = batcher.rules.tiers
@@ -140,6 +162,8 @@ class TierGate:
             if refused is not None:
                 return refused
         # else all that wait go with the next batch, and nobody is kept by one more
+        if tier:
+            self._recent[tier].add(request.tenant)
         self._count(tier, 1, now)
         return None
 
@@ -153,6 +177,8 @@ class TierGate:
         rate = capacity(self._batcher)
         if rate:
             self._meters[tier].add(now, number / rate)
+            if tier == 0:
+                self._asked.add(now, number / rate)
 
     def is_mixed(self, now: Seconds) -> bool:
         """Whether several tiers are in use."""
@@ -194,15 +220,42 @@ class TierGate:
 
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
-        pressed = best_pressed(batcher, self._patience, now)
-        if pressed > 0.0:
-            return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
         better = sum(meter.rate(now) for meter in self._meters[:tier])
-        late = own_wait(batcher, tier, better) - can_wait(batcher, self._has(request, now))
+        late = own_wait(batcher, tier, better, in_turn(batcher, request)) - can_wait(
+            batcher, self._has(request, now)
+        )
         if late > 0.0:
             return Overloaded("the queue of this tier is too long for its deadline", retry_after=late)
-        used = self._meters[tier].rate(now) if tier == self._lowest else 0.0
+        used = self._meters[tier].rate(now)
+        if self._recent[tier].had_less(request.tenant):
+            used /= 1.0 + BEYOND
+        pressed = best_pressed(batcher, self._patience, now)
+        if pressed > 0.0 and used >= self._kept_from_best(tier, now):
+            return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
         return tier_refusal(batcher, self.rules, request, used)
+
+    def _kept_from_best(self, tier: int, now: Seconds) -> float:
+        """The part of the capacity that a tier has even while the best needs all there is. The lowest has its own.
+        Those between have as much as the best asks for beyond what fits beside that, up to what the lowest has."""
+        kept = kept_part(self._batcher, self.rules, self._lowest)
+        if tier == self._lowest:
+            return kept
+        return min(kept, self._asked.rate(now) + kept - 1.0)
+
+    def kept_from(self, tier: int, now: Seconds) -> float:
+        """The part of the capacity that lower tiers keep from this one and use."""
+        if tier > 0 or not self.is_mixed(now):
+            return 0.0
+        lower = range(1, self._lowest + 1)
+        return sum(
+            max(0.0, min(self._meters[rank].rate(now), self._kept_from_best(rank, now))) for rank in lower
+        )
+
+    def turned_away(self, now: Seconds) -> None:
+        """One of the best tier, for want of time."""
+        rate = capacity(self._batcher)
+        if rate:
+            self._asked.add(now, 1.0 / rate)
 
     def _has(self, request: Request, now: Seconds) -> Seconds:
         """How long it can wait for a worker."""

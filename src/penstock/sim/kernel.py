@@ -38,6 +38,7 @@ class Scenario:
     tier_shares: Sequence[float] = (1.0,)  # how the arrivals fall to the tiers
     tier_limits: Sequence[tuple[Seconds, Seconds]] = ()  # of queue and request, where each tier has its own
     tenants: int = 1
+    tenant_shares: Sequence[float] = ()  # how they fall to those; evenly where there are none
     seed: int = 0
 
 
@@ -57,16 +58,21 @@ class Run:
     ended: Seconds = 0.0
     sent_by_tier: Counter[int] = field(default_factory=Counter)
     in_time_by_tier: Counter[int] = field(default_factory=Counter)
+    sent_by_tenant: Counter[str] = field(default_factory=Counter)
+    in_time_by_tenant: Counter[str] = field(default_factory=Counter)
 
 
 def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
     """Who asks, arrival by arrival: tenant and tier. Drawn apart, so that every policy meets the same ones."""
     rng = Random(f"{scenario.seed}/askers")
     shares, tenants = list(scenario.tier_shares), scenario.tenants
-    ranks = range(len(shares))
+    ranks, parts = range(len(shares)), list(scenario.tenant_shares)
     while True:
         tier = rng.choices(ranks, shares)[0] if len(shares) > 1 else 0
-        yield str(rng.randrange(tenants)) if tenants > 1 else "", tier
+        if parts:
+            yield str(rng.choices(range(len(parts)), parts)[0]), tier
+        else:
+            yield str(rng.randrange(tenants)) if tenants > 1 else "", tier
 
 
 def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
@@ -139,7 +145,8 @@ class Kernel:
 
     def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Request]:
         scenario = self.scenario
-        draw = askers(scenario) if len(scenario.tier_shares) > 1 or scenario.tenants > 1 else None
+        several = len(scenario.tier_shares) > 1 or scenario.tenants > 1 or scenario.tenant_shares
+        draw = askers(scenario) if several else None
         queue_limit, request_limit, model = scenario.queue_limit, scenario.request_limit, scenario.rules.model
         limits = scenario.tier_limits
 
@@ -161,6 +168,7 @@ class Kernel:
         """Whether a step is called for; one that is refused changes nothing."""
         run, door = self.run_so_far, self._door
         run.sent_by_tier[request.tier] += 1
+        run.sent_by_tenant[request.tenant] += 1
         if door is not None:
             refused = door.refusal(request, now)
             if refused is not None:
@@ -195,6 +203,7 @@ class Kernel:
                 run.latencies.append(now - request.arrival)
                 run.finished_at.append(now)
                 run.in_time_by_tier[request.tier] += 1
+                run.in_time_by_tenant[request.tenant] += 1
 
     def _dispatch(self, worker: WorkerId, batch: Batch, now: Seconds) -> None:
         run, rng, service = self.run_so_far, self._rng, self.scenario.service

@@ -50,9 +50,13 @@ class Policy(Protocol):
 
 def wait_until(view: View, due: Seconds) -> Decision:
     """Wait for `due`, but never past the first deadline nor longer than `max_wait` (SPEC B1)."""
-    longest = view.oldest + view.max_wait
-    if due <= view.now or longest <= view.now:
+    return wait_for(view, min(due, view.oldest + view.max_wait))
+
+
+def wait_for(view: View, due: Seconds) -> Decision:
+    """Wait for `due`, but never past the first deadline. The policy has bounds of its own."""
+    if due <= view.now:
         return Send(view.max_batch, Reason.DUE)
     if view.give_up <= view.now:
         return Send(view.max_batch, Reason.DEADLINE)
-    return Wait(min(due, longest, view.give_up))
+    return Wait(min(due, view.give_up))

@@ -1,9 +1,14 @@
-"""A window as long as it takes to fill a batch at the rate seen, between 50 and 100 ms."""
+"""A window that follows the arrival rate: short when traffic is low, long when it floods.
 
-from penstock.core.policy.base import Decision, Send, View, wait_until
+Waiting is worth as much as the company it brings. So the window is 100 ms times the part of a full batch that would
+arrive in 100 ms at the rate seen. It has bounds of its own, 5 and 100 ms, whatever `max_wait` is. In a flood a
+batch is full before its window ends, and goes then.
+"""
+
+from penstock.core.policy.base import Decision, Send, View, wait_for
 from penstock.types import Reason
 
-SHORTEST = 0.050
+SHORTEST = 0.005
 LONGEST = 0.100
 
 
@@ -11,5 +16,5 @@ class Ewma:
     def decide(self, view: View) -> Decision:
         if view.waiting >= view.max_batch:
             return Send(view.max_batch, Reason.FULL)
-        fill = view.max_batch / view.rate if view.rate > 0 else LONGEST
-        return wait_until(view, view.oldest + min(LONGEST, max(SHORTEST, fill)))
+        joining = view.rate * LONGEST / view.max_batch
+        return wait_for(view, view.oldest + min(LONGEST, max(SHORTEST, joining * LONGEST)))

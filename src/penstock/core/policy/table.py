@@ -3,9 +3,12 @@
 quiet     utilisation < 0.5 and depth < 10        16 requests, 30 ms
 pressed   depth > 100 or utilisation > 0.85       64 requests, 100 ms
 else                                              32 requests, 50 ms
+
+The waits are the table's own, whatever `max_wait` is. Where more waits than the idle workers can take in batches of
+that size, the queue is behind and throughput comes first: a batch then holds what gives the best throughput.
 """
 
-from penstock.core.policy.base import Decision, Send, View, wait_until
+from penstock.core.policy.base import Decision, Send, View, wait_for
 from penstock.types import Reason
 
 
@@ -13,9 +16,11 @@ class Table:
     def decide(self, view: View) -> Decision:
         size, wait = _row(view.waiting, _utilisation(view))
         size = min(size, view.max_batch)
+        if view.waiting > size * view.idle:
+            return Send(max(size, view.curve.best_size), Reason.FULL)
         if view.waiting >= size:
             return Send(size, Reason.FULL)
-        decision = wait_until(view, view.oldest + wait)
+        decision = wait_for(view, view.oldest + wait)
         return decision._replace(size=size) if isinstance(decision, Send) else decision
 
 

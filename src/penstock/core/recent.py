@@ -1,0 +1,32 @@
+"""Who was let in of late: the last few, so that a tenant that has had less than its share is known.
+
+A tier that is held to a part of the capacity has hardly anybody waiting. What waits then says nothing of whose turn
+it is, and those who were let in do.
+"""
+
+from collections import deque
+
+REMEMBERED = 256
+
+
+class Recent:
+    __slots__ = ("_counts", "_tenants")
+
+    def __init__(self) -> None:
+        self._tenants: deque[str] = deque()
+        self._counts: dict[str, int] = {}
+
+    def add(self, tenant: str) -> None:
+        tenants, counts = self._tenants, self._counts
+        tenants.append(tenant)
+        counts[tenant] = counts.get(tenant, 0) + 1
+        if len(tenants) > REMEMBERED:
+            oldest = tenants.popleft()
+            counts[oldest] -= 1
+            if not counts[oldest]:
+                del counts[oldest]
+
+    def had_less(self, tenant: str) -> bool:
+        """Whether this tenant has had less than an even share of them."""
+        counts = self._counts
+        return counts.get(tenant, 0) * (len(counts) + (tenant not in counts)) < len(self._tenants)
