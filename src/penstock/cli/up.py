@@ -68,7 +68,7 @@ def up(
     working += ["--policy", policy] if policy is not None else []
     plan = Plan(
         gateways, batchers, workers, host, port, admin_port, target, redis, shared, working,
-        {"PYTHONUNBUFFERED": "1"},
+        {"PYTHONUNBUFFERED": "1"}, settings,
     )  # fmt: skip
     plan.check(settings)
     return uvloop.run(_run(plan))

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.adapters.redis.connect import RedisSettings, Store, check_durability, guard
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
-from penstock.adapters.redis.wire import Garbled, Message, decode
+from penstock.adapters.redis.wire import Departed, Garbled, Message, decode
 from penstock.config import Config, Model
 from penstock.errors import StoreDown
 from penstock.roles.listen import AdminListener, DataListener
@@ -75,7 +75,12 @@ class Member:
 
     def describe(self) -> dict[str, object]:
         """For the registry: what the others need to know of it."""
-        return {"host": socket.gethostname(), "pid": os.getpid(), "draining": self._retired}
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "draining": self._retired,
+        }
 
     async def begin(self) -> None:
         """The store is open: start what else there is, with `keep`."""
@@ -127,6 +132,9 @@ class Member:
             message = decode(payload)
         except Garbled as error:
             log.warning("a message was skipped", extra={"error": str(error)})
+            return
+        if isinstance(message, Departed):
+            self.registry.departed(message.kind, message.name)
         else:
             self.received(message)
 

@@ -1,7 +1,8 @@
 """`penstock up`: a whole installation on this machine, and its own Valkey, under one Ctrl-C.
 
-Each role is a process of its own, started again when it dies. They end in the order requests flow: gateways first,
-so that what they have accepted is still batched, run and answered; the store last.
+Each role is a process of its own. When one dies, the others are told at once, and it is started again. They end in
+the order requests flow: gateways first, so that what they have accepted is still batched, run and answered; the
+store last.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.config import Config
 from penstock.core.backoff import backoff
-from penstock.errors import UserMistake
+from penstock.errors import StoreDown, UserMistake
 from penstock.roles.backends import backend_maker
 from penstock.roles.listen import bind
 
@@ -60,6 +61,7 @@ class Plan:
     shared: Sequence[str] = ()  # options of every role
     working: Sequence[str] = ()  # options of the workers
     environment: Mapping[str, str] = field(default_factory=dict)
+    config: Config = field(default_factory=Config)
 
     def check(self, config: Config) -> None:
         """What would keep a part from starting is told once, and before anything is started."""
@@ -106,6 +108,7 @@ class Installation:
         self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
         self._store: asyncio.subprocess.Process | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._tellings: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
         self._mistake = ""
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -149,7 +152,7 @@ class Installation:
             for name, process in self._processes.items():
                 if name.startswith(role):
                     _signal(process, signal.SIGTERM)
-            await asyncio.gather(*self._supervised[role], return_exceptions=True)
+            await asyncio.gather(*self._supervised[role], *self._tellings, return_exceptions=True)
         await self._stop_store()
 
     async def kill(self) -> None:
@@ -160,6 +163,7 @@ class Installation:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tellings, return_exceptions=True)
         await self._stop_store()
 
     # ---- parts -------------------------------------------------------------------------------------------
@@ -207,7 +211,27 @@ class Installation:
                 )  # all parts make the same: it is told once
             elif line.strip():
                 self._say(part.name, line)
-        return await process.wait()
+        code = await process.wait()
+        if code:
+            telling = asyncio.create_task(self._tell_of_death(part.role, process.pid))
+            self._tellings.add(telling)
+            telling.add_done_callback(self._tellings.discard)
+        return code
+
+    async def _tell_of_death(self, role: str, pid: int) -> None:
+        """So that the others take over now what it had in hand, and not only when its lease has ended."""
+        from penstock.adapters.redis.connect import Store
+        from penstock.adapters.redis.obituary import tell_of_death
+        from penstock.roles.shared import redis_settings
+
+        store = Store(replace(redis_settings(self._plan.config), url=self.redis))
+        try:
+            names = await tell_of_death(store, f"{role}s", pid)
+            log.debug("the others were told of a death", extra={"names": names})
+        except StoreDown as error:
+            log.debug("a death could not be told", extra={"error": error.message})
+        finally:
+            await store.close()
 
     def _apart(self) -> None:
         """In the child: Ctrl-C at the terminal is for us to pass on, and it must not outlive us.

@@ -78,6 +78,8 @@ class WorkerRole(Member):
         self._looked_at = clock()
         self._seen_busy: dict[WorkerId, float] = {}
         self._utilization: dict[WorkerId, float] = {}
+        self._batchers: set[str] = set()  # known when we last looked
+        self.registry.on_changed = self._look_around
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token)
 
@@ -149,6 +151,13 @@ class WorkerRole(Member):
             self._utilization[worker] = old + UTILIZATION_MEMORY * (part - old)
             self._seen_busy[worker] = busy
         self._looked_at = now
+
+    def _look_around(self) -> None:
+        """A batcher that is gone may have died with slots of ours that it had taken from the line."""
+        before, self._batchers = self._batchers, set(self.registry.members["batchers"])
+        if not before <= self._batchers:
+            for dock in self._docks.values():
+                dock.say_again()
 
     # ---- batches -----------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ class Leases:
         self._held: dict[int, _Lease] = {}
         self._former: set[int] = set()  # lost to an outage
         self._one_at_a_time = asyncio.Lock()
+        self._changed = asyncio.Event()
         self._closing = False
 
     @property
@@ -53,6 +54,10 @@ class Leases:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._balance())
             tasks.create_task(self._watch())
+
+    def batchers_changed(self) -> None:
+        """Look now, and not only with the next heartbeat: one has come, or its shards are to be had."""
+        self._changed.set()
 
     async def release_all(self) -> None:
         """Gives everything back, and takes nothing more."""
@@ -75,7 +80,10 @@ class Leases:
 
     async def _balance(self) -> None:
         patience = Patience(f"The keeper of the leases of {self._me}")
+        heartbeat = self._store.settings.heartbeat
         while True:
+            began = monotonic()
+            self._changed.clear()
             try:
                 await self.step()
                 patience.succeeded()
@@ -84,7 +92,12 @@ class Leases:
                 continue
             # Who lacks shards looks more often: they are somebody's who died, or is about to give them.
             short = len(self._held) < quota(self._shards, self._alive(), self._me)
-            await asyncio.sleep(self._store.settings.heartbeat / (4 if short else 1))
+            pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
+            try:
+                async with asyncio.timeout(max(0.0, pause)):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
 
     async def _watch(self) -> None:
         """Calls a lease lost on time, even while Redis lets a renewal hang."""

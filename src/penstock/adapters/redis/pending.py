@@ -39,6 +39,13 @@ async def pending(client: Client, stream: str) -> AsyncIterator[tuple[bytes, str
         start = "(" + rows[-1]["message_id"].decode()
 
 
+async def last_entry(client: Client, stream: str) -> bytes:
+    """The id of the newest that was ever in the stream."""
+    said: dict[str, Any] = await client.execute_command("XINFO STREAM", stream)
+    last: bytes = said["last-generated-id"]
+    return last
+
+
 async def claim(
     client: Client, stream: str, consumer: str, ids: Sequence[bytes]
 ) -> AsyncIterator[tuple[bytes, Fields]]:

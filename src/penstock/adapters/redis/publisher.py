@@ -7,17 +7,20 @@
 One send is under way at a time, so the slower Redis is, the fuller the envelopes. A send that failed may
 have reached Redis: it is repeated with the same bytes, and a batcher ignores keys that it has. Only where an
 acknowledgement waits for a disk or a replica do others go out meanwhile, the fewer the more are under way.
-A connection that breaks proves nothing about Redis, a second try that fails does: its shards (all of a
-single server, those of one node of a cluster) are left out until an empty envelope comes through. With no
-shard left the publisher is `down`.
+A connection that breaks proves nothing about Redis, a second try that fails does, and so does silence (`link`):
+its shards (all of a single server, those of one node of a cluster) are left out until an empty envelope comes
+through. With no shard left the publisher is `down`. What was on its way then has failed for those who asked, and is
+withdrawn with that envelope: if Redis had it after all, it may be executed, and its answer finds nobody waiting.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import RedisError
 
 from penstock.adapters.redis.connect import Patience, Store, is_outage
 from penstock.adapters.redis.durability import Appender
@@ -31,6 +34,7 @@ log = logging.getLogger("penstock.gateway")
 PACE = 0.001  # seconds between two sends
 LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
 RETRY_PAUSE = 0.02
+TICK = 0.02  # seconds between two looks whether Redis is silent, while something is on its way
 UNDER_WAY = (
     32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
 )
@@ -58,6 +62,10 @@ class Publisher:
         self._quiet = asyncio.Event()
         self._away: set[int] = set()  # shards
         self._trouble = asyncio.Event()
+        self._asked: dict[asyncio.Timeout, float] = {}  # sends under way: when each began
+        self._asking = asyncio.Event()
+        self._held_up = 0.0  # when this process last did not get to run
+        self._pinging = False
         self.on_failed: Callable[[Sequence[Request], Failure], None] = lambda requests, failure: None
 
     @property
@@ -122,6 +130,7 @@ class Publisher:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._send_all(group))
                 group.create_task(self._look_for_the_lost())
+                group.create_task(self._listen())
         finally:
             for acceptance in self._acceptances.values():
                 acceptance.cancel()
@@ -180,7 +189,7 @@ class Publisher:
         tries = 0
         while True:
             try:
-                await self._appender.append(key, bodies)
+                await self._append(key, bodies)
             except Exception as error:
                 if not isinstance(error, StoreDown) and not is_outage(error):
                     self._fail(requests, _store_down(str(error)))
@@ -198,6 +207,18 @@ class Publisher:
                 if self._acceptances:
                     self._accept(requests)
                 return
+
+    async def _append(self, key: str, bodies: Sequence[bytes]) -> None:
+        """Raises TimeoutError as soon as `_listen` finds that Redis is silent."""
+        async with asyncio.timeout(None) as limit:
+            self._asked[limit] = asked = monotonic()
+            self._asking.set()
+            try:
+                await self._appender.append(key, bodies)
+            finally:
+                del self._asked[limit]
+        if not self._appender.waits:
+            self._store.link.answered(asked)
 
     def _accept(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -233,6 +254,44 @@ class Publisher:
                 acceptance.set_exception(error)
         if others:
             self.on_failed(others, Failure(error.code, error.message, retry_after=error.retry_after))
+
+    async def _listen(self) -> None:
+        """While something is on its way: whether Redis is heard at all. What came while this process did not get to
+        run has not been read yet, so that time proves nothing."""
+        while True:
+            await self._asking.wait()
+            before = monotonic()
+            await asyncio.sleep(TICK)
+            now = monotonic()
+            if not self._asked:
+                self._asking.clear()
+            elif now - before > 2 * TICK:
+                self._held_up = now
+            else:
+                self._end_the_unheard(now)
+
+    def _end_the_unheard(self, now: float) -> None:
+        link, clustered = self._store.link, self._store.clustered
+        for limit, asked in list(self._asked.items()):
+            since = max(asked, self._held_up)
+            if not clustered:  # there it may have been another node that was heard
+                since = max(since, link.heard_at)
+            if now - since > link.patience:
+                if limit.when() is None:
+                    limit.reschedule(asyncio.get_running_loop().time())
+            elif now - since > link.patience / 2 and not clustered and not self._pinging:
+                self._pinging = True
+                self._store.send(self._ping())
+
+    async def _ping(self) -> None:
+        """Another question, over another connection: a slow disk or one lost packet is not the silence of Redis."""
+        try:
+            await self._store.commands.execute_command("PING")
+            self._store.link.heard()
+        except (RedisError, OSError, RuntimeError) as error:
+            log.debug("no answer", extra={"error": str(error)})
+        finally:
+            self._pinging = False
 
     def _lose(self, shard: int) -> None:
         self._away |= self._neighbours(shard)

@@ -136,6 +136,16 @@ class Finished(Struct, array_like=True, tag="x"):
         return Failure(self.code, self.message, self.details, self.splittable) if self.code else None
 
 
+# ---- to the mailbox of everybody ---------------------------------------------------------------------------
+
+
+class Departed(Struct, array_like=True, tag="g", gc=False):
+    """A process has died: whoever started it has seen it."""
+
+    kind: str  # as in the registry
+    name: str
+
+
 # ---- in the record of a task -----------------------------------------------------------------------------
 
 
@@ -149,7 +159,7 @@ class Executed(Struct, array_like=True):
     version: str = ""
 
 
-Message = Dispatch | Answers | Failed | Notice | Finished
+Message = Dispatch | Answers | Failed | Notice | Finished | Departed
 
 _encode = msgpack.Encoder().encode
 _envelope = msgpack.Decoder(Envelope).decode
