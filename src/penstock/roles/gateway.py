@@ -44,7 +44,7 @@ from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
 # Seconds without any batcher in which requests are still accepted: one that is started anew after its death finds
 # them, and they have time left.
-BATCHER_BACK = 2.0
+BATCHER_BACK = 3.0
 CACHE_MEMORY = 0.75  # of the memory limit: beyond it no more answers are kept in Redis
 
 

@@ -36,6 +36,7 @@ TOLD = "penstock: "  # how the line begins that says what
 PR_SET_PDEATHSIG = 1
 STORE_LIMIT = 10.0  # seconds for the store to listen
 STORE_ATTEMPTS = 3  # each with a port that was free a moment ago
+LAST_WORDS = 0.5  # seconds to read what a part said before it died
 JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
 
 
@@ -118,6 +119,10 @@ class Installation:
         """Until every part has said that it serves; what each said."""
         if not self.redis:
             await self._start_store()
+        from penstock.adapters.redis.obituary import Obituaries  # only where there is a Redis at all
+        from penstock.roles.shared import redis_settings
+
+        self._obituaries = Obituaries(replace(redis_settings(self._plan.config), url=self.redis))
         for part in self._plan.parts(self.redis):
             self._banners[part.name] = asyncio.get_running_loop().create_future()
             task = asyncio.create_task(self._supervise(part), name=part.name)
@@ -199,6 +204,20 @@ class Installation:
         self._processes[part.name] = process
         if self._ending.is_set():
             _signal(process, signal.SIGTERM)
+        reading = asyncio.create_task(self._read(part, process))
+        try:
+            code = await process.wait()
+            if code:
+                telling = asyncio.create_task(self._tell_of_death(part.role, process.pid))
+                self._tellings.add(telling)
+                telling.add_done_callback(self._tellings.discard)
+            # Its last words are here already. A process of its own may hold the line open for a while longer.
+            await asyncio.wait([reading], timeout=LAST_WORDS)
+        finally:
+            reading.cancel()
+        return code
+
+    async def _read(self, part: Part, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         async for raw in process.stdout:
             line = raw.decode(errors="replace").rstrip()
@@ -211,27 +230,14 @@ class Installation:
                 )  # all parts make the same: it is told once
             elif line.strip():
                 self._say(part.name, line)
-        code = await process.wait()
-        if code:
-            telling = asyncio.create_task(self._tell_of_death(part.role, process.pid))
-            self._tellings.add(telling)
-            telling.add_done_callback(self._tellings.discard)
-        return code
 
     async def _tell_of_death(self, role: str, pid: int) -> None:
         """So that the others take over now what it had in hand, and not only when its lease has ended."""
-        from penstock.adapters.redis.connect import Store
-        from penstock.adapters.redis.obituary import tell_of_death
-        from penstock.roles.shared import redis_settings
-
-        store = Store(replace(redis_settings(self._plan.config), url=self.redis))
         try:
-            names = await tell_of_death(store, f"{role}s", pid)
+            names = await self._obituaries.tell(f"{role}s", pid)
             log.debug("the others were told of a death", extra={"names": names})
         except StoreDown as error:
             log.debug("a death could not be told", extra={"error": error.message})
-        finally:
-            await store.close()
 
     def _apart(self) -> None:
         """In the child: Ctrl-C at the terminal is for us to pass on, and it must not outlive us.

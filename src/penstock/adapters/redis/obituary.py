@@ -6,12 +6,13 @@ Nothing is lost if this fails or comes too late: silence tells the same, one lea
 machine, its number there and its parent's, which each heartbeat says. One that never said so had nothing in hand.
 """
 
+from collections.abc import Sequence
 from os import getpid
 from socket import gethostname
 
 import msgspec
 
-from penstock.adapters.redis.connect import Store, guard
+from penstock.adapters.redis.connect import RedisSettings, Store, guard
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.registry import KINDS
 from penstock.adapters.redis.scripts import LEASE_RELEASE, Call
@@ -28,21 +29,35 @@ class _Said(msgspec.Struct):
     parent: int = 0
 
 
-async def tell_of_death(store: Store, kind: str, pid: int) -> list[str]:
-    """Of a child of this process. The name it had, if the others knew it and it had not left. Raises StoreDown."""
-    died = _Said(gethostname(), pid, getpid())
-    with guard():
-        members = {each: await _members(store, each) for each in KINDS}
-        names = [name for name, said in members[kind].items() if said == died]
-        for name in names:
-            await store.commands.execute_command("HDEL", store.keys.registry(kind), name)
-            await store.commands.execute_command("DEL", store.keys.box(name))
-            if kind == "batchers":
-                await _give_back(store, name)
-            word = encode(Departed(kind, name))
-            others = [other for each in KINDS for other in members[each] if other not in names]
-            await Post(store).send_all([(other, word) for other in others], give_up_after=TELL_WITHIN)
-    return names
+class Obituaries:
+    """Of the children of this process."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+
+    async def tell(self, kind: str, pid: int) -> list[str]:
+        """The name it had, if the others knew it and it had not left. Raises StoreDown."""
+        died = _Said(gethostname(), pid, getpid())
+        store = Store(self._settings)
+        try:
+            with guard():
+                members = {each: await _members(store, each) for each in KINDS}
+                names = [name for name, said in members[kind].items() if said == died]
+                others = [other for each in KINDS for other in members[each] if other not in names]
+                for name in names:
+                    await _bury(store, kind, name, others)
+        finally:
+            await store.close()
+        return names
+
+
+async def _bury(store: Store, kind: str, name: str, others: Sequence[str]) -> None:
+    await store.commands.execute_command("HDEL", store.keys.registry(kind), name)
+    await store.commands.execute_command("DEL", store.keys.box(name))
+    if kind == "batchers":
+        await _give_back(store, name)
+    word = encode(Departed(kind, name))
+    await Post(store).send_all([(other, word) for other in others], give_up_after=TELL_WITHIN)
 
 
 async def _members(store: Store, kind: str) -> dict[str, _Said]:

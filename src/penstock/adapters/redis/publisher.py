@@ -34,7 +34,7 @@ log = logging.getLogger("penstock.gateway")
 PACE = 0.001  # seconds between two sends
 LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
 RETRY_PAUSE = 0.02
-TICK = 0.02  # seconds between two looks whether Redis is silent, while something is on its way
+TICK = 0.01  # seconds between two looks whether Redis is silent, while something is on its way
 UNDER_WAY = (
     32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
 )
@@ -62,9 +62,10 @@ class Publisher:
         self._quiet = asyncio.Event()
         self._away: set[int] = set()  # shards
         self._trouble = asyncio.Event()
-        self._asked: dict[asyncio.Timeout, float] = {}  # sends under way: when each began
+        self._asked: dict[asyncio.Timeout, float] = {}  # sends under way: how long we had listened by then
         self._asking = asyncio.Event()
-        self._held_up = 0.0  # when this process last did not get to run
+        self._listened = 0.0  # seconds, without those in which this process did not get to run
+        self._heard = 0.0  # how long we had listened when Redis was last heard
         self._pinging = False
         self.on_failed: Callable[[Sequence[Request], Failure], None] = lambda requests, failure: None
 
@@ -211,8 +212,9 @@ class Publisher:
     async def _append(self, key: str, bodies: Sequence[bytes]) -> None:
         """Raises TimeoutError as soon as `_listen` finds that Redis is silent."""
         async with asyncio.timeout(None) as limit:
-            self._asked[limit] = asked = monotonic()
+            self._asked[limit] = self._listened
             self._asking.set()
+            asked = monotonic()
             try:
                 await self._appender.append(key, bodies)
             finally:
@@ -258,28 +260,28 @@ class Publisher:
     async def _listen(self) -> None:
         """While something is on its way: whether Redis is heard at all. What came while this process did not get to
         run has not been read yet, so that time proves nothing."""
+        link = self._store.link
         while True:
             await self._asking.wait()
             before = monotonic()
             await asyncio.sleep(TICK)
-            now = monotonic()
-            if not self._asked:
-                self._asking.clear()
-            elif now - before > 2 * TICK:
-                self._held_up = now
+            self._listened += min(monotonic() - before, 2 * TICK)
+            if link.heard_at > before:
+                self._heard = self._listened
+            if self._asked:
+                self._end_the_unheard(link.patience)
             else:
-                self._end_the_unheard(now)
+                self._asking.clear()
 
-    def _end_the_unheard(self, now: float) -> None:
-        link, clustered = self._store.link, self._store.clustered
+    def _end_the_unheard(self, patience: float) -> None:
+        clustered = self._store.clustered
         for limit, asked in list(self._asked.items()):
-            since = max(asked, self._held_up)
-            if not clustered:  # there it may have been another node that was heard
-                since = max(since, link.heard_at)
-            if now - since > link.patience:
+            since = asked if clustered else max(asked, self._heard)  # another node may have been heard
+            silence = self._listened - since
+            if silence > patience:
                 if limit.when() is None:
                     limit.reschedule(asyncio.get_running_loop().time())
-            elif now - since > link.patience / 2 and not clustered and not self._pinging:
+            elif silence > patience / 2 and not clustered and not self._pinging:
                 self._pinging = True
                 self._store.send(self._ping())
 
