@@ -251,11 +251,11 @@ def figure(rows: Sequence[Row], stops: Stops, given: argparse.Namespace) -> Figu
     return Figure(
         title="What a kill costs",
         method=(
-            f"Open loop, Poisson, {given.rate:g} requests/s, no time-out from the client, default settings; a "
-            f"gateway, two batchers (or one) and {WORKERS} workers of {journalled.SECONDS:g} s a batch. kill -9, each "
-            "in turn. Affected are requests whose batch was cut short, and all that took longer than any before the "
-            "first kill. Seconds from the scheduled time. The limit is 1.5 s and one batch. Redis: SIGSTOP for "
-            f"{STOPPED:g} s."
+            f"Open loop, Poisson, {given.rate:g} requests/s, no time-out from the client, default settings; "
+            f"a gateway, two batchers (or one), {WORKERS} workers of {journalled.SECONDS:g} s a batch. kill -9, "
+            "each in turn. Affected are requests whose batch was cut short, and all that took longer than any before "
+            "the first kill. Seconds from the scheduled time. The limit is 1.5 s and one batch. "
+            f"Redis: SIGSTOP for {STOPPED:g} s."
         ),
         tables=[markdown_table(header, table), stopped_table],
         checks=checks,

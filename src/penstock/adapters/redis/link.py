@@ -8,6 +8,8 @@ nothing. The round trip is learned as TCP learns its own (RFC 6298): its mean, a
 
 from time import monotonic
 
+from penstock.ports import Clock
+
 SILENCE = 0.08  # seconds at least: who asked is to know within 100 ms
 STRAY = 4.0  # times its usual deviation that a round trip may be longer than its mean
 _MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest
@@ -16,11 +18,12 @@ _MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest
 class Link:
     """Of one process to its Redis. Until the first round trip `patience` is that of a command."""
 
-    __slots__ = ("_deviation", "_mean", "_most", "heard_at", "patience")
+    __slots__ = ("_clock", "_deviation", "_mean", "_most", "heard_at", "patience")
 
-    def __init__(self, most: float) -> None:
+    def __init__(self, most: float, clock: Clock = monotonic) -> None:
         """`most`: seconds after which a command fails in any case."""
         self._most = most
+        self._clock = clock
         self._mean = -1.0
         self._deviation = 0.0
         self.heard_at = 0.0  # when anything last was
@@ -28,11 +31,11 @@ class Link:
 
     def heard(self) -> None:
         """Something came from Redis, whatever it was."""
-        self.heard_at = monotonic()
+        self.heard_at = self._clock()
 
     def answered(self, asked: float) -> None:
         """A question that Redis answers at once, and when it was sent."""
-        self.heard_at = now = monotonic()
+        self.heard_at = now = self._clock()
         took = now - asked
         if self._mean < 0:
             self._mean, self._deviation = took, took / 2
