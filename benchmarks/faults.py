@@ -27,10 +27,10 @@ NAME = "faults"
 RATE = 300.0  # a second
 WORKERS = 8
 CALM = 5.0  # seconds before the first kill: what is slower later than anything here was met by one
-APART = {
-    "worker": 3.0,
-    "batcher": 6.0,
-}  # seconds at least; a part that dies often is started again ever later
+APART = {"worker": 3.0, "batcher": 6.0}  # seconds at least
+ALONE = (
+    12.0  # of one that has no other beside it: a part that lived for less than 10 s is started again later
+)
 LIMIT = 1.5 + journalled.SECONDS
 FIRST_REFUSAL, BACK = 0.1, 2.0
 STOPPED, WELL = 1.0, 3.0  # seconds that Redis stands still, and goes on
@@ -112,7 +112,8 @@ class Killings:
 
     def __init__(self, scene: Scene, role: str, at_once: int, times: int) -> None:
         self._scene, self._victims = scene, scene.of(role)
-        self._role, self._at_once, self._times = role, at_once, times
+        self._apart = APART[role] if len(self._victims) > 1 else ALONE
+        self._at_once, self._times = at_once, times
         self.began = 0.0
         self.met: set[str] = set()
 
@@ -123,9 +124,9 @@ class Killings:
             first = number * self._at_once
             turn = [self._victims[(first + k) % len(self._victims)] for k in range(self._at_once)]
             await asyncio.to_thread(self._kill, turn)
-            await asyncio.sleep(APART[self._role] / 2)
+            await asyncio.sleep(self._apart / 2)
             await asyncio.to_thread(self._scene.wait_until_whole)
-            await asyncio.sleep(APART[self._role] / 2)
+            await asyncio.sleep(self._apart / 2)
 
     def _kill(self, turn: Sequence[Part]) -> None:
         pids = [pid for part in turn for pid in part.kill()]
@@ -253,8 +254,8 @@ def figure(rows: Sequence[Row], stops: Stops, given: argparse.Namespace) -> Figu
         method=(
             f"Open loop, Poisson, {given.rate:g} requests/s, no time-out from the client, default settings; "
             f"a gateway, two batchers (or one), {WORKERS} workers of {journalled.SECONDS:g} s a batch. kill -9, "
-            "each in turn. Affected are requests whose batch was cut short, and all that took longer than any before "
-            "the first kill. Seconds from the scheduled time. The limit is 1.5 s and one batch. "
+            "each in turn. Affected are requests whose batch was cut short, and all that took longer than any "
+            "before the first kill. Seconds from the scheduled time. The limit is 1.5 s and one batch. "
             f"Redis: SIGSTOP for {STOPPED:g} s."
         ),
         tables=[markdown_table(header, table), stopped_table],

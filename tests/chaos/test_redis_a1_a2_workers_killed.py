@@ -166,7 +166,8 @@ def test_with_all_workers_dead_nothing_is_executed_after_its_deadline_and_what_c
 
     too_late = [record for record in history.records if late(record) > slack]
     assert too_late == []
-    assert {record.status for record in history.records} <= {200, 503, 504}, history.endings()
+    # 502: the client gave it so little time that none was left when its worker was known to be dead.
+    assert {record.status for record in history.records} <= {200, 502, 503, 504}, history.endings()
     patient = [record for record in history.records if record.ask.timeout == OUTLIVES and not record.refused]
     assert history.failures(patient) == [], history.endings()
     assert any(record.status == 504 for record in history.records), history.endings()
