@@ -33,7 +33,7 @@ from penstock.adapters.redis.pending import (
     create_group,
     drop_dead,
     is_no_group,
-    last_entry,
+    last_entries,
     pending,
 )
 from penstock.adapters.redis.scripts import ACK, DROP_CONSUMER, Call
@@ -157,6 +157,7 @@ class Intake:
             self._note_changes()
             owned = [shard for shard in shards if shard in self._owned]
             try:
+                await self._note_backlogs(self._gained.intersection(shards))
                 for shard in self._doubtful.intersection(shards):
                     await self._look_over(shard)
                 if not owned:
@@ -249,6 +250,13 @@ class Intake:
         self._let_go(entry)
         return len(envelope.requests)
 
+    async def _note_backlogs(self, gained: Collection[int]) -> None:
+        """How far each shard reaches that we have just come to; in one round trip for all."""
+        streams = [self._streams[shard] for shard in gained]
+        for shard, last in zip(gained, await last_entries(self._store, streams), strict=True):
+            self._backlogs[shard] = _place(last)
+            self._gained.discard(shard)
+
     # ---- when in doubt -----------------------------------------------------------------------------------
 
     async def _look_over(self, shard: int) -> None:
@@ -282,9 +290,6 @@ class Intake:
             await create_group(client, stream)  # only where it is missing: a full Redis would refuse
         if lost:
             self._lose(lost)
-        if shard in self._gained:
-            self._backlogs[shard] = _place(await last_entry(client, stream))
-            self._gained.discard(shard)
         async for entry_id, fields in claim(client, stream, self._me, taken):
             self._take(shard, entry_id, fields, self._clock(), inherited=True)
         if taken:

@@ -4,6 +4,7 @@ A connection that breaks says so. A server that hangs, or a network that swallow
 told by its silence. Redis is silent when something was asked and nothing at all has been heard, on any connection,
 for longer than `patience`: 80 ms, or more where the usual round trip is so long or so uneven that 80 ms prove
 nothing. The round trip is learned as TCP learns its own (RFC 6298): its mean, and how far it strays from that.
+A lost packet costs a few round trips more, so there is time for those too.
 """
 
 from time import monotonic
@@ -11,7 +12,7 @@ from time import monotonic
 from penstock.ports import Clock
 
 SILENCE = 0.08  # seconds at least: who asked is to know within 100 ms
-STRAY = 4.0  # times its usual deviation that a round trip may be longer than its mean
+LOST, STRAY = 5.0, 4.0  # times its mean, and its usual deviation besides, that a round trip may take
 _MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest
 
 
@@ -42,4 +43,4 @@ class Link:
         else:
             self._deviation += _DEVIATION * (abs(took - self._mean) - self._deviation)
             self._mean += _MEAN * (took - self._mean)
-        self.patience = min(self._most, max(SILENCE, self._mean + STRAY * self._deviation))
+        self.patience = min(self._most, max(SILENCE, LOST * self._mean + STRAY * self._deviation))
