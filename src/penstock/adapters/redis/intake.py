@@ -48,6 +48,7 @@ LOAD = 8  # requests that one read brings
 BLOCK = 0.1  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
 GATHER = 0.1  # seconds between acknowledgements: each costs three commands for each shard
 _COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
+_LOOK = 4  # shards that are looked over at once
 _FIELD = b"e"
 
 Place = tuple[int, int]
@@ -158,8 +159,7 @@ class Intake:
             owned = [shard for shard in shards if shard in self._owned]
             try:
                 await self._note_backlogs(self._gained.intersection(shards))
-                for shard in self._doubtful.intersection(shards):
-                    await self._look_over(shard)
+                await self._look_over(sorted(self._doubtful.intersection(shards)))
                 if not owned:
                     await self._until_changed()
                     continue
@@ -259,7 +259,15 @@ class Intake:
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 
-    async def _look_over(self, shard: int) -> None:
+    async def _look_over(self, shards: Sequence[int]) -> None:
+        """Some at a time: each costs a few round trips, and Redis may be far away."""
+        for first in range(0, len(shards), _LOOK):
+            looks = (self._look_at(shard) for shard in shards[first : first + _LOOK])
+            for ended in await asyncio.gather(*looks, return_exceptions=True):
+                if ended is not None:
+                    raise ended
+
+    async def _look_at(self, shard: int) -> None:
         self._doubtful.discard(shard)
         try:
             await self._compare(shard)
