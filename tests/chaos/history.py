@@ -18,7 +18,10 @@ from functions import answer_to
 GRACE = 0.25  # seconds past its deadline until an unanswered request counts as lost
 AGAIN = "+"  # at the end of the id of a request, for each attempt after the first
 NOISE = 10.0  # the same where only a hang is to be told from an answer, however slow the machine
-STANDSTILL, AFTERWARDS = 0.8, 3.0  # seconds: a command may take 1, and a lease is 2
+REQUEST = 4.0  # seconds that a request has at the default settings
+# Seconds: Redis may be silent for 0.08 before requests are refused, and is back when it is heard; a lease is 1.
+STANDSTILL, AFTERWARDS = 0.06, 1.0
+TOO_LONG = 1.0  # seconds of a request's time in which the machine stood still, after which it may be too late
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,9 +30,10 @@ class Ask:
 
     due: float  # seconds from the start
     input: str
-    timeout: float = 4.0  # seconds; told to the server, so that both know the deadline
+    timeout: float = REQUEST  # seconds; told to the server, so that both know the deadline
     client: str | None = None
     leaves_after: float | None = None  # the client hangs up so long after sending
+    told: bool = True  # else the server's own default is the deadline
 
 
 @dataclass(slots=True, eq=False)
@@ -121,14 +125,16 @@ class History:
 
     def failures(self, records: Iterable[Record] | None = None) -> list[Record]:
         """Those of them (of all) that were not served. But if the machine itself stood still for about as long as
-        a command may take, Redis or its clients were away for each other, and whoever was refused then, or before
-        they had found each other again, was refused rightly."""
+        Redis may be silent, the two were away for each other, and whoever was refused then, or before they had
+        found each other again, was refused rightly. So was who had no time left after such a time."""
         return [
             r for r in (self.records if records is None else records) if not r.ok and not self._excused(r)
         ]
 
     def _excused(self, record: Record) -> bool:
-        return record.refused and any(
+        if record.status == 504:
+            return self.stalled(record.sent, record.done) > TOO_LONG
+        return record.code == "STORE_UNAVAILABLE" and any(
             until - since > STANDSTILL and since < record.done and record.sent < until + AFTERWARDS
             for since, until in self.stalls
         )
@@ -166,8 +172,10 @@ def poisson(rate: float, seconds: float, random: Random) -> Iterator[float]:
         due += random.expovariate(rate)
 
 
-def asks(dues: Iterable[float], *, timeout: float = 4.0, kind: str = "good") -> list[Ask]:
-    return [Ask(due, f"{kind}:{number}", timeout) for number, due in enumerate(dues)]
+def asks(dues: Iterable[float], *, timeout: float | None = REQUEST, kind: str = "good") -> list[Ask]:
+    """`timeout`: None for clients that say nothing of it, so that the server's defaults hold."""
+    limit, told = (REQUEST, False) if timeout is None else (timeout, True)
+    return [Ask(due, f"{kind}:{number}", limit, told=told) for number, due in enumerate(dues)]
 
 
 def like(schedule: Iterable[Ask], seconds: float = 10.0) -> list[Ask]:

@@ -47,7 +47,9 @@ class Client(asyncio.Protocol):
         self._body = b""
         self._id = ""
         ask = record.ask
-        said: dict[str, object] = {"input": ask.input, "timeout_ms": round(ask.timeout * 1e3)}
+        said: dict[str, object] = {"input": ask.input}
+        if ask.told:
+            said["timeout_ms"] = round(ask.timeout * 1e3)
         api_key = self._clients.keys.get(ask.client or "")
         if ask.client is not None and api_key is None:
             said["client_id"] = ask.client

@@ -13,7 +13,7 @@ from installation import Installation, Member, installation
 from scene import report
 
 RATE = 60.0  # a second
-PATIENCE = 20.0
+PATIENCE = 20.0  # seconds that clients wait who ask again: the gateway they know is dead for a while
 DELAY = 0.1  # seconds that a batch takes
 
 
@@ -50,8 +50,8 @@ def test_a_batcher_killed_hands_its_shards_to_the_other_and_no_answer_is_lost(
     site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     random = Random(chaos_seed)
-    kills, seconds = (10, 75.0) if chaos_long else (1, 5.0)
-    schedule = asks(poisson(RATE, seconds, random), timeout=PATIENCE, kind="a3")
+    kills, seconds = (10, 75.0) if chaos_long else (1, 4.0)
+    schedule = asks(poisson(RATE, seconds, random), timeout=None, kind="a3")
     if chaos_long:
         asyncio.run(drive_all(site.gateways, like(schedule), chaos_seed))
         site.settle()
@@ -64,8 +64,11 @@ def test_a_batcher_killed_hands_its_shards_to_the_other_and_no_answer_is_lost(
     assert history.failures() == [], history.endings()
     if chaos_long:
         longest = max(map(history.seconds, history.records))
-        report(request, history.row("A3 over Redis", f"{kills} kills, the longest wait {longest:.2f} s"))
-        assert longest <= 3.0
+        gap = history.longest_gap()
+        figure = f"{kills} kills, the longest wait {longest:.2f} s, the longest gap {gap:.2f} s"
+        report(request, history.row("A3 over Redis", figure))
+        assert longest <= 1.5 + DELAY
+        assert gap <= 1.5
 
 
 @pytest.mark.timeout(600)
@@ -74,7 +77,7 @@ def test_a_gateway_killed_breaks_only_its_own_connections(
 ) -> None:
     random = Random(chaos_seed)
     kills, seconds = (10, 40.0) if chaos_long else (1, 2.0)
-    schedule = asks(poisson(RATE, seconds, random), timeout=PATIENCE, kind="a4")
+    schedule = asks(poisson(RATE, seconds, random), timeout=None, kind="a4")
     killer = Killer(site, site.gateways, random)
     history = asyncio.run(
         drive_all(site.gateways, schedule, chaos_seed, lambda: killer.kill_again_and_again(kills, 0.2))

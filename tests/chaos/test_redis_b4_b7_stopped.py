@@ -25,8 +25,9 @@ from redis_servers import Server
 from scene import report
 
 RATE, DELAY = 100.0, 0.01
+QUICK = 0.1  # seconds until the first refusal
 LAG, BACK = 0.05, 2.0  # seconds: of an event loop, and of service after Redis goes on
-TAKEN_OVER = 3.0
+TAKEN_OVER = 1.5 + DELAY
 EXTRA = 0.5  # seconds that connections killed each second may add to the p99
 
 
@@ -56,7 +57,9 @@ def test_a_redis_that_stands_still_holds_up_no_event_loop_and_nothing_comes_twic
     assert isinstance(redis, Server)
     times, after, still = (3, 4.0, 5.0) if chaos_long else (1, 0.5, 1.5)
     seconds = times * (after + still) + (4.0 if chaos_long else 1.0)
-    schedule = asks(poisson(RATE, seconds, Random(chaos_seed)), timeout=15.0, kind="b4")
+    # What was accepted is answered when Redis goes on, which is later than the default deadline in the long form.
+    limit = 15.0 if chaos_long else None
+    schedule = asks(poisson(RATE, seconds, Random(chaos_seed)), timeout=limit, kind="b4")
     faults = [Fault(redis.stop, redis.cont, after, still) for _ in range(times)]
 
     async def story() -> tuple[History, Pulse]:
@@ -75,10 +78,21 @@ def test_a_redis_that_stands_still_holds_up_no_event_loop_and_nothing_comes_twic
         begun = site.journal.first_begun()
         late = history.count(lambda record: record.refused and record.ask.input in begun)
         lag = percentile(pulse.seconds, 0.99)
-        figure = f"/livez p99 {lag * 1e3:.0f} ms, back after {back:.2f} s, executed though refused {late}"
+        first = max(first_refusal(history, fault) for fault in faults)
+        figure = (
+            f"first 503 after {first * 1e3:.0f} ms, /livez p99 {lag * 1e3:.0f} ms, back after {back:.2f} s, "
+            f"executed though refused {late}"
+        )
         report(request, history.row(f"B4 Redis stopped x{times}", f"{figure} | {history.endings()}"))
+        assert first <= QUICK
         assert lag < LAG
         assert back <= BACK
+
+
+def first_refusal(history: History, fault: Fault) -> float:
+    """Seconds from the beginning of the fault."""
+    refused = [record.done for record in history.records if record.refused and record.done > fault.began]
+    return min(refused) - fault.began
 
 
 @pytest.mark.timeout(300)
@@ -86,8 +100,8 @@ def test_a_batcher_that_stood_still_for_longer_than_its_lease_answers_nobody_twi
     site: Installation, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     zombie = site.batchers[0]
-    times, after, still = (3, 2.0, 5.0) if chaos_long else (1, 0.3, 2.8)
-    schedule = asks(poisson(RATE, times * (after + still) + 2.0, Random(chaos_seed)), timeout=15.0, kind="z")
+    times, after, still = (3, 2.0, 5.0) if chaos_long else (1, 0.3, 1.8)
+    schedule = asks(poisson(RATE, times * (after + still) + 2.0, Random(chaos_seed)), timeout=None, kind="z")
     faults = [
         Fault(
             lambda: os.kill(zombie.pid, signal.SIGSTOP),
@@ -149,7 +163,7 @@ def test_connections_of_the_gateways_that_are_killed_again_and_again_show_nobody
                 site, asks(poisson(RATE, 10.0, random), kind="b7-usual"), chaos_seed, one_after_another([])
             )
         )
-    schedule = asks(poisson(RATE, times * apart + 1.0, random), timeout=15.0, kind="b7")
+    schedule = asks(poisson(RATE, times * apart + 1.0, random), timeout=None, kind="b7")
     cutter = Cutter(site, site.redis)
     history = asyncio.run(drive_during(site, schedule, chaos_seed, cutter.cut(times, apart)))
     site.check(history)

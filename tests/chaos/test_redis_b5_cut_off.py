@@ -26,7 +26,7 @@ def test_a_worker_that_is_cut_off_is_replaced_and_its_late_answers_reach_nobody(
     spans = (10.0, 30.0) if chaos_long else (3.5,)
     after, afterwards = (4.0, 6.0) if chaos_long else (0.7, 2.5)
     random = Random(chaos_seed)
-    schedule = asks(poisson(RATE, sum(spans) + len(spans) * after + afterwards, random), timeout=15.0)
+    schedule = asks(poisson(RATE, sum(spans) + len(spans) * after + afterwards, random), timeout=None)
     with installation(
         tmp_path, gateways=1, batchers=2, workers=1, slots=1, max_batch=BATCH, delay=DELAY, long=chaos_long
     ) as site:

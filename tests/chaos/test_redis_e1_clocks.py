@@ -25,7 +25,7 @@ SET = {"gateway": HOUR - STEP, "batcher": STEP - HOUR, "worker": STEP}  # by a s
 HERE = Path(__file__).parent
 RATE, DELAY = 60.0, 0.02
 STILL = 1.5  # seconds
-GIVES_UP, OUTLIVES = 1.0, 20.0  # seconds that clients wait
+GIVES_UP, OUTLIVES = 1.0, 20.0  # seconds that clients wait: to tell early from late, one must be well apart
 PROCESSING = (
     0.5  # seconds before the deadline from which on there is no point in sending it, by what was learned
 )

@@ -106,6 +106,7 @@ def up(
         working=["--no-doubts", *given.words(ModelOptions, but=["gpus"])],  # doubts are told here
         gpus=gpus,
         environment={"PYTHONUNBUFFERED": "1"},
+        config=settings,
     )
     plan.check(settings)
     return uvloop.run(_run(plan, settings, figures_of(plan, settings), figures_line(quiet)))

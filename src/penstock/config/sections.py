@@ -91,8 +91,8 @@ class Redis:
         "memory"  # of what counts as accepted
     )
     replicas: Positive = 1  # that must have it, where durability is replica
-    lease: Span = 2.0  # silence after which a process counts as dead
-    heartbeat: Span = 0.5
+    lease: Span = 1.0  # silence after which a process counts as dead
+    heartbeat: Span = 0.25
     memory_limit: Annotated[float, Number(0, 1, above=True)] = (
         0.8  # part of maxmemory beyond which nothing is accepted
     )

@@ -58,6 +58,7 @@ class BatcherRole(Member):
         self._doors: dict[str, Door] = {}
         self._announced: dict[str, Any] = {}
         self._slots: dict[str, dict[str, str]] = {}  # by worker process: the model of each of its slots
+        self._batchers: set[str] = set()  # known when we last looked
         self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
         self._admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
         self._capacity = capacity_rules(config)
@@ -72,6 +73,7 @@ class BatcherRole(Member):
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token)
         self.intake.subscribe(self._take, self._withdraw)
+        self.intake.on_inherited = self._inherit
         self.intake.on_lost = self._lost
         self.leases.on_gained = self.leases.on_lost = self._shards_changed
         self.registry.on_changed = self._look_around
@@ -116,6 +118,10 @@ class BatcherRole(Member):
         self._see_workers()
         for process in self._slots.keys() - self.registry.members["workers"].keys():
             self._worker_left(process)
+        batchers = set(self.registry.members["batchers"])
+        if batchers != self._batchers:
+            self._batchers = batchers
+            self.leases.batchers_changed()
         self.intake.shards_changed()
 
     def _open(self, name: str, config: Config) -> None:
@@ -184,14 +190,21 @@ class BatcherRole(Member):
         if pump is None:
             self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
             return
-        now = self._clock()
-        refused = self._doors[request.model].refusal(request, now)
+        refused = self._doors[request.model].refusal(request, self._clock())
         if refused is not None:
             self._metrics.refused_at_door(request.model, refused.code)
             failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)
             self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
             return
         pump.offer(request)
+
+    def _inherit(self, request: Request) -> None:
+        """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
+        pump = self._pumps.get(request.model)
+        if pump is None:
+            self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
+        else:
+            pump.offer(request)
 
     def _withdraw(self, request: Request) -> None:
         pump = self._pumps.get(request.model)

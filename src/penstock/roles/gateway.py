@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from penstock.adapters.observe.ended import Ended
@@ -43,6 +44,9 @@ from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
+# Seconds without any batcher in which requests are still accepted: one that is started anew after its death finds
+# them, and they have time left.
+BATCHER_BACK = 3.0
 CACHE_MEMORY = 0.75  # of the memory limit: beyond it no more answers are kept in Redis
 
 
@@ -56,6 +60,8 @@ class GatewayRole(Member):
         self._metrics = Metrics(())
         self._exposition = Exposition(self._metrics, self._gauges)
         self._desks: dict[str, Desk] = {}
+        self._has_batcher = False
+        self._last_batcher_left = -inf
         self._tasks = RedisTasks(self.store, self.name, self.post, config.limits.result_ttl)
         self._dead_letters = DeadLetters(self.store, config.redis.max_dead_letters)
         self.publisher = Publisher(
@@ -132,6 +138,9 @@ class GatewayRole(Member):
 
     def _look_around(self) -> None:
         """Models come with the workers that announce them."""
+        had, self._has_batcher = self._has_batcher, bool(self.registry.members["batchers"])
+        if had and not self._has_batcher:
+            self._last_batcher_left = self._clock()
         for name, said in self.registry.models.items():
             if name not in self._desks or self._desks[name].announced != said:
                 self._metrics.add_model(name)
@@ -185,9 +194,13 @@ class GatewayRole(Member):
         if len(self.gateway.waiters) >= self.config.limits.max_queue:
             message = f"this gateway is full: limits.max_queue is {self.config.limits.max_queue}"
             return Overloaded(message, retry_after=self._backlog_seconds(model))
-        if not self.registry.members["batchers"]:
+        if self._no_batcher(now):
             return Overloaded("no batcher is running", retry_after=1.0)
         return None
+
+    def _no_batcher(self, now: float) -> bool:
+        """None is there, and none has been for so long that none is being started anew."""
+        return not self._has_batcher and now - self._last_batcher_left > BATCHER_BACK
 
     def _backlog_seconds(self, model: str) -> float:
         """How long the longest queue will take, by the batchers' own word."""
@@ -268,7 +281,7 @@ class GatewayRole(Member):
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def why_not_ready(self) -> str:
-        return "no batcher is running" if not self.registry.members["batchers"] else ""
+        return "no batcher is running" if self._no_batcher(self._clock()) else ""
 
     def health(self) -> Mapping[str, Any]:
         return {

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.adapters.redis.connect import RedisSettings, Store, check_durability, guard
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
-from penstock.adapters.redis.wire import Garbled, Message, decode
+from penstock.adapters.redis.wire import Departed, Garbled, Message, decode
 from penstock.config import Config, Model
 from penstock.config.time_limits import own_limits
 from penstock.errors import StoreDown
@@ -89,7 +89,13 @@ class Member:
         admin = next((each.url for each in self._listeners if isinstance(each, AdminListener)), "")
         for everywhere in ("//0.0.0.0:", "//[::]:"):
             admin = admin.replace(everywhere, f"//{host}:")
-        return {"host": host, "pid": os.getpid(), "admin": admin, "draining": self._retired}
+        return {
+            "host": host,
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "admin": admin,
+            "draining": self._retired,
+        }
 
     async def begin(self) -> None:
         """The store is open: start what else there is, with `keep`."""
@@ -141,6 +147,9 @@ class Member:
             message = decode(payload)
         except Garbled as error:
             log.warning("a message was skipped", extra={"error": str(error)})
+            return
+        if isinstance(message, Departed):
+            self.registry.departed(message.kind, message.name)
         else:
             self.received(message)
 

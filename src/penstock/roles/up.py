@@ -1,7 +1,8 @@
 """`penstock up`: a whole installation on this machine, and its own Valkey, under one Ctrl-C.
 
-Each role is a process of its own, started again when it dies. They end in the order requests flow: gateways first,
-so that what they have accepted is still batched, run and answered; the store last.
+Each role is a process of its own. When one dies, the others are told at once, and it is started again. They end in
+the order requests flow: gateways first, so that what they have accepted is still batched, run and answered; the
+store last.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.config import Config
 from penstock.core.backoff import backoff
-from penstock.errors import UserMistake
+from penstock.errors import StoreDown, UserMistake
 from penstock.roles.backends import backend_maker
 from penstock.roles.figures import Pages, fetched
 from penstock.roles.listen import bind
@@ -36,6 +37,7 @@ TOLD = "penstock: "  # how the line begins that says what
 PR_SET_PDEATHSIG = 1
 STORE_LIMIT = 10.0  # seconds for the store to listen
 STORE_ATTEMPTS = 3  # each with a port that was free a moment ago
+LAST_WORDS = 0.5  # seconds to read what a part said before it died
 JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
 
 
@@ -63,6 +65,7 @@ class Plan:
     working: Sequence[str] = ()  # options of the workers
     gpus: Sequence[str] = ()  # one for each worker, in turn
     environment: Mapping[str, str] = field(default_factory=dict)
+    config: Config = field(default_factory=Config)
 
     def check(self, config: Config) -> None:
         """What would keep a part from starting is told once, and before anything is started."""
@@ -125,6 +128,7 @@ class Installation:
         self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
         self._store: asyncio.subprocess.Process | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._tellings: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
         self._mistake = ""
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -134,6 +138,10 @@ class Installation:
         """Until every part has said that it serves; what each said."""
         if not self.redis:
             await self._start_store()
+        from penstock.adapters.redis.obituary import Obituaries  # only where there is a Redis at all
+        from penstock.roles.shared import redis_settings
+
+        self._obituaries = Obituaries(replace(redis_settings(self._plan.config), url=self.redis))
         for part in self._plan.parts(self.redis):
             self._banners[part.name] = asyncio.get_running_loop().create_future()
             task = asyncio.create_task(self._supervise(part), name=part.name)
@@ -168,7 +176,7 @@ class Installation:
             for name, process in self._processes.items():
                 if name.startswith(role):
                     _signal(process, signal.SIGTERM)
-            await asyncio.gather(*self._supervised[role], return_exceptions=True)
+            await asyncio.gather(*self._supervised[role], *self._tellings, return_exceptions=True)
         await self._stop_store()
 
     async def kill(self) -> None:
@@ -179,6 +187,7 @@ class Installation:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tellings, return_exceptions=True)
         await self._stop_store()
 
     # ---- parts -------------------------------------------------------------------------------------------
@@ -214,6 +223,20 @@ class Installation:
         self._processes[part.name] = process
         if self._ending.is_set():
             _signal(process, signal.SIGTERM)
+        reading = asyncio.create_task(self._read(part, process))
+        try:
+            code = await process.wait()
+            if code:
+                telling = asyncio.create_task(self._tell_of_death(part.role, process.pid))
+                self._tellings.add(telling)
+                telling.add_done_callback(self._tellings.discard)
+            # Its last words are here already. A process of its own may hold the line open for a while longer.
+            await asyncio.wait([reading], timeout=LAST_WORDS)
+        finally:
+            reading.cancel()
+        return code
+
+    async def _read(self, part: Part, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         async for raw in process.stdout:
             line = raw.decode(errors="replace").rstrip()
@@ -226,7 +249,14 @@ class Installation:
                 )  # all parts make the same: it is told once
             elif line.strip():
                 self._say(part.name, line)
-        return await process.wait()
+
+    async def _tell_of_death(self, role: str, pid: int) -> None:
+        """So that the others take over now what it had in hand, and not only when its lease has ended."""
+        try:
+            names = await self._obituaries.tell(f"{role}s", pid)
+            log.debug("the others were told of a death", extra={"names": names})
+        except StoreDown as error:
+            log.debug("a death could not be told", extra={"error": error.message})
 
     def _apart(self) -> None:
         """In the child: Ctrl-C at the terminal is for us to pass on, and it must not outlive us.

@@ -75,6 +75,8 @@ class WorkerRole(Member):
                     ),
                 )
         self._utilization = Utilization(clock())
+        self._batchers: set[str] = set()  # known when we last looked
+        self.registry.on_changed = self._look_around
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token)
 
@@ -136,6 +138,13 @@ class WorkerRole(Member):
             busy_seconds=dock.busy_seconds[worker],
             relative_service_time=None,
         )
+
+    def _look_around(self) -> None:
+        """A batcher that is gone may have died with slots of ours that it had taken from the line."""
+        before, self._batchers = self._batchers, set(self.registry.members["batchers"])
+        if not before <= self._batchers:
+            for dock in self._docks.values():
+                dock.say_again()
 
     # ---- batches -----------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
     free ──► it stands in the line ──► a batcher takes it ──► its batch arrives ──► done: free again, and then
                                                               outputs to the gateways, word to the batcher
 
-A batcher may die with a slot it has taken from the line, so a slot that stays free says so again and again. It can
-thereby be taken twice: the second batch waits here for the first.
+A batcher may die with a slot it has taken from the line. So a slot that stays free says so again, once a second and
+when a batcher is known to be gone. It can thereby be taken twice: the second batch waits here for the first.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class RemoteDock:
         self._places: dict[WorkerId, _Place] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()  # a batch, well or not
+        self._again = asyncio.Event()
         self.draining = False
         self.busy_seconds: dict[WorkerId, float] = {}
         self.batches: dict[WorkerId, int] = {}
@@ -164,10 +165,19 @@ class RemoteDock:
     async def run(self) -> None:
         """Until cancelled: those who are free say so again."""
         while True:
-            await asyncio.sleep(AGAIN)
+            try:
+                async with asyncio.timeout(AGAIN):
+                    await self._again.wait()
+            except TimeoutError:
+                pass
+            self._again.clear()
             for worker, place in self._places.items():
                 if place.ready and place.order is None:
                     await self._stand_in_line(worker)
+
+    def say_again(self) -> None:
+        """A batcher has died: those who are free say so now."""
+        self._again.set()
 
     async def drain(self) -> None:
         """Nobody is offered any more; returns when what is in hand is done."""

@@ -32,7 +32,9 @@ class Bench:
         self.alive = {me, *alive}
         self.intake = Intake(store, me, monotonic, self, lambda: self.alive)
         self.intake.subscribe(self._on_request, self._on_withdraw)
+        self.intake.on_inherited = self._on_inherited
         self.intake.on_lost = self._on_lost
+        self.inherited: list[Request] = []
         self.requests: list[Request] = []
         self.withdrawn: list[Request] = []
         self.lost: list[Request] = []
@@ -42,6 +44,10 @@ class Bench:
         self.requests.append(request)
         if self.refuse:
             self.intake.settled([request])
+
+    def _on_inherited(self, request: Request) -> None:
+        self.inherited.append(request)
+        self._on_request(request)
 
     def _on_withdraw(self, request: Request) -> None:
         self.withdrawn.append(request)
@@ -236,6 +242,37 @@ def test_who_vanishes_without_a_word_is_inherited_from_once_it_counts_as_gone(
                     return await consumers(store.commands, store.keys.shard(SHARD)) == ["heir"]
 
                 await until(alone)
+
+    asyncio.run(body())
+
+
+def impatient(seconds: float = 100.0) -> Request:
+    """One whose queue limit has passed when it arrives."""
+    request = ask(limit=seconds)
+    request.expires = 0.0
+    return request
+
+
+def test_what_is_inherited_is_bounded_by_its_deadline_alone_and_what_comes_later_by_both_limits(
+    redis_settings: RedisSettings,
+) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            dead = Bench(store, "dead")
+            taken, lay, fresh = impatient(), impatient(), impatient()
+            async with running(dead.intake.run()):
+                await send(store, taken)
+                await dead.got(taken)
+            await send(store, lay)  # while nobody has the shard
+            heir = Bench(store, "heir")
+            async with running(heir.intake.run()):
+                await heir.got(taken, lay)
+                await send(store, fresh)
+                await heir.got(taken, lay, fresh)
+            assert {request.key for request in heir.inherited} == {taken.key, lay.key}
+            assert all(request.expires == request.deadline for request in heir.inherited)
+            [last] = [request for request in heir.requests if request.key == fresh.key]
+            assert last.expires < last.deadline
 
     asyncio.run(body())
 

@@ -286,20 +286,50 @@ async def gets_through(publisher: Publisher) -> None:
     await until(accepted)
 
 
-def test_a_silent_redis_fails_requests_without_holding_the_event_loop(server: Server) -> None:
+async def learns_what_is_usual(store: Store, publisher: Publisher) -> None:
+    """Until Redis has answered so often and so quickly that silence tells more than the time-out of a command."""
+
+    async def learned() -> bool:
+        await gets_through(publisher)
+        return store.link.patience < 1.0
+
+    await until(learned)
+
+
+@pytest.mark.timeout(120)
+def test_a_redis_that_hangs_is_told_by_its_silence_long_before_a_command_times_out(server: Server) -> None:
+    """A command may take ten minutes here, so that nothing else can tell."""
+
     async def body() -> None:
-        settings = RedisSettings(server.url, timeout=0.2)
-        async with publishing(settings) as (_, publisher, _failures):
-            await gets_through(publisher)
+        async with publishing(patient(server.url, timeout=600.0)) as (store, publisher, failures):
+            await learns_what_is_usual(store, publisher)
             server.stop()
             try:
+                sent, behind = ask(), ask()
+                publisher.publish(sent)
                 with pytest.raises(StoreDown):
-                    await publisher.accepted(ask())
+                    await publisher.accepted(behind)
                 assert publisher.down
+                assert [request for request, _ in failures] == [sent]
+                with pytest.raises(StoreDown):  # at once
+                    await publisher.accepted(ask())
             finally:
                 server.cont()
             await until(lambda: not publisher.down)
             await gets_through(publisher)
+            assert sent.key in [key for each in await all_envelopes(store) for key in each.withdrawn]
+
+    asyncio.run(body())
+
+
+def test_a_redis_that_is_slow_with_a_write_but_is_heard_fails_nothing(server: Server) -> None:
+    async def body() -> None:
+        async with publishing(patient(server.url)) as (store, publisher, failures):
+            await learns_what_is_usual(store, publisher)
+            server.command("CLIENT", "PAUSE", 1_000, "WRITE")
+            await publisher.accepted(ask())
+            assert not failures
+            assert not publisher.down
 
     asyncio.run(body())
 

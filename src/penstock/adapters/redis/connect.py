@@ -21,6 +21,7 @@ from penstock.adapters.redis.address import Address, parse_address
 from penstock.adapters.redis.connection import Cluster, write_directly
 from penstock.adapters.redis.features import Features, check_durability, memory_ratio, read_features
 from penstock.adapters.redis.keys import Keys
+from penstock.adapters.redis.link import Link
 from penstock.adapters.redis.outage import Patience, guard, is_outage, translate
 from penstock.adapters.redis.settings import RedisSettings
 from penstock.errors import PenstockError, StoreDown, UserMistake
@@ -45,6 +46,7 @@ class Store:
         self._address = parse_address(settings.url)
         self.clustered = self._address.clustered
         self.commands: Client = _client(self._address, settings.timeout, settings.timeout)
+        self.link = Link(settings.timeout)
         self._blocking: list[Client] = []
         self._errands: set[asyncio.Task[None]] = set()
         self._features: Features | None = None

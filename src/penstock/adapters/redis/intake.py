@@ -11,12 +11,16 @@ a connection broke, a batcher left. The pending list then tells what to do with 
     a dead consumer's      take it over, if the shard is ours
     another's, in hand     we were thought dead, and it was taken from us: let go of it, unacknowledged
     nowhere, in hand       Redis has lost it, we have not: finish it
+
+What was taken over, and what lay in a shard before we had it, is inherited. It was accepted, and waited while
+nobody was there to send it. So nobody refuses it any more. Its queue limit is void: only its deadline bounds it.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from math import inf
 from typing import Protocol
 
 from redis.exceptions import RedisError
@@ -30,6 +34,7 @@ from penstock.adapters.redis.pending import (
     create_group,
     drop_dead,
     is_no_group,
+    last_entries,
     pending,
 )
 from penstock.adapters.redis.scripts import ACK, DROP_CONSUMER, Call
@@ -41,10 +46,13 @@ log = logging.getLogger("penstock.batcher")
 
 PACE = 0.002  # seconds from one read to the next under load: each then brings several envelopes
 LOAD = 8  # requests that one read brings
-BLOCK = 0.25  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
+BLOCK = 0.1  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
 GATHER = 0.1  # seconds between acknowledgements: each costs three commands for each shard
 _COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
+_LOOK = 4  # shards that are looked over at once
 _FIELD = b"e"
+
+Place = tuple[int, int]
 
 
 class Leases(Protocol):
@@ -79,20 +87,26 @@ class Intake:
         self._entries: dict[tuple[int, bytes], Entry] = {}  # until acknowledged
         self._done: defaultdict[int, list[bytes]] = defaultdict(list)  # to be acknowledged, by shard
         self._owned: frozenset[int] = frozenset()
+        self._gained: set[int] = set()  # of these, and not looked over yet
         self._living: frozenset[str] = frozenset()
         self._registered = False  # a registry that does not even know us says nothing of others
         self._doubtful: set[int] = set()
+        self._backlogs: dict[
+            int, Place
+        ] = {}  # the last entry of a shard when we gained it, until we are past it
         self._changed = asyncio.Event()
         self._closing = False
         self._reading = 0
         self._progress = asyncio.Event()
         self.in_hand: dict[str, Request] = {}
+        self.on_inherited: Callable[[Request], None] = lambda request: None
         self.on_lost: Callable[[Sequence[Request]], None] = lambda requests: None
 
     def subscribe(
         self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
     ) -> None:
-        self._on_request, self._on_withdraw = on_request, on_withdraw
+        self._on_request = self.on_inherited = on_request
+        self._on_withdraw = on_withdraw
 
     def shards_changed(self) -> None:
         """The leases or the registry changed: look now, and not only after the next read."""
@@ -145,8 +159,8 @@ class Intake:
             self._note_changes()
             owned = [shard for shard in shards if shard in self._owned]
             try:
-                for shard in self._doubtful.intersection(shards):
-                    await self._look_over(shard)
+                await self._note_backlogs(self._gained.intersection(shards))
+                await self._look_over(sorted(self._doubtful.intersection(shards)))
                 if not owned:
                     await self._until_changed()
                     continue
@@ -175,6 +189,8 @@ class Intake:
         owned, living = frozenset(self._leases.owned), frozenset(self._alive())
         if owned != self._owned:
             self._doubtful |= owned ^ self._owned
+            self._gained = (self._gained | (owned - self._owned)) & owned
+            self._backlogs = {shard: each for shard, each in self._backlogs.items() if shard in owned}
         known = self._me in living
         if not living >= self._living or known != self._registered:  # somebody has left, or we can tell now
             self._doubtful |= owned
@@ -193,12 +209,19 @@ class Intake:
         for stream, entries in answer or ():
             shard = self._shard_of[stream]
             for entry_id, fields in entries:
-                taken += self._take(shard, entry_id, fields, received)
+                inherited = shard in self._backlogs and self._is_backlog(shard, entry_id)
+                taken += self._take(shard, entry_id, fields, received, inherited=inherited)
         return taken
+
+    def _is_backlog(self, shard: int, entry_id: bytes) -> bool:
+        if _place(entry_id) <= self._backlogs[shard]:
+            return True
+        del self._backlogs[shard]
+        return False
 
     # ---- an entry ----------------------------------------------------------------------------------------
 
-    def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float) -> int:
+    def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float, *, inherited: bool) -> int:
         if (shard, entry_id) in self._entries:  # read again after Redis forgot that we have it
             return 0
         entry = self._entries[shard, entry_id] = Entry(shard, entry_id, "")
@@ -215,7 +238,12 @@ class Intake:
             if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
                 request = in_hand[wire.key] = _request(wire, entry, sent)
                 entry.left += 1
-                self._on_request(request)
+                if inherited:
+                    if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                        request.expires = inf
+                    self.on_inherited(request)
+                else:
+                    self._on_request(request)
         for key in envelope.withdrawn:
             withdrawn = in_hand.get(key)
             if withdrawn is not None:
@@ -224,9 +252,24 @@ class Intake:
         self._let_go(entry)
         return len(envelope.requests)
 
+    async def _note_backlogs(self, gained: Collection[int]) -> None:
+        """How far each shard reaches that we have just come to; in one round trip for all."""
+        streams = [self._streams[shard] for shard in gained]
+        for shard, last in zip(gained, await last_entries(self._store, streams), strict=True):
+            self._backlogs[shard] = _place(last)
+            self._gained.discard(shard)
+
     # ---- when in doubt -----------------------------------------------------------------------------------
 
-    async def _look_over(self, shard: int) -> None:
+    async def _look_over(self, shards: Sequence[int]) -> None:
+        """Some at a time: each costs a few round trips, and Redis may be far away."""
+        for first in range(0, len(shards), _LOOK):
+            looks = (self._look_at(shard) for shard in shards[first : first + _LOOK])
+            for ended in await asyncio.gather(*looks, return_exceptions=True):
+                if ended is not None:
+                    raise ended
+
+    async def _look_at(self, shard: int) -> None:
         self._doubtful.discard(shard)
         try:
             await self._compare(shard)
@@ -258,7 +301,7 @@ class Intake:
         if lost:
             self._lose(lost)
         async for entry_id, fields in claim(client, stream, self._me, taken):
-            self._take(shard, entry_id, fields, self._clock())
+            self._take(shard, entry_id, fields, self._clock(), inherited=True)
         if taken:
             log.info("entries taken over", extra={"shard": shard, "entries": len(taken)})
         if inherits:
@@ -307,6 +350,12 @@ class Intake:
         for entry_id in ids:
             self._entries.pop((shard, entry_id), None)
         self._progress.set()
+
+
+def _place(entry_id: bytes) -> Place:
+    """In the order of the stream."""
+    milliseconds, _, number = entry_id.partition(b"-")
+    return int(milliseconds), int(number)
 
 
 def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:

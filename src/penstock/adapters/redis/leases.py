@@ -6,6 +6,7 @@ of a shard has a higher fence number.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 from time import monotonic
 from typing import Any
@@ -16,6 +17,10 @@ from penstock.adapters.redis.connect import Patience, Store, translate
 from penstock.adapters.redis.scripts import LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
 from penstock.adapters.redis.sharing import plan, quota
 from penstock.errors import StoreDown
+
+log = logging.getLogger("penstock.batcher")
+
+MOST_RENEWALS = 4  # at once
 
 
 class _Lease:
@@ -38,6 +43,8 @@ class Leases:
         self._held: dict[int, _Lease] = {}
         self._former: set[int] = set()  # lost to an outage
         self._one_at_a_time = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._renewals = 0  # under way
         self._closing = False
 
     @property
@@ -53,6 +60,11 @@ class Leases:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._balance())
             tasks.create_task(self._watch())
+            tasks.create_task(self._renew_meanwhile(tasks))
+
+    def batchers_changed(self) -> None:
+        """Look now, and not only with the next heartbeat: one has come, or its shards are to be had."""
+        self._changed.set()
 
     async def release_all(self) -> None:
         """Gives everything back, and takes nothing more."""
@@ -75,7 +87,10 @@ class Leases:
 
     async def _balance(self) -> None:
         patience = Patience(f"The keeper of the leases of {self._me}")
+        heartbeat = self._store.settings.heartbeat
         while True:
+            began = monotonic()
+            self._changed.clear()
             try:
                 await self.step()
                 patience.succeeded()
@@ -84,7 +99,12 @@ class Leases:
                 continue
             # Who lacks shards looks more often: they are somebody's who died, or is about to give them.
             short = len(self._held) < quota(self._shards, self._alive(), self._me)
-            await asyncio.sleep(self._store.settings.heartbeat / (4 if short else 1))
+            pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
+            try:
+                async with asyncio.timeout(max(0.0, pause)):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
 
     async def _watch(self) -> None:
         """Calls a lease lost on time, even while Redis lets a renewal hang."""
@@ -98,7 +118,27 @@ class Leases:
             )
             await asyncio.sleep(max(0.001, ends - now))
 
+    async def _renew_meanwhile(self, tasks: asyncio.TaskGroup) -> None:
+        """While a renewal is late, by a slow network or a lost packet, another goes out with each heartbeat."""
+        while True:
+            await asyncio.sleep(self._store.settings.heartbeat)
+            if 0 < self._renewals < MOST_RENEWALS:
+                tasks.create_task(self._renew_besides())
+
+    async def _renew_besides(self) -> None:
+        try:
+            await self._renew()
+        except (StoreDown, RedisError, OSError, RuntimeError) as error:  # whoever balances says so
+            log.debug("leases were not renewed", extra={"error": str(error)})
+
     async def _renew(self) -> None:
+        self._renewals += 1
+        try:
+            await self._try_to_renew()
+        finally:
+            self._renewals -= 1
+
+    async def _try_to_renew(self) -> None:
         ends = monotonic() + self._store.settings.lease
         renewed = dict(self._held)
         calls: list[Call] = [
@@ -110,7 +150,7 @@ class Leases:
             if isinstance(kept, Exception) or self._held.get(shard) is not lease:
                 continue  # not known, or lost while we asked: then it is taken up again
             if kept:
-                lease.ends = ends
+                lease.ends = max(lease.ends, ends)
             else:
                 self._former.add(shard)
                 self._lose(shard)

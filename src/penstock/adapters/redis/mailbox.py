@@ -69,6 +69,7 @@ class Mailbox:
                     "XREAD", "COUNT", _READ_AT_ONCE, "BLOCK", block, "STREAMS", self._key, self._last, **where
                 )
                 patience.succeeded()
+                self._store.link.heard()
             except (RedisError, OSError, RuntimeError) as error:
                 await asyncio.sleep(patience.failed(error))
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from penstock.adapters.redis.connect import Client
+from penstock.adapters.redis.connect import Client, Store
 from penstock.adapters.redis.scripts import DROP_CONSUMER
 
 GROUP = "batchers"
@@ -37,6 +37,16 @@ async def pending(client: Client, stream: str) -> AsyncIterator[tuple[bytes, str
         if len(rows) < _PAGE:
             return
         start = "(" + rows[-1]["message_id"].decode()
+
+
+async def last_entries(store: Store, streams: Sequence[str]) -> list[bytes]:
+    """The id of the newest entry that was ever in each."""
+    last = []
+    for said in await store.each([("XINFO STREAM", stream) for stream in streams]) if streams else ():
+        if isinstance(said, Exception) and not is_no_group(said):
+            raise said
+        last.append(b"0-0" if isinstance(said, Exception) else said["last-generated-id"])
+    return last
 
 
 async def claim(

@@ -1,10 +1,13 @@
-"""Who is there: every process says so twice a second, and reads who else does.
+"""Who is there: every process says so with each heartbeat, and reads who else does.
 
 Ages are counted inside Redis, on its one clock, so a process that was paused learns the truth with its next
 heartbeat. When Redis itself was away (stopped, restarted, failed over), it is the heartbeats that are
 missing and not the members: the script notices that nobody has beaten for a while and counts all ages anew,
 and says for how long service has been unbroken. Until that is a full lease, nobody known here counts as gone,
 whether Redis still remembers them or has lost everything.
+
+A member that has missed heartbeats is looked at again in the very moment its lease ends, and not only with the next
+heartbeat. One whose supervisor saw it die is gone at once (`departed`).
 """
 
 import asyncio
@@ -21,7 +24,10 @@ from penstock.adapters.redis.scripts import BEAT
 KINDS = ("gateways", "batchers", "workers")
 _FORGET_MS = 60_000
 _MEMORY_EVERY = 1.0
-MISSED, SILENT = 2.5, 0.75  # heartbeats, and parts of a lease, without a word of a member
+SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
+_SOON = (
+    0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
+)
 
 
 class Registry:
@@ -43,6 +49,7 @@ class Registry:
         self._texts: dict[tuple[str, str], bytes] = {}  # descriptions as they were read last
         self._announced: dict[str, bytes] = {}
         self._memory_read = -_MEMORY_EVERY
+        self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
         self._left = False
         self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
 
@@ -50,6 +57,7 @@ class Registry:
         """Beats until cancelled, whatever Redis does."""
         patience = Patience(f"The registry of {self._me}")
         while True:
+            began = monotonic()
             try:
                 await self.beat()
                 patience.succeeded()
@@ -60,7 +68,13 @@ class Registry:
                     self.on_changed()
                 await asyncio.sleep(wait)
                 continue
-            await asyncio.sleep(self._store.settings.heartbeat)
+            await asyncio.sleep(max(_SOON, self._pause() - (monotonic() - began)))
+
+    def _pause(self) -> float:
+        """Seconds to the next heartbeat; fewer if a lease may end before that."""
+        heartbeat, lease = self._store.settings.heartbeat, self._store.settings.lease
+        oldest = max((age for age in self.ages.values() if age < lease), default=0.0)
+        return min(heartbeat, lease - oldest + _SOON)
 
     async def beat(self) -> None:
         """One heartbeat: says that we live, and takes in who else does."""
@@ -68,10 +82,13 @@ class Registry:
             description = b"" if self._left else msgspec.json.encode(self._describe())
             lease = int(self._store.settings.lease * 1000)
             me = "" if self._left else self._me
+            self._buried.clear()
+            asked = monotonic()
             unbroken, models, *kinds = await BEAT(
                 self._store.commands, self._keys,
                 [KINDS.index(self._kind) + 1, me, description, lease, _FORGET_MS],
             )  # fmt: skip
+            self._store.link.answered(asked)
             await self._repeat_announcements(models)
         changed = not self.reachable
         self.reachable = True
@@ -84,10 +101,18 @@ class Registry:
         await self._read_memory()
 
     def is_silent(self, name: str) -> bool:
-        """Whether it has missed so many heartbeats that it should not be counted on. It counts as gone only after
-        its lease; but what it can no longer do must be known within 2 s (SPEC D3)."""
-        settings = self._store.settings
-        return self.ages.get(name, 0.0) > min(MISSED * settings.heartbeat, SILENT * settings.lease)
+        """Whether it has been silent for so long that it should not be counted on. It counts as gone only after its
+        whole lease; but what it can no longer do must be known within 2 s."""
+        return self.ages.get(name, 0.0) > SILENT * self._store.settings.lease
+
+    def departed(self, kind: str, name: str) -> None:
+        """Its supervisor saw it die, and has taken it out of the registry: nobody waits for its lease to end. The
+        answer to a heartbeat that is under way may still tell of it."""
+        self._buried.add(name)
+        if self.members.get(kind, {}).pop(name, None) is not None:
+            self._texts.pop((kind, name), None)
+            self.ages.pop(name, None)
+            self.on_changed()
 
     async def announce_model(self, name: str, description: Mapping[str, object]) -> None:
         """Kept in Redis for good; said again if Redis loses it while we live."""
@@ -137,6 +162,8 @@ class Registry:
         silent: dict[str, tuple[float, bytes]] = {}
         for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
             name = raw.decode()
+            if name in self._buried:
+                continue
             if age > lease:
                 silent[name] = age / 1e3, text
                 continue

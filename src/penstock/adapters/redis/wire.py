@@ -165,6 +165,16 @@ class Finished(Struct, array_like=True, tag="x"):
         return {each.place: Failure(each.code, each.message, each.details) for each in self.failed}
 
 
+# ---- to the mailbox of everybody ---------------------------------------------------------------------------
+
+
+class Departed(Struct, array_like=True, tag="g", gc=False):
+    """A process has died: whoever started it has seen it."""
+
+    kind: str  # as in the registry
+    name: str
+
+
 # ---- in the record of a task -----------------------------------------------------------------------------
 
 
@@ -178,7 +188,7 @@ class Executed(Struct, array_like=True):
     version: str = ""
 
 
-Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told
+Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Departed
 
 _encode = msgpack.Encoder().encode
 _envelope = msgpack.Decoder(Envelope).decode

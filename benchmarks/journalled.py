@@ -1,0 +1,27 @@
+"""A model of 200 ms a batch that writes down which inputs it began with and which it finished.
+
+PENSTOCK_JOURNAL is not a setting of Penstock, so the file is named by BENCH_JOURNAL.
+"""
+
+import json
+import os
+import time
+
+SECONDS = 0.2
+JOURNAL = os.environ.get("BENCH_JOURNAL", os.devnull)
+
+
+def run(inputs: list[str]) -> list[str]:
+    _note("begin", inputs)
+    time.sleep(SECONDS)
+    _note("end", inputs)
+    return inputs
+
+
+def _note(event: str, inputs: list[str]) -> None:
+    """One write, so that lines of several processes never mix."""
+    file = os.open(JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, json.dumps([event, os.getpid(), inputs]).encode() + b"\n")
+    finally:
+        os.close(file)
