@@ -216,7 +216,10 @@ def test_what_the_backend_fails_is_502_and_counted() -> None:
 
 
 def test_a_batch_that_hangs_is_504() -> None:
-    with running("sim:hang=100%", "--processing-timeout", "100ms", config=PATIENT) as server:
+    config = (
+        PATIENT + 'first_batch = "100ms"\n'
+    )  # this hang is in a first batch, which has 2 minutes by default
+    with running("sim:hang=100%", "--processing-timeout", "100ms", config=config) as server:
         check_error(server.post("/v1/inference", {"input": "a"}), 504, "BACKEND_TIMEOUT")
 
 
