@@ -250,7 +250,7 @@ def test_the_last_tenth_of_the_queue_is_for_tenants_with_less_than_their_share(r
     for number in range(20):
         assert why(batcher, ask(tenant=f"trickle {number}", tier=number % 3), rules=rules) == ""
         offer(batcher, ask(tenant=f"trickle {number}", tier=number % 3))
-    assert why(batcher, ask(tenant="one more"), rules=rules) == "the queue is full"
+    assert why(batcher, ask(tenant="one more"), rules=rules) == full
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
