@@ -47,7 +47,7 @@ def test_a_listed_origin_may_ask_and_read(listed: Server) -> None:
 def test_errors_can_be_read_too_also_those_of_a_body_that_is_too_long(listed: Server) -> None:
     said = {"origin": APP, "x-request-id": "mine"}
     answers = [
-        (422, listed.post("/v1/inference", {"input": 5}, said)),
+        (422, listed.post("/v1/inference", {"inputs": "a"}, said)),
         (404, listed.get("/nowhere", said)),
         (413, listed.post("/v1/inference", b"x" * 2000, said)),
     ]

@@ -9,10 +9,13 @@ from server import PATIENT, Server, call, running
 MODELS = f"""{PATIENT}
 [models.plain]
 target = "sim:1ms"
+input = "text"
+output = "text"
 default = true
 max_batch = 7
 [models.later]
 target = "sim:1ms"
+input = "text"
 respond = "async"
 [models.any]
 target = "sim:1ms"

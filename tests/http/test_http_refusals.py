@@ -246,4 +246,4 @@ def test_a_limit_that_is_reached_is_named() -> None:
         ):
             heard = talk(server.address, sent)
             assert heard.statuses == [408]
-            assert f"0.2 s, which limits.{setting} is" in heard.json()["message"]
+            assert f"0.2 s that limits.{setting} allows" in heard.json()["message"]
