@@ -1,7 +1,4 @@
-"""A model of 200 ms a batch that writes down which inputs it began with and which it finished.
-
-PENSTOCK_JOURNAL is not a setting of Penstock, so the file is named by BENCH_JOURNAL.
-"""
+"""A model of 200 ms a batch that writes down which inputs it began and which it finished."""
 
 import json
 import os

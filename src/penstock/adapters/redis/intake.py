@@ -25,6 +25,7 @@ from typing import Protocol
 
 from redis.exceptions import RedisError
 
+from penstock.adapters.redis.backlogs import Backlogs
 from penstock.adapters.redis.connect import Patience, Store
 from penstock.adapters.redis.offsets import Offsets
 from penstock.adapters.redis.pending import (
@@ -34,7 +35,6 @@ from penstock.adapters.redis.pending import (
     create_group,
     drop_dead,
     is_no_group,
-    last_entries,
     pending,
 )
 from penstock.adapters.redis.scripts import ACK, DROP_CONSUMER, Call
@@ -51,8 +51,6 @@ GATHER = 0.1  # seconds between acknowledgements: each costs three commands for 
 _COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
 _LOOK = 4  # shards that are looked over at once
 _FIELD = b"e"
-
-Place = tuple[int, int]
 
 
 class Leases(Protocol):
@@ -87,13 +85,10 @@ class Intake:
         self._entries: dict[tuple[int, bytes], Entry] = {}  # until acknowledged
         self._done: defaultdict[int, list[bytes]] = defaultdict(list)  # to be acknowledged, by shard
         self._owned: frozenset[int] = frozenset()
-        self._gained: set[int] = set()  # of these, and not looked over yet
         self._living: frozenset[str] = frozenset()
         self._registered = False  # a registry that does not even know us says nothing of others
         self._doubtful: set[int] = set()
-        self._backlogs: dict[
-            int, Place
-        ] = {}  # the last entry of a shard when we gained it, until we are past it
+        self._backlogs = Backlogs(store)
         self._changed = asyncio.Event()
         self._closing = False
         self._reading = 0
@@ -159,7 +154,7 @@ class Intake:
             self._note_changes()
             owned = [shard for shard in shards if shard in self._owned]
             try:
-                await self._note_backlogs(self._gained.intersection(shards))
+                await self._backlogs.note(shards)
                 await self._look_over(sorted(self._doubtful.intersection(shards)))
                 if not owned:
                     await self._until_changed()
@@ -189,8 +184,7 @@ class Intake:
         owned, living = frozenset(self._leases.owned), frozenset(self._alive())
         if owned != self._owned:
             self._doubtful |= owned ^ self._owned
-            self._gained = (self._gained | (owned - self._owned)) & owned
-            self._backlogs = {shard: each for shard, each in self._backlogs.items() if shard in owned}
+            self._backlogs.changed(owned - self._owned, owned)
         known = self._me in living
         if not living >= self._living or known != self._registered:  # somebody has left, or we can tell now
             self._doubtful |= owned
@@ -209,15 +203,9 @@ class Intake:
         for stream, entries in answer or ():
             shard = self._shard_of[stream]
             for entry_id, fields in entries:
-                inherited = shard in self._backlogs and self._is_backlog(shard, entry_id)
+                inherited = self._backlogs.holds(shard, entry_id)
                 taken += self._take(shard, entry_id, fields, received, inherited=inherited)
         return taken
-
-    def _is_backlog(self, shard: int, entry_id: bytes) -> bool:
-        if _place(entry_id) <= self._backlogs[shard]:
-            return True
-        del self._backlogs[shard]
-        return False
 
     # ---- an entry ----------------------------------------------------------------------------------------
 
@@ -251,13 +239,6 @@ class Intake:
                 self.settled([withdrawn])
         self._let_go(entry)
         return len(envelope.requests)
-
-    async def _note_backlogs(self, gained: Collection[int]) -> None:
-        """How far each shard reaches that we have just come to; in one round trip for all."""
-        streams = [self._streams[shard] for shard in gained]
-        for shard, last in zip(gained, await last_entries(self._store, streams), strict=True):
-            self._backlogs[shard] = _place(last)
-            self._gained.discard(shard)
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 
@@ -350,12 +331,6 @@ class Intake:
         for entry_id in ids:
             self._entries.pop((shard, entry_id), None)
         self._progress.set()
-
-
-def _place(entry_id: bytes) -> Place:
-    """In the order of the stream."""
-    milliseconds, _, number = entry_id.partition(b"-")
-    return int(milliseconds), int(number)
 
 
 def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:

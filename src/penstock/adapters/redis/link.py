@@ -12,7 +12,7 @@ from time import monotonic
 from penstock.ports import Clock
 
 SILENCE = 0.08  # seconds at least: who asked is to know within 100 ms
-LOST, STRAY = 5.0, 4.0  # times its mean, and its usual deviation besides, that a round trip may take
+LOST, STRAY = 3.0, 4.0  # times its mean, and its usual deviation besides, that a round trip may take
 _MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest
 
 

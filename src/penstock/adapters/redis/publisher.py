@@ -7,23 +7,23 @@
 One send is under way at a time, so the slower Redis is, the fuller the envelopes. A send that failed may
 have reached Redis: it is repeated with the same bytes, and a batcher ignores keys that it has. Only where an
 acknowledgement waits for a disk or a replica do others go out meanwhile, the fewer the more are under way.
-A connection that breaks proves nothing about Redis, a second try that fails does, and so does silence (`link`):
-its shards (all of a single server, those of one node of a cluster) are left out until an empty envelope comes
-through. With no shard left the publisher is `down`. What was on its way then has failed for those who asked, and is
-withdrawn with that envelope: if Redis had it after all, it may be executed, and its answer finds nobody waiting.
+A connection that breaks proves nothing about Redis; a second try that fails does, and so does silence
+(`listening`). Its shards (all of a single server, those of one node of a cluster) are left out until an empty
+envelope comes through. With no shard left the publisher is `down`. What was on its way then has failed for those
+who asked, and is withdrawn with that envelope: if Redis had it after all, it may be executed, and its answer finds
+nobody waiting.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from time import monotonic
 
 from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import RedisError
 
 from penstock.adapters.redis.connect import Patience, Store, is_outage
 from penstock.adapters.redis.durability import Appender
+from penstock.adapters.redis.listening import Listener
 from penstock.adapters.redis.wire import encode_envelope
 from penstock.errors import Cancelled, Overloaded, PenstockError, StoreDown
 from penstock.ports import Clock
@@ -35,7 +35,6 @@ SLOW = "Redis is slower than what arrives: limits.max_queue or limits.max_queue_
 PACE = 0.001  # seconds between two sends
 LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
 RETRY_PAUSE = 0.02
-TICK = 0.01  # seconds between two looks whether Redis is silent, while something is on its way
 UNDER_WAY = (
     32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
 )
@@ -63,11 +62,7 @@ class Publisher:
         self._quiet = asyncio.Event()
         self._away: set[int] = set()  # shards
         self._trouble = asyncio.Event()
-        self._asked: dict[asyncio.Timeout, float] = {}  # sends under way: how long we had listened by then
-        self._asking = asyncio.Event()
-        self._listened = 0.0  # seconds, without those in which this process did not get to run
-        self._heard = 0.0  # how long we had listened when Redis was last heard
-        self._pinging = False
+        self._listener = Listener(store)
         self.on_failed: Callable[[Sequence[Request], Failure], None] = lambda requests, failure: None
 
     @property
@@ -132,7 +127,7 @@ class Publisher:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._send_all(group))
                 group.create_task(self._look_for_the_lost())
-                group.create_task(self._listen())
+                group.create_task(self._listener.run())
         finally:
             for acceptance in self._acceptances.values():
                 acceptance.cancel()
@@ -191,7 +186,9 @@ class Publisher:
         tries = 0
         while True:
             try:
-                await self._append(key, bodies)
+                await self._listener.heard(
+                    self._appender.append(key, bodies), at_once=not self._appender.waits
+                )
             except Exception as error:
                 if not isinstance(error, StoreDown) and not is_outage(error):
                     self._fail(requests, _store_down(str(error)))
@@ -209,19 +206,6 @@ class Publisher:
                 if self._acceptances:
                     self._accept(requests)
                 return
-
-    async def _append(self, key: str, bodies: Sequence[bytes]) -> None:
-        """Raises TimeoutError as soon as `_listen` finds that Redis is silent."""
-        async with asyncio.timeout(None) as limit:
-            self._asked[limit] = self._listened
-            self._asking.set()
-            asked = monotonic()
-            try:
-                await self._appender.append(key, bodies)
-            finally:
-                del self._asked[limit]
-        if not self._appender.waits:
-            self._store.link.answered(asked)
 
     def _accept(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -257,44 +241,6 @@ class Publisher:
                 acceptance.set_exception(error)
         if others:
             self.on_failed(others, Failure(error.code, error.message, retry_after=error.retry_after))
-
-    async def _listen(self) -> None:
-        """While something is on its way: whether Redis is heard at all. What came while this process did not get to
-        run has not been read yet, so that time proves nothing."""
-        link = self._store.link
-        while True:
-            await self._asking.wait()
-            before = monotonic()
-            await asyncio.sleep(TICK)
-            self._listened += min(monotonic() - before, 2 * TICK)
-            if link.heard_at > before:
-                self._heard = self._listened
-            if self._asked:
-                self._end_the_unheard(link.patience)
-            else:
-                self._asking.clear()
-
-    def _end_the_unheard(self, patience: float) -> None:
-        clustered = self._store.clustered
-        for limit, asked in list(self._asked.items()):
-            since = asked if clustered else max(asked, self._heard)  # another node may have been heard
-            silence = self._listened - since
-            if silence > patience:
-                if limit.when() is None:
-                    limit.reschedule(asyncio.get_running_loop().time())
-            elif silence > patience / 2 and not clustered and not self._pinging:
-                self._pinging = True
-                self._store.send(self._ping())
-
-    async def _ping(self) -> None:
-        """Another question, over another connection: a slow disk or one lost packet is not the silence of Redis."""
-        try:
-            await self._store.commands.execute_command("PING")
-            self._store.link.heard()
-        except (RedisError, OSError, RuntimeError) as error:
-            log.debug("no answer", extra={"error": str(error)})
-        finally:
-            self._pinging = False
 
     def _lose(self, shard: int) -> None:
         self._away |= self._neighbours(shard)
