@@ -19,6 +19,7 @@ def batch(inputs):
 """
 CONFIG = f"""{PATIENT}
 [tiers]
+order = "strict"  # under weighted tiers a lower one keeps its part however long the queue
 default = "paid"
 [tiers.levels.enterprise]
 rank = 0

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from penstock.core.buffer import Depth
-from penstock.core.delivery import PARTS, Delivery
+from penstock.core.delivery import PARTS, Delivery, attempt_of, note_attempt
 from penstock.core.estimator import GUARD, LEAST_SPREAD, ServiceCurve
 from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
 from penstock.core.lane import Lane, Lanes
@@ -216,7 +216,7 @@ class Batcher:
         self._last_finish = now
         if isinstance(outcome, Result):
             if outcome.size == batch.size:
-                self._succeeded(worker, batch, outcome, seconds - outcome.held_up)
+                self._succeeded(worker, batch, outcome, seconds - outcome.held_up, now)
                 return
             outcome = Failure(
                 "BACKEND_FAILED",
@@ -225,7 +225,9 @@ class Batcher:
             )
         self._failed(worker, batch, outcome, now)
 
-    def _succeeded(self, worker: Worker, batch: Batch, result: Result, seconds: Seconds) -> None:
+    def _succeeded(
+        self, worker: Worker, batch: Batch, result: Result, seconds: Seconds, now: Seconds
+    ) -> None:
         self.patience.succeeded()
         if not worker.loading:  # else the time tells of loading
             self._learn(worker, batch, result.executed or batch.size, seconds)
@@ -237,7 +239,7 @@ class Batcher:
         ]
         for place, failure in (result.failures or {}).items():
             request = batch.requests[place]
-            request.executions += 1
+            note_attempt(request, attempt_of(failure, worker.id, batch.size, now))
             replies[place] = Reply(request, Outcome.FAILED, failure=failure)
         self._answered += replies
 

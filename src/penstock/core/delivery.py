@@ -36,6 +36,15 @@ class RetryRules:
     budget_per_second: float = 10.0
 
 
+def attempt_of(failure: Failure, worker: str, size: int, now: Seconds) -> Attempt:
+    return Attempt(now, failure.code, failure.message, failure.details, worker, size, failure.splittable)
+
+
+def note_attempt(request: Request, attempt: Attempt) -> None:
+    request.executions += 1
+    request.history = (*request.history, attempt)
+
+
 @dataclass(slots=True, eq=False)
 class _Retry:
     """A batch that waits to be tried again; the earliest deadline among its members spares looking at each."""
@@ -75,12 +84,9 @@ class Delivery:
         """
         # The details may quote whoever caused it: they are told only to one that was alone.
         told = failure if batch.size == 1 else replace(failure, details="")
-        attempt = Attempt(
-            now, told.code, told.message, told.details, batch.avoid or "", batch.size, told.splittable
-        )
+        attempt = attempt_of(told, batch.avoid or "", batch.size, now)
         for request in batch.requests:
-            request.executions += 1
-            request.history = (*request.history, attempt)
+            note_attempt(request, attempt)
             if request.expires < request.deadline:  # alike, they tell of a client's own limit
                 request.expires = inf
         split = failure.splittable and batch.size > 1

@@ -37,8 +37,8 @@ def is_dead(reply: Reply, attempts: int) -> bool:
     if reply.outcome is not Outcome.FAILED or not request.history:
         return False
     last = request.history[-1]
-    if last.batch_size == 1 and last.code == BatchRejected.code:
-        return True  # the backend lives, was given this request alone, and refused it
+    if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
+        return True  # the backend lives, and refused this very request
     return request.executions >= attempts and (last.batch_size == 1 or not last.splittable)
 
 
