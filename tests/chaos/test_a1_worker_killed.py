@@ -32,7 +32,7 @@ def test_workers_killed_in_the_middle_of_a_batch_cost_no_answer(
 ) -> None:
     random = Random(chaos_seed)
     kills, apart = (20, 2.0) if chaos_long else (3, 1.0)
-    schedule = asks(poisson(100.0, (kills + 1) * apart, random), timeout=20.0)
+    schedule = asks(poisson(100.0, (kills + 1) * apart, random), timeout=None)
     with scene(
         tmp_path,
         "--max-batch",
@@ -49,7 +49,7 @@ def test_workers_killed_in_the_middle_of_a_batch_cost_no_answer(
         broken = [execution for execution in stage.journal.executions() if execution.ended is None]
 
     assert broken, "nobody was killed at work"
-    assert [record for record in history.records if not record.ok] == [], history.endings()
+    assert history.failures() == [], history.endings()
     if chaos_long:
         touched = {text for execution in broken for text in execution.inputs}
         waits = [history.seconds(record) for record in history.records if record.ask.input in touched]
@@ -57,4 +57,4 @@ def test_workers_killed_in_the_middle_of_a_batch_cost_no_answer(
         report(
             request, history.row("A1 worker killed x20", f"{len(broken)} batches, affected p99 {p99:.2f} s")
         )
-        assert p99 <= 3.5
+        assert p99 <= 1.5 + DELAY

@@ -1,6 +1,7 @@
 """CHAOS C4: user code blocks, leaks, segfaults, exits; the server stays up, and so do the others' answers."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,24 +13,20 @@ from scene import Scene, milliseconds, report, sampling, scene, watching_deaths
 from server import eventually
 
 BATCH, WORKERS = 8, 3
-LIMIT = 1.0  # seconds of a batch
-NOISY = 3.0  # the same where a batch of the innocent may be held up by the machine
+LIMIT = 1.0  # seconds of a quick function's batch, at the defaults
+# Workers that die are started anew, several in a row, which on a slow machine takes longer than the default allows.
 PATIENCE = 45.0
-CONFIG = """
-[retries]
-attempts = 1
-breaker_cooldown = "200ms"
-"""
 BLOCKS, DEATHS, LEAK = ("spin", "sleep", "hold"), ("segfault", "exit", "kill"), "leak"
 
 
-def load(kinds: tuple[str, ...], seconds: float, seed: int) -> list[Ask]:
+def load(kinds: tuple[str, ...], seconds: float, seed: int, patience: float | None = None) -> list[Ask]:
     random = Random(seed)
+    good = asks(poisson(60.0, seconds, random), timeout=patience)
     bad = [
-        Ask(seconds * (0.1 + 0.8 * place / len(kinds)), f"{kind}:0", PATIENCE)
+        replace(good[0], due=seconds * (0.1 + 0.8 * place / len(kinds)), input=f"{kind}:0")
         for place, kind in enumerate(random.sample(kinds, len(kinds)))
     ]
-    return bad + asks(poisson(60.0, seconds, random), timeout=PATIENCE)
+    return bad + good
 
 
 async def drive_and_look(
@@ -44,17 +41,13 @@ async def drive_and_look(
 
 
 @pytest.mark.timeout(400)
-def test_user_code_that_blocks_is_killed_and_the_others_are_served(
+def test_user_code_that_hangs_is_killed_and_takes_nobody_with_it_at_the_defaults(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
-    limit = LIMIT if chaos_long else NOISY
-    options = "--max-batch", str(BATCH), "--processing-timeout", f"{limit}s"
-    schedule = load(BLOCKS, 30.0 if chaos_long else 4.0, chaos_seed)
+    schedule = load(BLOCKS, 30.0 if chaos_long else 9.0, chaos_seed)
     with scene(
         tmp_path,
-        *options,
         long=chaos_long,
-        config=CONFIG,
         workers=WORKERS,
         delay=0.02,
         warm_up=like(schedule),
@@ -64,7 +57,7 @@ def test_user_code_that_blocks_is_killed_and_the_others_are_served(
         blocked = [execution for execution in stage.journal.executions() if execution.ended is None]
         eventually(lambda: not any(Path(f"/proc/{execution.pid}").exists() for execution in blocked), 60.0)
 
-    assert [record for record in history.of_kind("good") if not record.ok] == [], history.endings()
+    assert history.failures(history.of_kind("good")) == [], history.endings()
     assert {record.status for record in history.of_kind(*BLOCKS)} == {504}, history.endings()
     assert len(blocked) >= len(BLOCKS)
     if chaos_long:
@@ -72,7 +65,7 @@ def test_user_code_that_blocks_is_killed_and_the_others_are_served(
         figure = f"/livez {milliseconds(looks, 0.99)}, {len(kills)} killed, the last after {max(kills):.2f} s"
         report(request, history.row("C4 user code blocks", figure))
         assert percentile(looks, 0.99) < 0.1
-        assert max(kills) <= limit + 1.0
+        assert max(kills) <= LIMIT + 1.0
 
 
 @pytest.mark.timeout(400)
@@ -80,7 +73,7 @@ def test_user_code_that_dies_or_eats_all_memory_costs_only_its_own_request(
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     config = "[models.batchstring]\nmemory_limit = '512MiB'\n"
-    schedule = load((*DEATHS, LEAK), 30.0 if chaos_long else 4.0, chaos_seed)
+    schedule = load((*DEATHS, LEAK), 30.0 if chaos_long else 4.0, chaos_seed, PATIENCE)
     with scene(
         tmp_path,
         "--max-batch",

@@ -5,7 +5,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -94,23 +95,24 @@ class Story:
 
     def __init__(self, site: Installation, folder: Path) -> None:
         self._folder = folder
-        self._slots = site.workers[0].children()
+        self._worker = site.workers[0]
         self.still: list[tuple[float, float]] = []  # since when, until when
 
     async def unfold(self, rounds: int, apart: float) -> None:
         for turn in range(rounds):
             await asyncio.sleep(apart)
-            since = time.monotonic()
-            self._signal(signal.SIGSTOP)
+            since, slots = time.monotonic(), self._worker.children()
+            self._signal(slots, signal.SIGSTOP)
             await asyncio.sleep(STILL / 2)
             set_clocks(self._folder, (SET, OFF)[turn % 2])
             await asyncio.sleep(STILL / 2)
             self.still.append((since, time.monotonic()))
-            self._signal(signal.SIGCONT)
+            self._signal(slots, signal.SIGCONT)
 
-    def _signal(self, number: int) -> None:
-        for pid in self._slots:
-            os.kill(pid, number)
+    def _signal(self, slots: Iterable[int], number: int) -> None:
+        for pid in slots:
+            with suppress(ProcessLookupError):  # one that stood still for longer than its batch may run was killed
+                os.kill(pid, number)
 
 
 @pytest.mark.timeout(300)
