@@ -20,6 +20,7 @@ def batch(inputs):
 CONFIG = f"""{PATIENT}
 [tiers]
 default = "paid"
+order = "strict"  # weighted tiers keep a part of the capacity, and the first one that comes may have it
 [tiers.levels.enterprise]
 rank = 0
 [tiers.levels.paid]
