@@ -330,6 +330,20 @@ def test_however_long_the_queue_each_tier_is_let_in_at_its_weight_s_part_of_the_
     assert per_second(let_in_for(gate, 5.0, tier), 2.0, 5.0) == pytest.approx(320.0 * part, rel=0.1)
 
 
+@pytest.mark.parametrize(("seconds", "size"), [(2.0, 1), (0.4, 1), (0.4, 4)])
+def test_a_tier_s_part_is_the_same_where_few_are_served_a_second(seconds: float, size: int) -> None:
+    batcher = fleet_of(seconds=seconds, size=size)
+    gate = TierGate(waiting(batcher, middle=1000), RULES)
+    gate.refusal(ask(tier=BEST), 0.0)
+    part = capacity(batcher) / 13.0
+    let_in = 0
+    for number in range(2000):
+        now = number / (20.0 * part)
+        gate.refusal(ask(now, tier=BEST), now)  # both are in use
+        let_in += gate.refusal(ask(now, tier=LOWEST), now) is None
+    assert let_in == pytest.approx(100, rel=0.1)
+
+
 def test_a_best_tier_in_a_hurry_leaves_the_lowest_its_part_and_those_between_nothing_while_it_fits() -> None:
     gate = TierGate(waiting(fleet_of(), best=300), RULES)
     gate.refusal(ask(tier=MIDDLE), 0.0)

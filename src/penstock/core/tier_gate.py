@@ -21,7 +21,7 @@ Where several tiers are in use (requests of more than one have come within a min
 Elsewhere nothing is refused here, so that a single tenant can use all of its GPUs. The best tier never is.
 """
 
-from math import inf, log
+from math import expm1, inf, log
 
 from penstock.core.admission import SURE, can_wait, forecast, in_turn, is_full
 from penstock.core.batcher import Batcher
@@ -39,6 +39,7 @@ LASTING = (
 PRESSED = 0.25  # of the time that the best tier has: in the queue for longer, and it comes first altogether
 NEWEST = 0.05  # weight of the newest in that time, which each client may choose for itself
 BEYOND = 0.1  # of its part of the capacity, for tenants of a tier that have had less of that than the others
+RARELY = 0.01  # requests in a window, below which a part of the capacity is none
 LEAST_LEFT = 0.05  # of the service, for a tier that better ones leave nothing
 SOONEST = 0.001
 
@@ -55,7 +56,7 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
         if is_full(batcher, request, rules.queue_shares[tier] * rules.max_queue, depth.by_tier[tier]):
             message = "this tier has filled its share of the queue"
             return Overloaded(message, retry_after=_drain(max(0.0, over), rate * _service(batcher, tier)))
-    if used < kept_part(batcher, rules, tier):
+    if is_owed(used, kept_part(batcher, rules, tier), rate):
         return None
     waiting = batcher.waiting - depth.by_tier[tier] + in_turn(batcher, request)
     warning, critical = depths(batcher, rules)
@@ -83,6 +84,14 @@ def kept_part(batcher: Batcher, rules: CapacityRules, tier: int) -> float:
         return 0.0
     part = tiers.weights[tier] / sum(tiers.weights)
     return min(part, rules.lowest_share) if tier == len(tiers.weights) - 1 else part
+
+
+def is_owed(used: float, part: float, rate: float) -> bool:
+    """Whether a tier that has had `used` of late may have one more, to come to this part of the capacity. If it is
+    let in once every 1 / (part × rate) seconds, its meter says just so much before each; where that is seldom, it
+    says far less than the part."""
+    each = part * rate * WINDOW
+    return each > RARELY and used * rate * WINDOW * expm1(1.0 / each) < 1.0
 
 
 def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
@@ -230,7 +239,7 @@ class TierGate:
         if self._recent[tier].had_less(request.tenant):
             used /= 1.0 + BEYOND
         pressed = best_pressed(batcher, self._patience, now)
-        if pressed > 0.0 and used >= self._kept_from_best(tier, now):
+        if pressed > 0.0 and not is_owed(used, self._kept_from_best(tier, now), capacity(batcher)):
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
         return tier_refusal(batcher, self.rules, request, used)
 
