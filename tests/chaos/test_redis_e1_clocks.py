@@ -111,7 +111,9 @@ class Story:
 
     def _signal(self, slots: Iterable[int], number: int) -> None:
         for pid in slots:
-            with suppress(ProcessLookupError):  # one that stood still for longer than its batch may run was killed
+            with suppress(
+                ProcessLookupError
+            ):  # one that stood still for longer than its batch may run was killed
                 os.kill(pid, number)
 
 

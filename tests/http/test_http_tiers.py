@@ -21,7 +21,6 @@ CONFIG = f"""{PATIENT}
 [tiers]
 order = "strict"  # under weighted tiers a lower one keeps its part however long the queue
 default = "paid"
-order = "strict"  # weighted tiers keep a part of the capacity, and the first one that comes may have it
 [tiers.levels.enterprise]
 rank = 0
 [tiers.levels.paid]

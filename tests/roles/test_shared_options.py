@@ -72,7 +72,7 @@ def test_each_part_is_given_its_own_options(typed: Typed, plans: list[Plan]) -> 
     ]  # fmt: skip
     assert batcher[3:] == ["batcher", "--redis", "redis://r", *shared, *batcher[-4:]]
     assert worker[3:] == [
-        "worker", "sim:1ms", "--max-batch", "7", "--policy", "greedy", "--output", "json",
+        "worker", "sim:1ms", "--no-doubts", "--max-batch", "7", "--policy", "greedy", "--output", "json",
         "--request-timeout", "9s", "--redis", "redis://r", *shared, *worker[-4:],
     ]  # fmt: skip
     assert [part[-4:-2] for part in (gateway, batcher, worker)] == [

@@ -104,7 +104,9 @@ def worker(
     config: ConfigFile = None,
     redis: RedisUrl = None,
     slots: Slots = None,
-    no_doubts: Annotated[bool, typer.Option("--no-doubts", hidden=True)] = False,
+    no_doubts: Annotated[
+        bool, typer.Option("--no-doubts", hidden=True, help="Do not tell doubts about settings.")
+    ] = False,
     debug: Debug = False,
 ) -> int:
     """Run batches of TARGET for the batchers: join at any time, leave at any time.

@@ -330,3 +330,9 @@ class Model:
     @property
     def is_function(self) -> bool:
         return not self.protocol and not self.target.startswith("sim:")
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the first batch of a worker is like any other: it has run the warm-up, or an endpoint is there
+        already. Only a function may still have to load."""
+        return bool(self.warmup) or not self.is_function

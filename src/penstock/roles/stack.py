@@ -107,7 +107,7 @@ class ModelStack:
             health_interval=self.model.health_interval,
             on_started=self._on_started,
             version=self.model.version,
-            warm=bool(self.model.warmup),
+            warm=self.model.is_warm,
             first_batches=self._first_batches,
         )
 

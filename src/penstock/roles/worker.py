@@ -69,7 +69,7 @@ class WorkerRole(Member):
                         health_interval=model.health_interval,
                         on_started=self._slot_started,
                         version=model.version,
-                        warm=bool(model.warmup),
+                        warm=model.is_warm,
                         first_batches=first_batches,
                         sameness=sameness_of(model),
                     ),
