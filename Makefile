@@ -3,8 +3,10 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 PREFIX ?= $(HOME)/.local
 BIN     = $(VENV)/bin
+# Tests that start whole servers and installations; those and the others take about as long.
+ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples tests/deploy
 
-.PHONY: run install wheel test check unit unit-core unit-faults unit-rest bench bench-peers chaos lock format clean help
+.PHONY: run install wheel test check unit unit-core unit-faults unit-roles unit-rest bench bench-peers chaos lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -33,17 +35,20 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
 	tools/system-packages chromium redis-server curl openssl
-	$(MAKE) --no-print-directory -j2 -O unit-core unit-faults unit-rest
+	$(MAKE) --no-print-directory -j3 -O unit-faults unit-roles unit-rest unit-core
 
-# Two at a time: each waits for processes and clocks more than it computes.
+# Three at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
 	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
 
 unit-faults: $(VENV)/.dev
 	$(BIN)/pytest tests/chaos
 
+unit-roles: $(VENV)/.dev
+	$(BIN)/pytest $(ROLES)
+
 unit-rest: $(VENV)/.dev
-	$(BIN)/pytest --ignore tests/core --ignore tests/chaos
+	$(BIN)/pytest --ignore tests/core --ignore tests/chaos $(addprefix --ignore ,$(ROLES))
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk
