@@ -73,8 +73,10 @@ def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
 
 def in_turn(batcher: Batcher, request: Request) -> float:
     """How many of its own tier go before it. In other lanes all do: whose turn it is, is asked within a lane."""
-    waiting = batcher.depth.by_tier[request.tier]
-    lane = batcher.lanes.get(batcher.lanes.key_of(request)) if waiting else None
+    waiting, lanes = batcher.depth.by_tier[request.tier], batcher.lanes
+    if not waiting:
+        return 0.0
+    lane = lanes.get((request.parameters, 0) if lanes.plain else lanes.key_of(request))
     return waiting if lane is None else waiting - lane.buffer.overtakes(request)
 
 

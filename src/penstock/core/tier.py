@@ -80,7 +80,8 @@ class Tier:
         as much as this tenant has, and one more; `size` is what it costs in terms of what the others do."""
         own = self.of_tenant(tenant)
         others = len(self.tenants) - (own > 0)
-        return max(0.0, self.waiting - own - others * (own + 1) * size)
+        before = self.waiting - own - others * (own + 1) * size
+        return before if before > 0.0 else 0.0
 
     def serve(
         self,

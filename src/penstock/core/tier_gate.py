@@ -136,8 +136,8 @@ class TierGate:
     """Asked about those that the forecast would let in: the last word. `Door` spares it most of them."""
 
     __slots__ = (
-        "_asked", "_batcher", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_recent", "_stretch",
-        "_warning", "rules",
+        "_asked", "_batcher", "_kept", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_recent",
+        "_stretch", "_warning", "rules",
     )  # fmt: skip
 
     def __init__(self, batcher: Batcher, rules: CapacityRules) -> None:
@@ -157,6 +157,7 @@ class TierGate:
             1.0 / LEAST_LEFT if tiers.strict else sum(tiers.weights) / weight for weight in tiers.weights
         ]
         self._warning = rules.warning / rules.reference
+        self._kept = kept_part(batcher, rules, self._lowest)
         self._patience = inf  # how long those of the best tier can wait for a worker, as a rule
 
     def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
@@ -229,27 +230,24 @@ class TierGate:
 
     def _refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         batcher, tier = self._batcher, request.tier
-        better = sum(meter.rate(now) for meter in self._meters[:tier])
-        late = own_wait(batcher, tier, better, in_turn(batcher, request)) - can_wait(
-            batcher, self._has(request, now)
-        )
-        if late > 0.0:
-            return Overloaded("the queue of this tier is too long for its deadline", retry_after=late)
         used = self._meters[tier].rate(now)
         if self._recent[tier].had_less(request.tenant):
             used /= 1.0 + BEYOND
         pressed = best_pressed(batcher, self._patience, now)
         if pressed > 0.0 and not is_owed(used, self._kept_from_best(tier, now), capacity(batcher)):
             return Overloaded("a better tier needs the whole capacity", retry_after=max(SOONEST, pressed))
+        better = sum(meter.rate(now) for meter in self._meters[:tier])
+        wait = own_wait(batcher, tier, better, in_turn(batcher, request))
+        late = wait - can_wait(batcher, self._has(request, now))
+        if late > 0.0:
+            return Overloaded("the queue of this tier is too long for its deadline", retry_after=late)
         return tier_refusal(batcher, self.rules, request, used)
 
     def _kept_from_best(self, tier: int, now: Seconds) -> float:
         """The part of the capacity that a tier has even while the best needs all there is. The lowest has its own.
         Those between have as much as the best asks for beyond what fits beside that, up to what the lowest has."""
-        kept = kept_part(self._batcher, self.rules, self._lowest)
-        if tier == self._lowest:
-            return kept
-        return min(kept, self._asked.rate(now) + kept - 1.0)
+        kept = self._kept
+        return kept if tier == self._lowest else min(kept, self._asked.rate(now) + kept - 1.0)
 
     def kept_from(self, tier: int, now: Seconds) -> float:
         """The part of the capacity that lower tiers keep from this one and use."""
