@@ -110,7 +110,11 @@ def test_the_place_in_the_line_of_a_worker_that_died_unseen_is_a_trap_for_nobody
     for member in (worker, *site.batchers):
         member.kill()
     rows = site.gateways[0].admin
-    patiently(lambda: worker.pid not in {row["pid"] for row in rows("/internal/workers").json()})
+    patiently(
+        lambda: {"offline"}.issuperset(
+            row["status"] for row in rows("/internal/workers").json() if row["pid"] == worker.pid
+        )
+    )
     for batcher in site.batchers:
         batcher.restart()
     site.wait_until_known()

@@ -16,7 +16,7 @@ from certificates import Authority, Pair
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection, State
 from penstock.http.edge import Edge, EdgeLimits
-from penstock.http.heads import Head
+from penstock.http.heads import Head, Headers
 from penstock.http.http2 import Http2Connection
 from penstock.http.opening import Opening
 from penstock.http.tls import ServerTls, TlsSettings
@@ -64,7 +64,7 @@ class Refusing:
     def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
         connection.respond(400, [], b"")
 
-    def refuse(self, connection: Caller, exc: Exception) -> None:
+    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
         connection.respond(400, [], b"")
 
 
