@@ -148,8 +148,10 @@ class History:
         return [record for record in self.records if record.ask.input.partition(":")[0] in kinds]
 
     def endings(self) -> str:
-        """For people: how the requests ended, by status and code."""
-        counts = Counter(f"{r.status} {r.code}".strip() if r.status else _unanswered(r) for r in self.records)
+        """For people: how the requests ended, by status, code and message."""
+        counts = Counter(
+            f"{r.status} {r.code} {r.message}".strip() if r.status else _unanswered(r) for r in self.records
+        )
         return ", ".join(f"{name} ×{count}" for name, count in sorted(counts.items()))
 
     def row(self, fault: str, figure: str) -> str:

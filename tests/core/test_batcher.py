@@ -319,3 +319,16 @@ def test_a_lane_that_has_gone_quiet_for_an_hour_is_still_decided_on() -> None:
 def test_what_the_rules_say_of_the_breaker_is_what_the_configuration_says() -> None:
     assert BatchingRules().breaker_failures == Retries().breaker_failures
     assert BatchingRules().breaker_cooldown == Retries().breaker_cooldown
+
+
+def test_nobody_is_given_up_for_what_a_size_might_take_that_was_never_seen() -> None:
+    """A batcher that has just begun inherits the queue of one that died: far more than it has ever sent at once."""
+    batcher = batcher_with(1, BatchingRules(policy="greedy"))
+    for size, seconds in ((3, 0.2), (4, 0.26)):
+        batcher.curve.observe(size, seconds)
+    batcher._last_finish = 0.0
+    offer(batcher, *(ask(0.1, expires=3.0, deadline=3.0) for _ in range(150)))
+    effects = batcher.step(0.1)
+    assert effects.replies == []
+    assert sent(effects) == [64]
+    assert batcher.step(0.1).replies == []

@@ -146,3 +146,11 @@ def test_a_meter_that_is_widened_keeps_its_rate() -> None:
     before = meter.rate(9.99)
     meter.widen(0.6)
     assert meter.rate(9.99) == pytest.approx(before)
+
+
+def test_two_samples_that_differ_by_noise_say_nothing_of_sizes_never_seen() -> None:
+    curve = ServiceCurve(64)
+    curve.observe(3, 0.20)
+    curve.observe(4, 0.23)
+    assert curve(64) == curve(4)
+    assert curve.largest == 4

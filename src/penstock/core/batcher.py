@@ -314,9 +314,8 @@ class Batcher:
         curve, size = lane.curve, lane.buffer.waiting
         if size <= self.fleet.free:
             return curve(size)  # workers to spare: trying costs nobody anything
-        if size > curve.limit:
-            size = curve.limit
-        return curve(size) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
+        # Nobody is given up for what a size may take that has never been seen: a smaller batch can be sent.
+        return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
 
     def _retry(self, now: Seconds, effects: Effects) -> list[Seconds]:
         delivery, fleet = self.delivery, self.fleet

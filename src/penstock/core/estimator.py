@@ -21,6 +21,7 @@ LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
 KNOWN = 4  # samples after which a size is known
+UNSURE = 0.1  # the spread that is assumed of sizes that are not, however even their few samples
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
 
 
@@ -175,7 +176,9 @@ class ServiceCurve:
         if len(pooled) > 1:
             (weight_before, before, _, from_size), (weight, seconds, _, to_size) = pooled[-2:]
             # What noise alone may have made of the last step must not be carried on to sizes never seen.
-            noise = self.spread * seconds * (1.0 / sqrt(weight_before) + 1.0 / sqrt(weight))
+            known = min(weight_before, weight) >= KNOWN
+            spread = self.spread if known else max(self.spread, UNSURE)
+            noise = spread * seconds * (1.0 / sqrt(weight_before) + 1.0 / sqrt(weight))
             self._slope = max(0.0, seconds - before - noise) / (to_size - from_size)
 
     def __call__(self, size: float) -> float:
@@ -191,9 +194,14 @@ class ServiceCurve:
         slope = (times[right] - times[left]) / (sizes[right] - sizes[left])
         return times[left] + slope * (size - sizes[left])
 
+    @property
+    def largest(self) -> float:
+        """The largest size that has been seen."""
+        return self._sizes[-1] if self._sizes else 0.0
+
     def at_most(self, size: float) -> float:
         """The same, but of a size larger than any seen: as if the time grew in proportion."""
-        largest = self._sizes[-1] if self._sizes else size
+        largest = self.largest or size
         return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
 
     def _knee(self) -> int:
