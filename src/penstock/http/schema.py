@@ -96,7 +96,7 @@ class Reader:
         if self._kind_of(model) == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")
-        else:
+        elif payload[0] != QUOTE:  # a string is not nested
             clean.check_depth(payload, self._max_depth)
         if ascii_only and BACKSLASH not in payload and DELETE not in payload:
             return payload  # no control character can be in it
