@@ -1,6 +1,6 @@
 """What became of a request: kept for a while, found by its id, and bounded."""
 
-from penstock.adapters.observe.ended import LONGEST, Ended
+from penstock.adapters.observe.ended import A_SECOND, LONGEST, Ended
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
 
@@ -57,3 +57,16 @@ def test_the_oldest_make_room_by_number_and_by_age() -> None:
     assert ended.find("e") is None
     ended.replied(replies("f"), clock.now)
     assert len(ended) == 1
+
+
+def test_a_busy_server_notes_every_failure_and_some_of_the_successes() -> None:
+    ended = Ended(Clock(), lambda: 0.0)
+    ended.replied(replies(*map(str, range(A_SECOND))), 2.0)
+    ended.replied(replies("one too many"), 2.5)
+    ended.replied(replies("well") + replies("not well", failure=Failure("INTERNAL", "no")), 2.5)
+    ended.replied(replies("a second later"), 3.0)
+    assert ended.find("0")
+    assert ended.find("one too many") is ended.find("well") is None
+    assert ended.find("not well")
+    assert ended.find("a second later")
+    assert len(ended) == A_SECOND + 2
