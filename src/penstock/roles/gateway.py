@@ -31,7 +31,7 @@ from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenant
 from penstock.roles.inquiries import Inquiries
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
-from penstock.roles.registered import all_worker_rows, has_worker, health_of, worker_rows
+from penstock.roles.registered import all_worker_rows, has_worker, health_of, still_loading, worker_rows
 from penstock.roles.remote_dead_letters import RedisMorgue
 from penstock.roles.remote_idempotency import KeyedDesk
 from penstock.roles.remote_tasks import TaskDesk
@@ -281,7 +281,10 @@ class GatewayRole(Member):
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def why_not_ready(self) -> str:
-        return "no batcher is running" if self._no_batcher(self._clock()) else ""
+        if self._no_batcher(self._clock()):
+            return "no batcher is running"
+        loading = still_loading(self.registry)
+        return f"loading {', '.join(loading)}" if loading else ""
 
     def health(self) -> Mapping[str, Any]:
         return {

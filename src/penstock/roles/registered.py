@@ -58,6 +58,15 @@ def has_worker(registry: Registry, model: str) -> bool:
     return any(row.get("model") == model and row.get("status") == "healthy" for row in worker_rows(registry))
 
 
+def still_loading(registry: Registry) -> list[str]:
+    """The models, while none of them can be served yet and some worker loads. One model that is served is enough to
+    send traffic here: who asks for another one is told that it loads."""
+    rows = worker_rows(registry)
+    if any(row.get("status") == "healthy" for row in rows):
+        return []
+    return sorted({str(row.get("model")) for row in rows if row.get("status") == "loading"})
+
+
 def process_rows(registry: Registry) -> list[dict[str, Any]]:
     """Every process that is there, and where its admin plane is."""
     return [
