@@ -21,6 +21,7 @@ def test_a_gpu_ten_times_slower_is_kept_fed_and_what_it_cannot_serve_is_refused_
     tmp_path: Path, chaos_long: bool, chaos_seed: int, request: pytest.FixtureRequest
 ) -> None:
     before, slow = (10.0, 40.0) if chaos_long else (1.5, 5.0)
+    # Five batches of the slow GPU: at the default, 4 s, its queue would take all of the short form to fill.
     schedule = asks(poisson(RATE, before + slow, Random(chaos_seed)), timeout=2.0)
     with scene(
         tmp_path, "--max-batch", str(BATCH),

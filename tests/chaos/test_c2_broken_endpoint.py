@@ -18,7 +18,7 @@ from open_loop import drive
 from scene import Scene, report, scene
 from server import eventually
 
-TIMEOUT = 0.5  # of a batch
+TIMEOUT = 0.5  # seconds of a batch: the default is 3, and every manner of breaking waits for it several times
 SICK = "resting", "offline"  # a worker that takes nothing: its breaker is open, or it is being started anew
 
 
@@ -59,6 +59,7 @@ class Episode:
     def run(self, seconds: float) -> History:
         self._fixed.behave(self._manner)
         began = time.monotonic()
+        # Just longer than the batch that is cut: what the fault took must have ended when the endpoint is mended.
         schedule = asks(poisson(60.0, seconds, Random(self._seed)), timeout=0.6, kind=self._manner)
         history = asyncio.run(self._drive(schedule, began))
         self._fixed.behave("good")

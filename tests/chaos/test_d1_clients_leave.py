@@ -13,7 +13,7 @@ from scene import Scene, report, scene
 from server import eventually
 
 BATCH, DELAY = 8, 0.3
-PATIENCE = 55.0
+PATIENCE = 55.0  # seconds: the queue must hold everybody, so that only leaving takes anyone out of it
 DEPARTURE = 1.0  # seconds after the start
 NOTICED = 1.0  # seconds in which a departure must be seen
 

@@ -15,11 +15,13 @@ from scene import Scene, report, scene
 from server import eventually
 
 BATCH, WORKERS, DELAY = 8, 2, 0.1
+# Nothing but the second signal may end it.
 FOR_EVER = "[server]\ndrain = '200s'\n[timeouts]\nqueue = '200s'\nprocessing = '200s'\nmax_client = '200s'\n"
 
 
 def drive_and_signal(stage: Scene, seed: int, at: float, send: Callable[[], object]) -> History:
     """Load that goes on past the signal, for new clients must not keep it from ending."""
+    # Longer than the default, so that it is the drain that decides what is answered, on a slow machine too.
     schedule = asks(poisson(90.0, at + 1.0, Random(seed)), timeout=20.0)
     return asyncio.run(drive(stage.server.url, schedule, seed, {at: send}))
 

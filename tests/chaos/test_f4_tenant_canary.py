@@ -23,6 +23,7 @@ deterministic = true
 cache_ttl = "300ms"
 [tiers.levels.paid]
 rank = 0
+# Who gets whose answer is the question here, not how soon, and a slow machine must not refuse any.
 [timeouts]
 queue = "30s"
 request = "30s"

@@ -30,6 +30,7 @@ CONFIG = f"""
 log_level = "debug"
 [retries]
 attempts = 1
+# What may come in is the question here, not how soon it is answered, on a slow machine too.
 [timeouts]
 queue = "60s"
 processing = "60s"

@@ -16,6 +16,7 @@ CONFIG = """
 url = "sqlite:///ledger.db"
 [tenants.acme]
 tier = "enterprise"
+# A queue of two and a half seconds and more must be served whole: each task is to have its row, none is to expire.
 [timeouts]
 queue = "30s"
 request = "40s"
