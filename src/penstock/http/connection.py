@@ -91,6 +91,7 @@ class Connection(Reading):
                 if data[start:stop] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
                     self.state = BUSY
                     self._last = self._without_body = False
+                    self._size = 0
                     edge.app.handle_known(self, head, body)
                     return
             self._unknown = data

@@ -10,6 +10,7 @@ log = logging.getLogger("penstock")
 # Kept for the probes, the admin plane, workers and their pipes, Redis, the ledger, and clients that are refused.
 SPARE = 256
 SPARE_FOR_A_WORKER = 8
+PLENTY = 4096  # connections, where nobody has asked for more
 
 
 def raise_limit() -> None:
@@ -29,9 +30,9 @@ def connections_allowed(config: Config) -> int:
     spare = min(limit // 2, SPARE + SPARE_FOR_A_WORKER * workers)
     allowed = min(wanted, limit - spare)
     if allowed < wanted:
-        asked_for = wanted != Server().max_connections
+        matters = wanted != Server().max_connections or allowed < PLENTY
         log.log(
-            logging.WARNING if asked_for else logging.INFO,
+            logging.WARNING if matters else logging.DEBUG,
             "fewer connections than server.max_connections: raise the limit of open files (ulimit -Hn)",
             extra={
                 "max_connections": wanted,
