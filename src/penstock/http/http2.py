@@ -117,17 +117,18 @@ class Http2Connection(asyncio.Protocol):
             if held > LITTLE or self.held:
                 self.edge.held.change(self, held)
 
-    def go_on(self) -> None:
+    def go_on(self) -> bool:
         """It is this client's turn again."""
         rest = self._rest
         if not rest or self._paused or self._ended:
-            return
+            return False
         if has_left(self):
             self.abort()
-            return
+            return False
         self._rest = memoryview(b"")
         self._take(rest)
         self._read_on()
+        return self._frames.wasted
 
     def _do_not_read(self) -> None:
         if self._transport is not None:

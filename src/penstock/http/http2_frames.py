@@ -24,7 +24,7 @@ MOST_IDLE = 1000
 IDLE_PER_SECOND = 100.0
 SMALL = 256  # bytes: a shorter piece of a body is hardly worth its frame; nobody can pad one with more
 QUARTER = 0.25
-MOST_WORK = 64  # in one turn: a frame is 1
+MOST_WORK = 48  # in one turn: a frame is 1
 HEAD_WORK = 8  # one that begins a request
 
 
@@ -53,6 +53,7 @@ class FrameWatch:
         self._looked_at = now
         self._newest = self._opened = 0  # streams: the last that has begun, and that had before this look
         self.begun = False  # whether there has been a frame
+        self.wasted = False  # whether much of what was looked at last asked for nothing
 
     @property
     def pending(self) -> bool:
@@ -69,6 +70,7 @@ class FrameWatch:
         self._allowed = min(MOST_IDLE, self._allowed + (now - self._looked_at) * IDLE_PER_SECOND)
         self._looked_at = now
         self._opened = self._newest
+        before = self._allowed
         at, end, work = 0, len(data), 0
         while at < end and work < MOST_WORK:
             if self._skip:
@@ -81,6 +83,7 @@ class FrameWatch:
                     work += self._weigh(self._head, streams)
                     self._head = b""
             at += step
+        self.wasted = before - self._allowed > work / 8
         return at
 
     def _weigh(self, head: bytes, streams: Container[int]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.http import answers
+from penstock.http.body import Body
 from penstock.http.bounds import (
     LITTLE,
     MOST_HEADERS,
@@ -45,7 +46,7 @@ class Stream:
         self._edge = connection.edge
         self._method = self._url = b""
         self._headers: Headers = NO_HEADERS
-        self._body = bytearray()
+        self._body = Body()
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # of the answer
@@ -94,11 +95,11 @@ class Stream:
     def take_body(self, chunk: bytes) -> None:
         if self.state != State.BODY:
             return
-        size = len(self._body) + len(chunk)
+        size = self._body.size + len(chunk)
         if size > self._edge.limits.max_body:
             self.refuse(too_large(self._edge.limits.max_body))
         else:
-            self._body += chunk
+            self._body.add(chunk)
             if size > LITTLE:
                 self._edge.held.change(self, size)
 
@@ -106,7 +107,7 @@ class Stream:
         self.complete = True
         if self.state == State.BODY:
             self.state = State.BUSY
-            headers, body = self._headers, bytes(self._body)
+            headers, body = self._headers, self._body.whole()
             self._headers = NO_HEADERS
             self._drop()
             self._edge.app.handle(self, self._method, self._url, headers, body)
@@ -120,7 +121,7 @@ class Stream:
         self.refuse(crowded_out(self._edge.held.most))
 
     def _drop(self) -> None:
-        self._body = bytearray()
+        self._body = Body()
         if self.held:
             self._edge.held.change(self, 0)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
+from penstock.http.body import Body
 from penstock.http.bounds import (
     LITTLE,
     MOST_BLANK,
@@ -65,7 +66,7 @@ class Reading(asyncio.Protocol):
         self._part = IDLE  # of a request that is being read: HEAD or BODY
         self._url = self._body = b""
         self._headers = self._head = NO_HEADERS  # as they come, and once the head is complete
-        self._chunks: bytearray | None = None
+        self._chunks: Body | None = None
         self._size = 0  # of an unfinished head or body or of empty lines, or thrown away
         self._length = 0  # of the body, where its head has said so
         self._bare = 0  # bytes since the last of a body
@@ -102,17 +103,18 @@ class Reading(asyncio.Protocol):
         if not self._later:  # else it goes on when they are answered
             self._edge.turns.wait(self)
 
-    def go_on(self) -> None:
+    def go_on(self) -> bool:
         """It is this client's turn again."""
         rest = self._rest
         if not rest or self._later or self._paused or self._transport is None:
-            return
+            return False
         if has_left(self):
             self.abort()
-            return
+            return False
         self._rest = b""
         self._take(rest)
         self._read_on()
+        return self._part == BODY  # chunks that are next to nothing
 
     def _do_not_read(self) -> None:
         if self._transport is not None:
@@ -309,10 +311,10 @@ class Reading(asyncio.Protocol):
         if not self._body:
             self._body = chunk
         elif self._chunks is None:
-            self._chunks = bytearray(self._body)
-            self._chunks += chunk
+            self._chunks = Body(self._body)
+            self._chunks.add(chunk)
         else:
-            self._chunks += chunk
+            self._chunks.add(chunk)
 
     def on_message_complete(self) -> None:
         parser, body, headers = self._parser, self._body, self._head
@@ -327,7 +329,7 @@ class Reading(asyncio.Protocol):
         else:
             last = not parser.should_keep_alive()
         if self._chunks is not None:
-            body = bytes(self._chunks)
+            body = self._chunks.whole()
             self._chunks = None
         url = self._url
         # The next one may take seconds to come: nothing of this one is kept till then.
