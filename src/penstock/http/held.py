@@ -48,6 +48,11 @@ class Held:
         self._peak = 0
         self._trim = trim or _give_memory_back
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is held that what is added should leave nothing behind."""
+        return self.total > WORTH_A_TRIM
+
     def change(self, who: Holding, size: int) -> None:
         """It holds this much now; with 0, nothing any more."""
         more = size - who.held

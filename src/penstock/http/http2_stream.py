@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.http import answers
-from penstock.http.body import Body
+from penstock.http.body import body
 from penstock.http.bounds import (
     LITTLE,
     MOST_HEADERS,
@@ -46,7 +46,7 @@ class Stream:
         self._edge = connection.edge
         self._method = self._url = b""
         self._headers: Headers = NO_HEADERS
-        self._body = Body()
+        self._body = body(crowded=connection.edge.held.crowded)
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # of the answer
@@ -107,10 +107,10 @@ class Stream:
         self.complete = True
         if self.state == State.BODY:
             self.state = State.BUSY
-            headers, body = self._headers, self._body.whole()
+            headers, whole = self._headers, self._body.whole()
             self._headers = NO_HEADERS
             self._drop()
-            self._edge.app.handle(self, self._method, self._url, headers, body)
+            self._edge.app.handle(self, self._method, self._url, headers, whole)
 
     def refuse(self, exc: Exception) -> None:
         self.state = State.BUSY
@@ -121,7 +121,7 @@ class Stream:
         self.refuse(crowded_out(self._edge.held.most))
 
     def _drop(self) -> None:
-        self._body = Body()
+        self._body = body()
         if self.held:
             self._edge.held.change(self, 0)
 

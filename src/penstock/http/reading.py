@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
-from penstock.http.body import Body
+from penstock.http.body import Body, body
 from penstock.http.bounds import (
     LITTLE,
     MOST_BLANK,
@@ -311,13 +311,13 @@ class Reading(asyncio.Protocol):
         if not self._body:
             self._body = chunk
         elif self._chunks is None:
-            self._chunks = Body(self._body)
+            self._chunks = body(self._body, crowded=self._edge.held.crowded)
             self._chunks.add(chunk)
         else:
             self._chunks.add(chunk)
 
     def on_message_complete(self) -> None:
-        parser, body, headers = self._parser, self._body, self._head
+        parser, whole, headers = self._parser, self._body, self._head
         assert parser is not None
         method = parser.get_method()
         if b"connection" in headers or method == b"CONNECT":  # else it is as HTTP/1.1 has it, and stays open
@@ -329,7 +329,7 @@ class Reading(asyncio.Protocol):
         else:
             last = not parser.should_keep_alive()
         if self._chunks is not None:
-            body = self._chunks.whole()
+            whole = self._chunks.whole()
             self._chunks = None
         url = self._url
         # The next one may take seconds to come: nothing of this one is kept till then.
@@ -337,11 +337,11 @@ class Reading(asyncio.Protocol):
         if last:
             self._drop()
         elif self._unknown is not None:
-            self._edge.heads.learn(self._unknown, method, url, headers, body)
+            self._edge.heads.learn(self._unknown, method, url, headers, whole)
         if self.state == BUSY or self._later:
-            self._wait_its_turn((method, url, headers, body, last))
+            self._wait_its_turn((method, url, headers, whole, last))
         else:
-            self._hand_over(method, url, headers, body, last)
+            self._hand_over(method, url, headers, whole, last)
 
     def _wait_its_turn(self, asked: "Asked | Exception") -> None:
         """No more is read until the queue is empty: what one slice brought is all that waits here."""
