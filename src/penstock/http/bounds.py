@@ -12,6 +12,7 @@ MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
 LITTLE = (
     4096  # bytes that an unfinished request may hold before they are counted, and it is asked who sends it
 )
+BULK = 64 * 1024  # bytes: after a longer read of what has not come in full, others have their turn
 REFUSED_AT_ONCE = 64  # connections beyond the limit that are told so; others are cut off without a word
 
 

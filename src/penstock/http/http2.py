@@ -34,7 +34,7 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from penstock.http.bounds import LITTLE, State, too_many
+from penstock.http.bounds import BULK, LITTLE, State, too_many
 from penstock.http.departed import descriptor_of, has_left
 from penstock.http.held import STRANGERS
 from penstock.http.http2_frames import MOST_HEAD, FrameWatch, TooMuch
@@ -110,7 +110,7 @@ class Http2Connection(asyncio.Protocol):
             if self._ended:
                 return
             self._rest = data[size:]
-            if self._rest:
+            if self._rest or size > BULK:
                 self._do_not_read()
                 self.edge.turns.wait(self)
             held = len(self._rest) + self._frames.unfinished
@@ -120,15 +120,17 @@ class Http2Connection(asyncio.Protocol):
     def go_on(self) -> bool:
         """It is this client's turn again."""
         rest = self._rest
-        if not rest or self._paused or self._ended:
+        if self._paused or self._ended:
             return False
-        if has_left(self):
-            self.abort()
-            return False
-        self._rest = memoryview(b"")
-        self._take(rest)
-        self._read_on()
-        return self._frames.wasted
+        if rest:
+            if has_left(self):
+                self.abort()
+                return False
+            self._rest = memoryview(b"")
+            self._take(rest)
+        if not self._rest:
+            self._read_on()
+        return bool(rest) and self._frames.wasted
 
     def _do_not_read(self) -> None:
         if self._transport is not None:

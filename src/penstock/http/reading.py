@@ -17,6 +17,7 @@ import httptools
 from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
 from penstock.http.body import Body, body
 from penstock.http.bounds import (
+    BULK,
     LITTLE,
     MOST_BLANK,
     MOST_HEAD,
@@ -41,6 +42,7 @@ MOST_WORK = 128  # in one turn: a slice is 1, a piece of a body 1, a request 8, 
 PER_REQUEST = 2048  # bytes that a small one takes, more or less, while it waits for those before it
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BLANK = b"\r\n"
+ONE_HOST = "exactly one Host header is needed"
 
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
 BUSY, CLOSED = State.BUSY, State.CLOSED
@@ -88,11 +90,17 @@ class Reading(asyncio.Protocol):
             if at and (self._work >= MOST_WORK or self._later):
                 self._put_off(memoryview(data)[at:])
                 break
-            end = min(size, at + max(SLICE, self._length - self._size))
-            at += self._feed(data if end - at == size else memoryview(data)[at:end])
+            if size <= SLICE and not at:
+                at = self._feed(data)
+            else:
+                end = min(size, at + max(SLICE, self._length - self._size))
+                at += self._feed(memoryview(data)[at:end])
             if self._parser is None:
                 return
-        self._weigh()
+        if self._part != IDLE or self._later is not None or self.held:
+            self._weigh()
+            if size > BULK and self._part == BODY and not self._rest and self._parser is not None:
+                self._put_off(b"")
 
     def _put_off(self, rest: Data) -> None:
         self._rest = rest
@@ -106,15 +114,17 @@ class Reading(asyncio.Protocol):
     def go_on(self) -> bool:
         """It is this client's turn again."""
         rest = self._rest
-        if not rest or self._later or self._paused or self._transport is None:
+        if self._later or self._paused or self._transport is None or self._parser is None:
             return False
-        if has_left(self):
-            self.abort()
-            return False
-        self._rest = b""
-        self._take(rest)
-        self._read_on()
-        return self._part == BODY  # chunks that are next to nothing
+        if rest:
+            if has_left(self):
+                self.abort()
+                return False
+            self._rest = b""
+            self._take(rest)
+        if not self._rest:
+            self._read_on()
+        return bool(rest) and self._part == BODY  # chunks that are next to nothing
 
     def _do_not_read(self) -> None:
         if self._transport is not None:
@@ -138,26 +148,7 @@ class Reading(asyncio.Protocol):
 
     def _feed(self, data: Data) -> int:
         """How many of these bytes have been read."""
-        before, size, began = self._part, self._size, len(data)
-        done = self._parse(data)
-        if self._parser is None or done < began:
-            return done
-        self._work += 1
-        part = self._part
-        if part == HEAD:
-            self._size += began
-            if self._size > MOST_HEAD:
-                self._refuse(head_too_large())
-        elif part == BODY:
-            self._bare = self._bare + began if before == BODY and self._size == size else 0
-            if self._bare > MOST_HEAD:
-                self._refuse(trailers_too_large())
-        elif before == IDLE and data[0] in BLANK and not bytes(data).strip(BLANK):
-            self._pass_over(began)
-        return done
-
-    def _parse(self, data: Data) -> int:
-        parser = self._parser
+        parser, before, size, came = self._parser, self._part, self._size, len(data)
         assert parser is not None
         try:
             parser.feed_data(data)
@@ -165,12 +156,30 @@ class Reading(asyncio.Protocol):
             self._without_upgrade()
             return int(exc.args[0])
         except httptools.HttpParserError as exc:
-            if self._parser is not None:  # after the last request anything may come, and nothing matters
-                ours = isinstance(exc, httptools.HttpParserCallbackError)
-                self._refuse(
-                    cast(Exception, exc.__context__) if ours else Malformed(f"this is not HTTP/1.1: {exc}")
-                )
-        return len(data)
+            self._failed(exc)
+            return came
+        if self._parser is None:
+            return came
+        self._work += 1
+        part = self._part
+        if part == BODY:
+            self._bare = self._bare + came if before == BODY and self._size == size else 0
+            if self._bare > MOST_HEAD:
+                self._refuse(trailers_too_large())
+        elif part == HEAD:
+            self._size += came
+            if self._size > MOST_HEAD:
+                self._refuse(head_too_large())
+        elif before == IDLE and data[0] in BLANK and not bytes(data).strip(BLANK):
+            self._pass_over(came)
+        return came
+
+    def _failed(self, exc: httptools.HttpParserError) -> None:
+        if self._parser is not None:  # after the last request anything may come, and nothing matters
+            ours = isinstance(exc, httptools.HttpParserCallbackError)
+            self._refuse(
+                cast(Exception, exc.__context__) if ours else Malformed(f"this is not HTTP/1.1: {exc}")
+            )
 
     def _without_upgrade(self) -> None:
         """We speak nothing else, and a server may say so by going on as if it had not been asked (RFC 9110, 7.8).
@@ -186,7 +195,10 @@ class Reading(asyncio.Protocol):
         headers = [b"%b: %b\r\n" % item for item in self._head.items() if item[0] != b"upgrade"]
         first = b"%b %b HTTP/%b" % (parser.get_method(), self._url, parser.get_http_version().encode())
         self._parser = httptools.HttpRequestParser(self)
-        self._parse(b"%b\r\n%b\r\n" % (first, b"".join(headers)))
+        try:
+            self._parser.feed_data(b"%b\r\n%b\r\n" % (first, b"".join(headers)))
+        except httptools.HttpParserError as exc:
+            self._failed(exc)
 
     def _pass_over(self, size: int) -> None:
         """Empty lines before a request: one is usual after a body, as old clients have it. More have the time of a
@@ -278,12 +290,13 @@ class Reading(asyncio.Protocol):
         assert parser is not None
         if len(headers) > MOST_HEADERS:
             raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
-        version = parser.get_http_version()
-        if version != "1.1" and version != "1.0":
-            raise UnknownVersion(f"HTTP/{version} is not spoken here in this way: send HTTP/1.1")
         host = headers.get(b"host")
-        if (b"," in host) if host is not None else (version != "1.0"):
-            raise Malformed("exactly one Host header is needed")
+        if host is None or b"connection" in headers or not parser.should_keep_alive():
+            self._check_version(
+                parser.get_http_version(), host
+            )  # all others are HTTP/1.1: the parser says so
+        if host is not None and b"," in host:
+            raise Malformed(ONE_HOST)
         coding = headers.get(b"transfer-encoding")
         if coding is not None and coding.lower() != b"chunked":
             raise UnknownCoding("the only Transfer-Encoding that is understood is chunked")
@@ -302,6 +315,12 @@ class Reading(asyncio.Protocol):
                     self._transport.write(CONTINUE)
         self._part = BODY
         self._size = 0
+
+    def _check_version(self, version: str, host: bytes | None) -> None:
+        if version not in ("1.1", "1.0"):
+            raise UnknownVersion(f"HTTP/{version} is not spoken here in this way: send HTTP/1.1")
+        if host is None and version != "1.0":
+            raise Malformed(ONE_HOST)
 
     def on_body(self, chunk: bytes) -> None:
         self._work += 1
