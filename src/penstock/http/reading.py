@@ -317,8 +317,8 @@ class Reading(asyncio.Protocol):
         self._size = 0
 
     def _check_version(self, version: str, host: bytes | None) -> None:
-        if version not in ("1.1", "1.0"):
-            raise UnknownVersion(f"HTTP/{version} is not spoken here in this way: send HTTP/1.1")
+        if version == "2.0":
+            raise UnknownVersion("HTTP/2 is not spoken here in this way: send HTTP/1.1, or agree on it with TLS")
         if host is None and version != "1.0":
             raise Malformed(ONE_HOST)
 
