@@ -5,7 +5,7 @@ PenstockError
 ├── Refused                      before queueing: nothing was started
 │   ├── Malformed 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408
 │   ├── HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415   Unacceptable 422
-│   ├── HeadTooLarge 431
+│   ├── HeadTooLarge 431   UnknownCoding 501   UnknownVersion 505
 │   ├── HopelessDeadline 504
 │   ├── OverQuota 429 (retry_after)
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
@@ -107,6 +107,14 @@ class HeadTooLarge(Refused):
     code, status = "HEAD_TOO_LARGE", 431
 
 
+class UnknownCoding(Refused):
+    code, status = "UNKNOWN_TRANSFER_ENCODING", 501
+
+
+class UnknownVersion(Refused):
+    code, status = "UNKNOWN_HTTP_VERSION", 505
+
+
 class HopelessDeadline(Refused):
     """Its time is shorter than one batch takes: waiting would not help, more workers would not either."""
 
@@ -193,7 +201,8 @@ STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
         Malformed, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
-        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, Overloaded, Draining,
+        KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, UnknownCoding, UnknownVersion,
+        Overloaded, Draining,
         StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendCrashed, BackendTimeout,
         BackendUnavailable,
     )

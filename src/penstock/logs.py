@@ -3,9 +3,14 @@
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from math import inf
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+MOST_KINDS = 1000  # of lines that are told apart
 
 
 class JsonLines(logging.Formatter):
@@ -38,6 +43,33 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
+class OnceASecond(logging.Filter):
+    """Of each kind of line one in a second: for what a client can bring about as often as it likes. The next says
+    how many were left out."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._kinds: dict[
+            tuple[object, ...], tuple[float, int]
+        ] = {}  # when it was last let through, and since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # The loop's own words go on with addresses in memory, which differ each time.
+        kind = record.levelno, str(record.msg)[:40], record.exc_info[0] if record.exc_info else None
+        now = self._now()
+        last, left_out = self._kinds.get(kind, (-inf, 0))
+        if now - last < 1.0:
+            self._kinds[kind] = last, left_out + 1
+            return False
+        if len(self._kinds) >= MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = now, 0
+        if left_out:
+            record.left_out = left_out
+        return True
+
+
 def set_up(level: str, form: str) -> None:
     """`auto` is short lines on a terminal and JSON elsewhere."""
     handler = logging.StreamHandler(sys.stderr)
@@ -47,6 +79,11 @@ def set_up(level: str, form: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+    loop = logging.getLogger("asyncio")  # what went wrong where nobody else could say so
+    loop.handlers[:] = [handler]
+    loop.propagate = False
+    for logger in (loop, logging.getLogger("penstock.http")):
+        logger.filters[:] = [OnceASecond()]
 
 
 def write_lines(text: str) -> None:

@@ -44,6 +44,7 @@ FUZZER = str(Path(sys.executable).with_name("schemathesis"))
 # A cancelled task can still be looked at (SPEC A3), so DELETE need not make it vanish; and the backend is never
 # at fault here, so our own check of 5xx is the stricter one.
 NOT_ASKED = "not_a_server_error,use_after_free,ensure_resource_availability"
+NOT_SPOKEN = {501, 505}  # another transfer coding than chunked; an HTTP/2.0 request line
 
 
 def make_key(folder: Path) -> str:
@@ -131,7 +132,7 @@ def test_malformed_requests_are_refused_and_nothing_is_smuggled(chaos_long: bool
         faults = [
             case[:300]
             for case, answer in zip(cases, heard, strict=True)
-            if max(answer.statuses, default=0) >= 500
+            if max({*answer.statuses} - NOT_SPOKEN, default=0) >= 500
         ]
         assert faults == []
         assert not any(b"SMUGGLED" in answer.data for answer in heard)

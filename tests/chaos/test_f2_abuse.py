@@ -146,7 +146,7 @@ def test_a_gzip_bomb_is_not_opened(server: Server) -> None:
         len(bomb),
         bomb,
     )
-    assert talk(server.address, coded).statuses[0] in (400, 415, 422)
+    assert talk(server.address, coded).statuses == [501]
     assert most_memory(server) - before < 16 * 2**20
 
 

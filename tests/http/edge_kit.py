@@ -42,6 +42,7 @@ class EchoApp:
     at_once: bool = True
     asked: list[Asked] = field(default_factory=list)
     refused: list[Exception] = field(default_factory=list)
+    tenant: Callable[[Headers], str] = lambda headers: ""  # or raises: who sends a long body, by its head
 
     def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         asked = Asked(connection, method, url, headers, body)
@@ -53,6 +54,9 @@ class EchoApp:
 
     def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
         self.handle(connection, head.method, head.url, head.headers, body)
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        return self.tenant(headers)
 
     def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
         self.refused.append(exc)

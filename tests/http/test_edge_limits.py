@@ -8,7 +8,8 @@ import pytest
 from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 
 from penstock.errors import HeadTooLarge, Malformed, Overloaded, TooLarge
-from penstock.http.connection import MOST_HEAD, MOST_REPEATED, MOST_THROWN_AWAY, Connection, State
+from penstock.http.bounds import MOST_HEAD, MOST_REPEATED, MOST_THROWN_AWAY, State
+from penstock.http.connection import Connection
 from wire import post
 
 # ---- what is refused -------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ async def test_finishing_lets_the_idle_go_and_makes_every_answer_the_last() -> N
     busy.send(get("/busy"))
     pipelining.send(get("/1") + get("/2"))
     edge.finish()
-    assert [client.closed for client in (new, idle, reading, busy, pipelining)] == [True, True, *[False] * 3]
+    assert [client.shut for client in (new, idle, reading, busy, pipelining)] == [True, True, *[False] * 3]
     app.at_once = True
     reading.send(get("/reading")[10:] + get("/never"))
     for asked in app.asked[:2]:
@@ -254,8 +255,7 @@ async def test_finishing_lets_the_idle_go_and_makes_every_answer_the_last() -> N
         assert client.heard().statuses == [200] * answers
         head, *rest = client.received.split(b"connection: close")
         assert len(rest) == 1, head
-        assert client.closed
-    assert not edge.connections
+        assert (client.shut, client.closed, client.is_read()) == (True, False, True)
     assert b"/never" not in app.urls
 
 

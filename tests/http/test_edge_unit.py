@@ -8,7 +8,7 @@ from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.http.connection import MOST_HEAD, State
+from penstock.http.bounds import MOST_HEAD, State
 from penstock.testing import run_virtual
 from wire import post
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from http2_client import Http2Client
-from penstock.http.connection import State
+from penstock.http.bounds import State
 from penstock.http.http2 import Http2Connection
 from penstock.testing import run_virtual
 

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from socket import create_connection
 
 import jwt
 import pytest
 
 from browser import browsing
 from server import HUNG, PATIENT, PENSTOCK, Server, eventually, running
+from wire import post, talk
 
 SECRET = "a secret of more than thirty-two characters, for tests"
 
@@ -95,7 +97,8 @@ def test_without_a_credential_nothing_is_served(server: Server, path: str) -> No
 
 
 def test_a_key_or_a_token_is_served_however_it_is_sent(server: Server, keys: dict[str, str]) -> None:
-    for headers in (bearer(keys["acme"]), {"x-api-key": keys["acme"]}, bearer(token())):
+    spaced = (bearer(keys["acme"] + " "), bearer(keys["acme"] + "\t "), {"x-api-key": keys["acme"] + " "})
+    for headers in (bearer(keys["acme"]), {"x-api-key": keys["acme"]}, bearer(token()), *spaced):
         assert server.post("/v1/inference", {"input": "a"}, headers).status == 200
         assert server.post("/api/inference", {"input": "a"}, headers).status == 200
 
@@ -216,3 +219,22 @@ def test_no_secret_is_logged(server: Server, keys: dict[str, str]) -> None:
     logged = server.stderr()
     for secret in (*(keys[name].split("_")[2] for name in ("acme", "beta", "gone")), SECRET):
         assert secret not in logged
+
+
+def test_a_stranger_is_refused_before_its_body_is_sent_and_one_who_is_known_is_asked_for_it(
+    server: Server, keys: dict[str, str]
+) -> None:
+    wait = "Expect: 100-continue"
+    refused = talk(server.address, post(b"", wait, "Authorization: Bearer pk_nobody", length=1000))
+    assert refused.statuses == [401]
+    assert b"100 Continue" not in refused.data
+    assert refused.closed
+    with create_connection(server.address, timeout=HUNG) as connection:
+        connection.sendall(post(b"", wait, f"Authorization: Bearer {keys['acme']}", length=14))
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b'{"input": "a"}')
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+    nowhere = talk(
+        server.address, post(b"", f"Authorization: Bearer {keys['acme']}", path="/nowhere", length=10**6)
+    )
+    assert nowhere.statuses == [404]

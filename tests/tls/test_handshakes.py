@@ -13,8 +13,9 @@ import pytest
 import uvloop
 
 from certificates import Authority, Pair
+from penstock.http.bounds import State
 from penstock.http.caller import Caller
-from penstock.http.connection import Connection, State
+from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits
 from penstock.http.heads import Head, Headers
 from penstock.http.http2 import Http2Connection

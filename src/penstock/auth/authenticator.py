@@ -36,7 +36,7 @@ class Authenticator:
             raise Unauthorized(
                 "say who you are: Authorization: Bearer <API key or token>, or X-API-Key: <API key>"
             )
-        credential = value[len(BEARER) :] if value.startswith(BEARER) else _credential(value)
+        credential = value[len(BEARER) :].strip() if value.startswith(BEARER) else _credential(value)
         if self._keys is not None and credential.startswith(_KEY):
             return self._keys.identify(credential)
         if self._tokens is None:

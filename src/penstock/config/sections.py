@@ -143,6 +143,7 @@ class Limits:
     """The bound of everything that could grow."""
 
     max_body: Bytes = 1 * MIB
+    max_unfinished_bytes: Bytes = 256 * MIB  # of all requests that have not come in full
     body_timeout: Span = 5.0
     header_timeout: Span = 5.0
     idle_timeout: Span = 75.0  # of a connection between two requests

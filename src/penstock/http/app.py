@@ -139,6 +139,20 @@ class DataPlane:
             head.plain = head.url == INFERENCE and is_plain(head.headers)
         return head.plain
 
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        """Before more of a body is taken: whatever the head alone can be refused for, it is refused for now."""
+        path, _ = split(url)
+        self._find_routes(path)
+        if self._doorman is None or path in self._about.open_routes:
+            return ""
+        try:
+            tenant = self._doorman.identify(headers).tenant
+        except KeysWanted:
+            return ""  # to be found out, which takes a while
+        if method == b"POST":
+            check_type(headers)
+        return tenant
+
     def refuse(self, connection: Connection, exc: Exception, headers: Headers) -> None:
         self._failed(connection, exc, headers)
 

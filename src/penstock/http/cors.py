@@ -42,13 +42,16 @@ class CrossOrigin:
 
     def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         fields = self._fields(headers)
-        if method == b"OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
+        if _is_preflight(method, headers):
             self._preflight(connection, headers, fields)
         else:
             self._app.handle(Crossing(connection, fields), method, url, headers, body)
 
     def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
         self._app.handle_known(Crossing(connection, self._fields(head.headers)), head, body)
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        return "" if _is_preflight(method, headers) else self._app.who(method, url, headers)
 
     def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
         self._app.refuse(Crossing(connection, self._fields(headers)), exc, headers)
@@ -101,6 +104,10 @@ class Crossing:
 
     def respond(self, status: int, headers: Fields, body: bytes) -> None:
         self._caller.respond(status, [*headers, *self._fields], body)
+
+
+def _is_preflight(method: bytes, headers: Headers) -> bool:
+    return method == b"OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
 
 
 def _allowed(origin: str, *more: tuple[str, str]) -> Fields:

@@ -2,6 +2,9 @@
 
 One timer for all of them. A connection notes the tick at which its state began, and costs nothing more; each tick
 those that have stayed too long where a client can keep them for ever are ended.
+
+A server that stops says so with each answer. Whoever asks nothing is let go last, since a request may be under way
+from there.
 """
 
 import asyncio
@@ -10,10 +13,17 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Protocol
 
+from penstock.http.bounds import REFUSED_AT_ONCE, State
 from penstock.http.caller import Caller
-from penstock.http.connection import Connection, State
+from penstock.http.connection import Connection
+from penstock.http.departed import Deaf, those_who_left, those_with_words
 from penstock.http.heads import Head, Headers, Heads
+from penstock.http.held import Held
 from penstock.http.tls import ServerTls
+from penstock.http.turns import Turns
+
+SILENT = (State.NEW, State.IDLE, State.LINGERING)  # what those are in who ask nothing
+AT_ONCE = 64  # connections that are ended in one turn of the loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,7 @@ class EdgeLimits:
     idle_seconds: float = 75.0  # between two requests on a connection
     send_seconds: float = 30.0  # for a client that does not read its answers
     linger_seconds: float = 2.0  # for a refused client to read why
+    max_unfinished: int = 256 * 2**20  # bytes of all requests that have not come in full
 
 
 class Member(Protocol):
@@ -33,7 +44,16 @@ class Member(Protocol):
     state: int
     since: int
 
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1 where it has none of its own."""
+        ...
+
     def out_of_time(self) -> None: ...
+
+    def retire(self) -> None:
+        """The server is about to stop."""
+        ...
 
     def close(self) -> None: ...
 
@@ -47,6 +67,11 @@ class App(Protocol):
 
     def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
         """The same, with a head that came before."""
+        ...
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        """Who sends a body that takes a while, by its head: a tenant, or nothing where that cannot be told yet.
+        Raises what the request would be refused with, whatever its body."""
         ...
 
     def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
@@ -64,7 +89,10 @@ class Edge:
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
         tls: ServerTls | None = None,
+        *,
+        keys: bool = False,
     ) -> None:
+        """`keys`: whether clients can prove who they are."""
         self.app = app
         self.limits = limits
         self.clock = clock
@@ -78,6 +106,10 @@ class Edge:
         self.heads = Heads()
         self.closing = False  # every answer from now on is the last on its connection
         self.connections: set[Member] = set()
+        self.deaf: set[Deaf] = set()  # those that are not read from
+        self.held = Held(limits.max_unfinished, keys=keys)
+        self.turns = Turns(loop)
+        self._over = False  # nobody is let in any more
         self._loop = loop
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
         self._seconds = min(0.5, max(0.02, shortest / 5))
@@ -100,25 +132,56 @@ class Edge:
 
     @property
     def full(self) -> bool:
-        return len(self.connections) > self.limits.max_connections
+        return self._over or len(self.connections) > self.limits.max_connections
+
+    @property
+    def overfull(self) -> bool:
+        """A client that is refused takes a descriptor until it has read why, and few can be spared."""
+        return self._over or len(self.connections) > self.limits.max_connections + REFUSED_AT_ONCE
 
     def _turn(self) -> None:
         self.tick += 1
         self.ending = f"date: {formatdate(usegmt=True)}\r\n"
         self.last_ending = f"{self.ending}connection: close\r\n"
-        for connection in [c for c in self.connections if c.state < State.BUSY]:
-            if self.tick - connection.since > self._patience[connection.state]:
-                connection.out_of_time()
+        self._end_late(
+            [
+                each
+                for each in self.connections
+                if each.state < State.BUSY and self.tick - each.since > self._patience[each.state]
+            ]
+        )
+        if self.deaf:
+            for gone in those_who_left(self.deaf):
+                gone.abort()
+        self.held.look()
         self._timer = self._loop.call_later(self._seconds, self._turn)
 
+    def _end_late(self, late: list[Member]) -> None:
+        """Those that have been where they are for too long. A crowd that came together is ended a few at a time."""
+        for each in late[:AT_ONCE]:
+            if each.state < State.BUSY and self.tick - each.since > self._patience[each.state]:
+                each.out_of_time()
+        if len(late) > AT_ONCE:
+            self._loop.call_soon(self._end_late, late[AT_ONCE:])
+
+    def retire(self) -> None:
+        """From now on every answer is the last one on its connection."""
+        if not self.closing:
+            self.closing = True
+            for connection in list(self.connections):
+                connection.retire()
+
     def finish(self) -> None:
-        """From now on every answer is the last one on its connection, and whoever asks nothing is let go."""
-        self.closing = True
-        for connection in list(self.connections):
-            if connection.state in (State.IDLE, State.NEW):
+        """Whoever asks nothing is let go, unless a request of theirs has come that is not read yet."""
+        self.retire()
+        silent = [each for each in self.connections if each.state in SILENT]
+        spoke = set(those_with_words(silent))
+        for connection in silent:
+            if connection not in spoke:
                 connection.close()
 
     def close(self) -> None:
+        self._over = True
         if self._timer is not None:
             self._timer.cancel()
         for connection in list(self.connections):

@@ -3,8 +3,14 @@
 The h2 library knows the frames, their compression and their windows, without any I/O. What is decided here is how
 much is taken, for how long, and what happens to the streams.
 
-    NEW ──► BUSY (streams are open) ⇄ IDLE ──► closing, with GOAWAY
+    NEW ──► BUSY (streams are open) ⇄ IDLE ──► LINGERING (the server stops) ──► closing, with GOAWAY
               HEAD: half a frame, and nothing else       SENDING: the client does not read
+
+A server that stops says GOAWAY twice (RFC 9113, 6.8): first without a number, so that the client begins nothing new
+and what is under way is served; then, when that has had its time, with the number of the last stream that was. It
+waits with the first until no stream is open, since several clients (httpx is one) give up all that are.
+
+One read can bring thousands of frames. They are handled a few at a time (`turns`); nothing more is read meanwhile.
 """
 
 import asyncio
@@ -28,7 +34,9 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from penstock.http.connection import State, too_many
+from penstock.http.bounds import BULK, LITTLE, State, too_many
+from penstock.http.departed import descriptor_of, has_left
+from penstock.http.held import STRANGERS
 from penstock.http.http2_frames import MOST_HEAD, FrameWatch, TooMuch
 from penstock.http.http2_stream import Stream
 
@@ -67,7 +75,10 @@ class Http2Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._streams: dict[int, Stream] = {}
         self._blocked: dict[int, Stream] = {}  # that wait for their client's window, or for it to read
+        self._rest = memoryview(b"")  # has been read, and waits for its turn
         self._paused = self._flushing = self._leaving = self._ended = False
+        self.held = 0
+        self.holder = STRANGERS
         self.state = State.NEW
         self.since = edge.tick
 
@@ -81,11 +92,14 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        if self._ended:
-            return
+        if not self._ended:
+            self._take(memoryview(data))
+
+    def _take(self, data: memoryview) -> None:
+        """As many frames as this turn may handle."""
         try:
-            self._frames.look(data, self.edge.clock())
-            self._handle(self._machine.receive_data(data))
+            size = self._frames.look(data, self.edge.clock(), self._streams)
+            self._handle(self._machine.receive_data(data[:size]))
         except TooMuch:
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
         except ProtocolError:  # which the library has answered already
@@ -93,6 +107,52 @@ class Http2Connection(asyncio.Protocol):
         else:
             self._flush()
             self._look()
+            if self._ended:
+                return
+            self._rest = data[size:]
+            if self._rest or size > BULK:
+                self._do_not_read()
+                self.edge.turns.wait(self)
+            held = len(self._rest) + self._frames.unfinished
+            if held > LITTLE or self.held:
+                self.edge.held.change(self, held)
+
+    def go_on(self) -> bool:
+        """It is this client's turn again."""
+        rest = self._rest
+        if self._paused or self._ended:
+            return False
+        if rest:
+            if has_left(self):
+                self.abort()
+                return False
+            self._rest = memoryview(b"")
+            self._take(rest)
+        if not self._rest:
+            self._read_on()
+        return bool(rest) and self._frames.wasted
+
+    def _do_not_read(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+            self.edge.deaf.add(self)
+
+    def _read_on(self) -> None:
+        """Unless something stands in the way."""
+        if self._paused or self._ended or self._transport is None:
+            return
+        if self._rest:
+            self.edge.turns.wait(self)
+        else:
+            self.edge.deaf.discard(self)
+            self._transport.resume_reading()
+
+    @property
+    def descriptor(self) -> int:
+        return descriptor_of(self._transport)
+
+    def crowded_out(self) -> None:
+        self._end(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _handle(self, events: list[Event]) -> None:
         """A request that was taken back in the same breath never was one."""
@@ -109,23 +169,23 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.edge.connections.discard(self)
+        self.edge.deaf.discard(self)
         self._transport = None
         self._ended = True
         self.state = State.CLOSED
         self._all_gone()
+        self._drop()
         vars(self._machine).clear()  # it holds its own methods: break the ring
 
     def pause_writing(self) -> None:
         """It does not read its answers: then nothing more is read from it either."""
         self._paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._do_not_read()
         self._look()
 
     def resume_writing(self) -> None:
         self._paused = False
-        if self._transport is not None and not self._ended:
-            self._transport.resume_reading()
+        self._read_on()
         self._push_all()
         self._look()
 
@@ -213,11 +273,8 @@ class Http2Connection(asyncio.Protocol):
         stream.state = State.CLOSED
         if not stream.complete:  # it need not send the rest
             self._reset(stream, ErrorCodes.NO_ERROR)
-        if self.edge.closing and not self._leaving:
-            self._leaving = True
-            self._flush()
-            if self._transport is not None:
-                self._transport.write(GOING_AWAY)
+        if self.edge.closing:
+            self.retire()
         self._look()
 
     def reset(self, stream: Stream) -> None:
@@ -274,19 +331,23 @@ class Http2Connection(asyncio.Protocol):
             state = State.SENDING
         elif self._streams:
             state = State.BUSY
-        elif self._leaving:
-            asyncio.get_running_loop().call_soon(self._leave)  # what has been written goes first
-            state = State.BUSY
         elif not self._frames.begun:
             state = State.NEW
+        elif self._frames.pending:
+            state = State.HEAD
         else:
-            state = State.HEAD if self._frames.pending else State.IDLE
+            state = State.LINGERING if self._leaving else State.IDLE
         if state != self.state:
             self.state, self.since = state, self.edge.tick
 
-    def _leave(self) -> None:
-        if not self._streams:
-            self._end(ErrorCodes.NO_ERROR)
+    def retire(self) -> None:
+        """Says that the server is about to stop, unless somebody waits for an answer; then it is said after it."""
+        if not self._leaving and not self._ended and self._frames.begun and not self._streams:
+            self._leaving = True
+            self._flush()
+            if self._transport is not None:
+                self._transport.write(GOING_AWAY)
+            self._look()
 
     def _end(self, code: ErrorCodes | None) -> None:
         """With GOAWAY and this code, where the library has not said it already; open streams are given up."""
@@ -297,9 +358,15 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
         self._ended = True
         self._all_gone()
+        self._drop()
         self.state, self.since = State.SENDING, self.edge.tick
         if self._transport is not None:
             self._transport.close()
+
+    def _drop(self) -> None:
+        self._rest = memoryview(b"")
+        if self.held:
+            self.edge.held.change(self, 0)
 
     def out_of_time(self) -> None:
         if self.state == State.SENDING:

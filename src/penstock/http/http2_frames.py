@@ -2,13 +2,18 @@
 
 The library reads whole frames, of any size, and does as it is told by each. Here only their nine bytes of head are
 looked at: a frame that is too long ends the connection at its first byte. So does a client that sends more frames
-that ask for nothing (pings, settings, resets, empty pieces) than its requests and our answers can explain.
+that ask for nothing (pings, settings, resets, empty pieces) than its requests and our answers can explain. A piece
+of a body that is hardly longer than its frame, or that comes for a request that has ended, counts a quarter.
 
     a frame            16 KiB
     a request's head   64 KiB, in however many frames
     idle frames        1,000 saved up, 100 a second, 2 for each answer and for each piece of one
+
+Each frame costs the library some fifty microseconds, however small it is. So one turn of the loop handles only a
+few.
 """
 
+from collections.abc import Container
 from enum import IntEnum, IntFlag
 
 PREFACE = 24  # bytes before the first frame
@@ -17,6 +22,10 @@ MOST_FRAME = 16_384
 MOST_HEAD = 64 * 1024
 MOST_IDLE = 1000
 IDLE_PER_SECOND = 100.0
+SMALL = 256  # bytes: a shorter piece of a body is hardly worth its frame; nobody can pad one with more
+QUARTER = 0.25
+MOST_WORK = 48  # in one turn: a frame is 1
+HEAD_WORK = 8  # one that begins a request
 
 
 class Kind(IntEnum):
@@ -28,6 +37,7 @@ class Kind(IntEnum):
 class Flag(IntFlag):
     END_STREAM = 0x1
     END_HEADERS = 0x4
+    PADDED = 0x8
 
 
 class TooMuch(Exception):
@@ -41,19 +51,28 @@ class FrameWatch:
         self._block = 0  # bytes of a request's head so far, where more of it must follow
         self._allowed = float(MOST_IDLE)
         self._looked_at = now
+        self._newest = self._opened = 0  # streams: the last that has begun, and that had before this look
         self.begun = False  # whether there has been a frame
+        self.wasted = False  # whether much of what was looked at last asked for nothing
 
     @property
     def pending(self) -> bool:
         """Whether a frame, or a request's head, has begun and not ended."""
         return bool(self._skip or self._head or self._block)
 
-    def look(self, data: bytes, now: float) -> None:
-        """Raises TooMuch."""
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a request's head that are kept until the rest of it comes."""
+        return self._block
+
+    def look(self, data: bytes | memoryview, now: float, streams: Container[int] = ()) -> int:
+        """How many of these bytes can be handled in this turn. `streams`: those that are open. Raises TooMuch."""
         self._allowed = min(MOST_IDLE, self._allowed + (now - self._looked_at) * IDLE_PER_SECOND)
         self._looked_at = now
-        at, end = 0, len(data)
-        while at < end:
+        self._opened = self._newest
+        before = self._allowed
+        at, end, work = 0, len(data), 0
+        while at < end and work < MOST_WORK:
             if self._skip:
                 step = min(self._skip, end - at)
                 self._skip -= step
@@ -61,30 +80,49 @@ class FrameWatch:
                 step = min(HEAD - len(self._head), end - at)
                 self._head += data[at : at + step]
                 if len(self._head) == HEAD:
-                    self._weigh(self._head)
+                    work += self._weigh(self._head, streams)
                     self._head = b""
             at += step
+        self.wasted = before - self._allowed > work / 8
+        return at
 
-    def _weigh(self, head: bytes) -> None:
+    def _weigh(self, head: bytes, streams: Container[int]) -> int:
         length, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
+        number = int.from_bytes(head[5:], "big") & 0x7FFFFFFF
         self.begun = True
         self._skip = length
         if length > MOST_FRAME:
             raise TooMuch("a frame is too long")
-        if kind in (Kind.HEADERS, Kind.CONTINUATION):
-            self._block += length
-            if self._block > MOST_HEAD:
-                raise TooMuch("a request's head is too long")
-            if flags & Flag.END_HEADERS:
-                self._block = 0
-            else:
-                self._block = max(1, self._block)  # it may have begun with nothing
-                self.spend()
-        elif kind != Kind.DATA or (length == 0 and not flags & Flag.END_STREAM):
+        if kind == Kind.DATA:
+            self._weigh_piece(length, flags, late=number <= self._opened and number not in streams)
+            return 1
+        if kind not in (Kind.HEADERS, Kind.CONTINUATION):
             self.spend()
+            return 1
+        self._newest = max(self._newest, number)
+        self._block += length
+        if self._block > MOST_HEAD:
+            raise TooMuch("a request's head is too long")
+        if flags & Flag.END_HEADERS:
+            self._block = 0
+        else:
+            self._block = max(1, self._block)  # it may have begun with nothing
+            self.spend()
+        return HEAD_WORK
 
-    def spend(self) -> None:
-        self._allowed -= 1
+    def _weigh_piece(self, length: int, flags: int, *, late: bool) -> None:
+        if late:
+            self.spend(QUARTER)
+        if flags & Flag.END_STREAM:
+            return
+        useful = length - SMALL if flags & Flag.PADDED else length
+        if useful <= 0:
+            self.spend()
+        elif useful < SMALL:
+            self.spend(QUARTER)
+
+    def spend(self, part: float = 1.0) -> None:
+        self._allowed -= part
         if self._allowed < 0:
             raise TooMuch("too many frames that ask for nothing")
 

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.http import answers
-from penstock.http.connection import MOST_HEADERS, MOST_REPEATED, State, body_too_slow, too_large
+from penstock.http.body import body
+from penstock.http.bounds import (
+    LITTLE,
+    MOST_HEADERS,
+    MOST_REPEATED,
+    State,
+    body_too_slow,
+    crowded_out,
+    repeated_too_large,
+    too_large,
+)
 from penstock.http.heads import NO_HEADERS, Headers
+from penstock.http.held import STRANGERS
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -24,8 +35,8 @@ Fields = Iterable[tuple[bytes, bytes]]
 
 class Stream:
     __slots__ = (
-        "_chunks", "_connection", "_edge", "_headers", "_method", "_size", "_url", "complete", "id", "leaving",
-        "render", "since", "state", "unsent",
+        "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
+        "leaving", "render", "since", "state", "unsent",
     )  # fmt: skip
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
@@ -35,8 +46,9 @@ class Stream:
         self._edge = connection.edge
         self._method = self._url = b""
         self._headers: Headers = NO_HEADERS
-        self._chunks: list[bytes] = []
-        self._size = 0
+        self._body = body(crowded=connection.edge.held.crowded)
+        self.held = 0
+        self.holder = STRANGERS
         self.unsent = memoryview(b"")  # of the answer
         self.state = State.BODY
         self.since = self._edge.tick
@@ -66,9 +78,7 @@ class Stream:
                 if name in headers:
                     value = b"%b, %b" % (headers[name], value)
                     if len(value) > MOST_REPEATED:
-                        raise HeadTooLarge(
-                            f"a header that is repeated is longer than {MOST_REPEATED} bytes in all"
-                        )
+                        raise repeated_too_large()
                 headers[name] = value
         if len(headers) > MOST_HEADERS:
             raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
@@ -77,30 +87,43 @@ class Stream:
             raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
             raise too_large(limit, declared)
-        if headers.get(b"expect", b"").lower() == b"100-continue" and not self.complete:
-            self._connection.send_head(self, [(b":status", b"100")], last=False)
+        if not self.complete:  # its body is taken from those only who may send one
+            self.holder = self._edge.app.who(self._method, self._url, headers)
+            if headers.get(b"expect", b"").lower() == b"100-continue":
+                self._connection.send_head(self, [(b":status", b"100")], last=False)
 
     def take_body(self, chunk: bytes) -> None:
         if self.state != State.BODY:
             return
-        self._size += len(chunk)
-        if self._size > self._edge.limits.max_body:
+        size = self._body.size + len(chunk)
+        if size > self._edge.limits.max_body:
             self.refuse(too_large(self._edge.limits.max_body))
         else:
-            self._chunks.append(chunk)
+            self._body.add(chunk)
+            if size > LITTLE:
+                self._edge.held.change(self, size)
 
     def take_end(self) -> None:
         self.complete = True
         if self.state == State.BODY:
             self.state = State.BUSY
-            headers, body = self._headers, b"".join(self._chunks)
-            self._headers, self._chunks = NO_HEADERS, []
-            self._edge.app.handle(self, self._method, self._url, headers, body)
+            headers, whole = self._headers, self._body.whole()
+            self._headers = NO_HEADERS
+            self._drop()
+            self._edge.app.handle(self, self._method, self._url, headers, whole)
 
     def refuse(self, exc: Exception) -> None:
         self.state = State.BUSY
-        self._chunks = []
+        self._drop()
         self._edge.app.refuse(self, exc, self._headers)
+
+    def crowded_out(self) -> None:
+        self.refuse(crowded_out(self._edge.held.most))
+
+    def _drop(self) -> None:
+        self._body = body()
+        if self.held:
+            self._edge.held.change(self, 0)
 
     # ---- the answer --------------------------------------------------------------------------------------
 
@@ -138,6 +161,7 @@ class Stream:
     def gone(self) -> None:
         """The client has left, or has changed its mind."""
         self.state = State.CLOSED
+        self._drop()
         leaving, self.leaving = self.leaving, None
         if leaving is not None:
             leaving.left()
@@ -147,6 +171,13 @@ class Stream:
             self.refuse(body_too_slow(self._edge.limits.body_seconds))
         else:
             self.abort()
+
+    @property
+    def descriptor(self) -> int:
+        return -1  # it is its connection's
+
+    def retire(self) -> None:
+        """Its connection says so."""
 
     def close(self) -> None:
         self.abort()

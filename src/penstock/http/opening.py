@@ -9,7 +9,9 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.http.connection import Connection, State
+from penstock.http.bounds import State
+from penstock.http.connection import Connection
+from penstock.http.departed import descriptor_of
 from penstock.http.http2 import Http2Connection
 
 if TYPE_CHECKING:
@@ -82,8 +84,15 @@ class Opening(asyncio.Protocol):
         self._shaking = self._transport = None
         self.state = State.CLOSED
 
+    @property
+    def descriptor(self) -> int:
+        return descriptor_of(self._transport)
+
     def out_of_time(self) -> None:
         self.abort()
+
+    def retire(self) -> None:
+        """Whoever speaks here will be told with the first answer."""
 
     def close(self) -> None:
         self.abort()

@@ -14,6 +14,7 @@ from penstock.http.edge import App, Edge, EdgeLimits
 from penstock.http.tls import ServerTls, TlsSettings
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.quota import Limits
+from penstock.roles.descriptors import connections_allowed
 from penstock.types import Failure, Identity
 
 # For those whom a server that stops leaves without an answer.
@@ -43,12 +44,13 @@ def data_plane(
         app = CrossOrigin(app, config.server.cors_origins)
     edge_limits = EdgeLimits(
         limits.max_body,
-        config.server.max_connections,
+        connections_allowed(config),
         limits.header_timeout,
         limits.body_timeout,
         limits.idle_timeout,
+        max_unfinished=limits.max_unfinished_bytes,
     )
-    return Edge(app, edge_limits, loop, clock, server_tls(config))
+    return Edge(app, edge_limits, loop, clock, server_tls(config), keys=doorman is not None)
 
 
 def server_tls(config: Config) -> ServerTls | None:

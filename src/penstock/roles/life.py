@@ -16,6 +16,10 @@ from penstock.roles.listen import AdminListener, DataListener, bind, tune_proces
 
 log = logging.getLogger("penstock")
 
+# Seconds, from the signal on, in which a client that keeps its connection may send the request that it was about
+# to. Its answer says that the connection ends; to end it without a word could cost it that request.
+FAREWELL = 1.0
+
 
 class Role(Protocol):
     @property
@@ -94,12 +98,14 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
 
 async def _drain(role: Role, data: DataListener | None, config: Config, stopping: "_Signals") -> None:
     role.retire()
+    if role.edge is not None:
+        role.edge.retire()  # clients that keep their connections open are sent elsewhere, one by one
+    began = asyncio.get_running_loop().time()
     seconds, grace = config.server.drain, config.server.drain_grace
     log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": seconds})
     draining = asyncio.ensure_future(_after(grace, role, seconds))
     hurry = asyncio.ensure_future(stopping.hurry.wait())
     await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
-    hurry.cancel()
     if draining.done() and draining.result():
         log.info("drained")
     else:
@@ -107,12 +113,15 @@ async def _drain(role: Role, data: DataListener | None, config: Config, stopping
         log.warning("stopped before all was done", extra={"given_up": role.unfinished})
         role.abandon()
     if data is not None:
-        data.stop()
+        farewell = min(FAREWELL, seconds) - (asyncio.get_running_loop().time() - began)
+        finishing = asyncio.ensure_future(data.finish(farewell))
+        await asyncio.wait([finishing, hurry], return_when=asyncio.FIRST_COMPLETED)
+        finishing.cancel()
+    hurry.cancel()
 
 
 async def _after(grace: float, role: Role, seconds: float) -> bool:
     if role.edge is not None and grace:
-        role.edge.closing = True  # clients that keep their connections open are sent elsewhere, one by one
         await asyncio.sleep(grace)
     return await role.drain(seconds)
 

@@ -3,11 +3,11 @@
 import asyncio
 import ctypes
 import gc
-import resource
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil
 
 import uvicorn
 from starlette.applications import Starlette
@@ -15,10 +15,13 @@ from starlette.applications import Starlette
 from penstock.errors import UserMistake
 from penstock.http.edge import Edge
 from penstock.http.tls import ServerTls
+from penstock.roles.descriptors import raise_limit
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 ADMIN_CONNECTIONS = 1024
 TAKEN_ALONG = 63  # connections, at most, in one turn of the loop
+LOOK = 0.01  # seconds between two looks at who is still there when a server ends
+LAST_WORDS = 0.5  # seconds for clients to notice that their connection has ended
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:
@@ -54,18 +57,25 @@ class DataListener:
         self.url = url_of(bound, edge.tls)
         self._edge = edge
         self._bound = bound
+        self._backlog = min(edge.limits.max_connections, 65535)
         self._server: asyncio.Server | None = None
         self._taking: set[asyncio.Task[None]] = set()
+        self._over = False
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        backlog = min(self._edge.limits.max_connections, 65535)
-        self._server = await loop.create_server(self._with_all_who_wait, sock=self._bound, backlog=backlog)
+        self._server = await loop.create_server(
+            self._with_all_who_wait, sock=self._bound, backlog=self._backlog
+        )
         if self._edge.tls is not None:
             self._edge.tls.start()
 
     def _with_all_who_wait(self) -> asyncio.Protocol:
-        for _ in range(TAKEN_ALONG):
+        self._take_along(TAKEN_ALONG)
+        return self._edge()
+
+    def _take_along(self, most: int) -> None:
+        for _ in range(most):
             try:
                 connection, _address = self._bound.accept()
             except OSError:  # nobody waits; or no descriptor is left, and libuv knows what to do then
@@ -73,7 +83,6 @@ class DataListener:
             task = asyncio.create_task(self._take(connection))
             self._taking.add(task)
             task.add_done_callback(self._taking.discard)
-        return self._edge()
 
     async def _take(self, connection: socket.socket) -> None:
         try:
@@ -81,7 +90,7 @@ class DataListener:
         except OSError:  # it is gone again
             connection.close()
             return
-        if self._server is None:  # stopped meanwhile, as those were told who had said nothing yet
+        if self._over:
             transport.close()
 
     @property
@@ -89,16 +98,31 @@ class DataListener:
         tls = self._edge.tls
         return self._server is not None and (not self._server.is_serving() or (tls is not None and tls.dead))
 
-    def stop(self) -> None:
-        """Nobody new; those who have been answered are let go."""
+    async def finish(self, seconds: float) -> None:
+        """Nobody new. Those who ask nothing have this long to send what may be under way, and are let go then."""
+        self._stop_listening()
+        self._edge.retire()
+        await self._until_all_left(seconds)
+        self._edge.finish()
+        await self._until_all_left(LAST_WORDS)
+
+    async def _until_all_left(self, seconds: float) -> None:
+        for _ in range(ceil(seconds / LOOK)):
+            if not self._taking and not self._edge.connections:
+                return
+            await asyncio.sleep(LOOK)
+
+    def _stop_listening(self) -> None:
+        """Whoever has connected by now is taken along: to shut the door would cut them off."""
         if self._server is not None:
+            self._take_along(self._backlog)
             self._server.close()
             self._server = None
         self._bound.close()
-        self._edge.finish()
 
     def close(self) -> None:
-        self.stop()
+        self._over = True
+        self._stop_listening()
         self._edge.close()
         if self._edge.tls is not None:
             self._edge.tls.close()
@@ -147,10 +171,7 @@ class _Uvicorn(uvicorn.Server):
 
 def tune_process() -> None:
     """What a server of many short-lived objects wants of its process."""
-    # A waiting client is a file descriptor: take as many as we may.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_limit()
     # Requests make no cycles; what is there by now stays. Looking through everything often buys nothing.
     gc.collect()
     gc.freeze()

@@ -1,0 +1,69 @@
+"""What a client may send and how long it may take: states, sizes, and the words it is refused with."""
+
+from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Overloaded, TooLarge
+
+MOST_HEADERS = 100
+MOST_HEAD = (
+    64 * 1024
+)  # bytes of an unfinished head, or of what comes between two pieces of a body and after the last
+MOST_REPEATED = 8 * 1024  # bytes of a header that comes several times; each time they are copied
+MOST_BLANK = 1024  # bytes of empty lines before a request
+MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
+LITTLE = (
+    4096  # bytes that an unfinished request may hold before they are counted, and it is asked who sends it
+)
+BULK = 64 * 1024  # bytes: after a longer read of what has not come in full, others have their turn
+REFUSED_AT_ONCE = 64  # connections beyond the limit that are told so; others are cut off without a word
+
+
+class State:
+    """What it waits for, as plain numbers. The edge limits the time of all but the last two."""
+
+    NEW = 0  # its first byte
+    IDLE = 1  # the next request
+    HEAD = 2
+    BODY = 3
+    SENDING = 4  # for the client to read
+    LINGERING = 5  # for a client to notice that this was the last answer
+    BUSY = 6  # for the answer: the gateway sees to its deadline
+    CLOSED = 7
+
+
+def too_many(connections: int) -> Overloaded:
+    message = f"too many connections are open: at most {connections} may be (server.max_connections)"
+    return Overloaded(message, retry_after=1.0)
+
+
+def too_large(limit: int, declared: bytes | None = None) -> TooLarge:
+    said = "larger" if declared is None else f"{declared[:20].decode()} bytes"
+    return TooLarge(f"the body is {said}, and limits.max_body is {limit} bytes")
+
+
+def body_too_slow(seconds: float) -> BodyTooSlow:
+    return BodyTooSlow(f"the body did not arrive within the {seconds:g} s that limits.body_timeout allows")
+
+
+def head_too_slow(seconds: float) -> HeadTooSlow:
+    return HeadTooSlow(f"the head did not arrive within the {seconds:g} s that limits.header_timeout allows")
+
+
+def head_too_large() -> HeadTooLarge:
+    return HeadTooLarge(f"the head is longer than {MOST_HEAD} bytes")
+
+
+def trailers_too_large() -> HeadTooLarge:
+    return HeadTooLarge(
+        f"what stands between the pieces of the body, or after it, is longer than {MOST_HEAD} bytes"
+    )
+
+
+def repeated_too_large() -> HeadTooLarge:
+    return HeadTooLarge(f"a header that is repeated is longer than {MOST_REPEATED} bytes in all")
+
+
+def crowded_out(limit: int) -> Overloaded:
+    message = (
+        "the server holds too many requests that have not come in full:"
+        f" limits.max_unfinished_bytes is {limit}; send this one again, and faster"
+    )
+    return Overloaded(message, retry_after=1.0)

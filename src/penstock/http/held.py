@@ -1,0 +1,95 @@
+"""Bytes of requests that have not come in full: how many there are in all, and who gives way when it is too much.
+
+A body that is larger than one read is kept until its end has come. Each has a bound of its own, and a time; this is
+the bound of all of them together. Whoever holds the most gives way: first those who have not proved who they are,
+who share a quarter of the room where keys are asked for, then the tenant that holds more than any other. Of what
+they hold, one that came early and is large is refused.
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from itertools import islice
+from typing import Protocol
+
+STRANGERS = ""  # the holder of what nobody has proved to be theirs
+STRANGERS_PART = 4  # they have this part of the room, where others can prove who they are
+EARLIEST = 32  # of one holder, among which the largest gives way
+WORTH_A_TRIM = 32 * 2**20  # bytes; freeing more than this at once is worth telling the allocator
+
+
+class Holding(Protocol):
+    """A connection or a stream with part of a request."""
+
+    held: int  # bytes that are counted here
+    holder: str  # a tenant, or STRANGERS
+
+    def crowded_out(self) -> None:
+        """Its client is refused, and holds nothing any more."""
+        ...
+
+
+class _Account:
+    __slots__ = ("members", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.members: dict[Holding, None] = {}  # the earliest first
+
+
+class Held:
+    def __init__(self, most: int, *, keys: bool = False, trim: Callable[[], object] | None = None) -> None:
+        """`keys`: whether clients can prove who they are."""
+        self.most = most
+        self.total = 0
+        self.crowded_out = 0  # times
+        self._strangers = most // STRANGERS_PART if keys else most
+        self._accounts: dict[str, _Account] = {}
+        self._peak = 0
+        self._trim = trim or _give_memory_back
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is held that what is added should leave nothing behind."""
+        return self.total > WORTH_A_TRIM
+
+    def change(self, who: Holding, size: int) -> None:
+        """It holds this much now; with 0, nothing any more."""
+        more = size - who.held
+        account = self._accounts.get(who.holder)
+        if account is None:
+            if not size:
+                return
+            account = self._accounts[who.holder] = _Account()
+        if size:
+            account.members[who] = None
+        else:
+            account.members.pop(who, None)
+            if not account.members:
+                del self._accounts[who.holder]
+        who.held = size
+        account.size += more
+        self.total += more
+        if more > 0:
+            self._peak = max(self._peak, self.total)
+            while who.holder == STRANGERS and account.size > self._strangers:
+                self._give_way(account)
+            while self.total > self.most:
+                self._give_way(max(self._accounts.values(), key=lambda each: each.size))
+
+    def _give_way(self, account: _Account) -> None:
+        largest = max(islice(account.members, EARLIEST), key=lambda each: each.held)
+        self.crowded_out += 1
+        largest.crowded_out()
+        assert not largest.held
+
+    def look(self) -> None:
+        """Now and then. What many bodies held together is given back to the system, when they are gone."""
+        if self._peak > WORTH_A_TRIM and self.total < self._peak // 4:
+            self._peak = self.total
+            self._trim()
+
+
+def _give_memory_back() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,51 @@
+"""Work that is too much for one turn of the loop: it waits in line, and a little of it is done in each turn.
+
+One read can bring thousands of small requests, chunks or frames. Whoever brought them is not read from until they
+are done. However many such clients there are, a turn of the loop does no more for all of them than for one. What
+looks like waste has half of the time at most: after it, as long a pause.
+"""
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+LEAST = 0.0005  # seconds: a shorter pause is none
+
+
+class Worker(Protocol):
+    def go_on(self) -> bool:
+        """A share of its work; if there is more, it gets in line again. True: it looks like waste."""
+        ...
+
+
+class Turns:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._line: deque[Worker] = deque()
+        self._due = self._taking = False
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def wait(self, worker: Worker) -> None:
+        self._line.append(worker)
+        if not self._taking:
+            self._come_back()
+
+    def take(self) -> None:
+        self._due, self._taking = False, True
+        began, wasted = self._loop.time(), False
+        try:
+            if self._line:
+                wasted = self._line.popleft().go_on()
+        finally:
+            self._taking = False
+            self._come_back(self._loop.time() - began if wasted else 0.0)
+
+    def _come_back(self, pause: float = 0.0) -> None:
+        if self._line and not self._due:
+            self._due = True
+            if pause < LEAST:
+                self._loop.call_soon(self.take)
+            else:
+                self._loop.call_later(pause, self.take)

@@ -1,0 +1,44 @@
+"""Descriptors: each client that waits is one, and a process may open only so many."""
+
+import logging
+import resource
+
+from penstock.config import Config, Server
+
+log = logging.getLogger("penstock")
+
+# Kept for the probes, the admin plane, workers and their pipes, Redis, the ledger, and clients that are refused.
+SPARE = 256
+SPARE_FOR_A_WORKER = 8
+PLENTY = 4096  # connections, where nobody has asked for more
+
+
+def raise_limit() -> None:
+    """As many as this process may open at all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connections_allowed(config: Config) -> int:
+    """`server.max_connections`, or fewer where so many could not be opened. Says so."""
+    wanted = config.server.max_connections
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return wanted
+    workers = sum(model.workers for model in config.models.values())
+    spare = min(limit // 2, SPARE + SPARE_FOR_A_WORKER * workers)
+    allowed = min(wanted, limit - spare)
+    if allowed < wanted:
+        matters = wanted != Server().max_connections or allowed < PLENTY
+        log.log(
+            logging.WARNING if matters else logging.DEBUG,
+            "fewer connections than server.max_connections: raise the limit of open files (ulimit -Hn)",
+            extra={
+                "max_connections": wanted,
+                "connections": allowed,
+                "open_files": limit,
+                "kept_free": spare,
+            },
+        )
+    return allowed

@@ -1,0 +1,40 @@
+"""Crowds send bodies up to the last byte, and wait."""
+
+import pytest
+
+from aim import Aim, Attack, Withstands
+from stage import KEYED
+from wire import post
+
+SIZE = 2**20  # limits.max_body
+BODY = b"x" * (SIZE - 1)
+
+
+async def wait_there(aim: Aim, head: bytes, clients: int) -> None:
+    async def one() -> None:
+        reader, writer = await aim.open()
+        writer.write(head)
+        writer.write(BODY)
+        await reader.read(65536)
+        aim.tally["refused"] += 1
+        writer.transport.abort()
+
+    await aim.crowd(clients, one)
+
+
+async def strangers(aim: Aim) -> None:
+    await wait_there(aim, post(b"", length=SIZE), 400 if aim.long else 50)
+
+
+async def a_tenant(aim: Aim) -> None:
+    """More than limits.max_unfinished_bytes has room for."""
+    await wait_there(aim, aim.post(b"", length=SIZE), 2000 if aim.long else 300)
+
+
+STRANGERS = Attack("strangers' bodies", "Strangers send bodies up to the last byte.", strangers, KEYED)
+TENANT = Attack("a tenant's bodies", "A tenant sends bodies up to the last byte.", a_tenant, KEYED, 3.0)
+
+
+@pytest.mark.parametrize("attack", [STRANGERS, TENANT], ids=lambda attack: attack.name)
+def test_bodies_that_never_end_cost_nobody_else(attack: Attack, withstands: Withstands) -> None:
+    withstands(attack)

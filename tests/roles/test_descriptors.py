@@ -1,0 +1,32 @@
+"""No more connections are let in than the process may open, and some are kept for others (SPEC A7, F2)."""
+
+import logging
+import resource
+
+import pytest
+
+from penstock.config import Config, Server
+from penstock.roles.descriptors import SPARE, connections_allowed
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+
+
+def test_what_fits_is_allowed_and_what_does_not_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config(server=Server(max_connections=5000))
+    logging.getLogger("penstock").propagate = True
+    with caplog.at_level(logging.INFO, "penstock"):
+        limited(monkeypatch, resource.RLIM_INFINITY)
+        assert connections_allowed(config) == 5000
+        limited(monkeypatch, 5000 + SPARE)
+        assert connections_allowed(config) == 5000
+        assert not caplog.records
+        limited(monkeypatch, 4000)
+        assert connections_allowed(config) == 4000 - SPARE
+        limited(monkeypatch, 100)
+        assert connections_allowed(config) == 50
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert "server.max_connections" in caplog.text
