@@ -23,6 +23,7 @@ from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
 from penstock.roles.sharing import sameness_of
+from penstock.runtime.known_good import KnownGood
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import Batch, Reason, Request, WorkerId
@@ -53,7 +54,7 @@ class WorkerRole(Member):
         self._first_started: asyncio.Future[None] = loop.create_future()
         for name, model in config.models.items():
             make, limits = backend_maker(name, model, self.name), config.timeouts_of(name)
-            first_batches = FirstBatches()
+            first_batches, known_good = FirstBatches(), KnownGood()
             for number in range(model.workers):
                 worker = WorkerId(f"{self.name}/{name}/{number}")
                 self._slots[worker] = (
@@ -71,6 +72,7 @@ class WorkerRole(Member):
                         version=model.version,
                         warm=model.is_warm,
                         first_batches=first_batches,
+                        known_good=known_good,
                         sameness=sameness_of(model),
                     ),
                 )
