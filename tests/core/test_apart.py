@@ -70,6 +70,7 @@ def test_the_second_batch_that_a_tenant_spoils_sets_it_apart_and_time_lets_it_ou
         apart.spoilt(failed_again("bad", "bad"), now)
     assert apart.holds(ask(tenant="bad"), 1.0)
     assert not apart.holds(ask(tenant="good"), 1.0)
+    assert (apart.tenants(1.0), apart.tenants(60.0)) == (["bad"], [])
     assert not apart.holds(ask(tenant="bad"), 60.0)
 
 

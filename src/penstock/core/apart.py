@@ -104,6 +104,11 @@ class Apart:
         record = self.known.get(who)
         return record is not None and now < self._others_until and record.score(now) >= SET_APART
 
+    def tenants(self, now: Seconds) -> list[str]:
+        """Those that are set apart, by name."""
+        names = [(who, record) for who, record in self.known.items() if isinstance(who, str)]
+        return sorted(who for who, record in names if record.score(now) >= SET_APART)
+
     def divide(self, requests: Sequence[Request], now: Seconds) -> tuple[list[Request], list[list[Request]]]:
         """Those that may stay together, and those of each culprit that is set apart."""
         innocent: list[Request] = []

@@ -173,6 +173,7 @@ class ModelStack:
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
             "service_spread": round(curve.spread, 4),
             "best_batch": curve.best_size,
+            "set_apart": self.batcher.apart.tenants(now),
         }
 
     def workers(self, now: float, *, leaving: bool) -> list[dict[str, Any]]:
