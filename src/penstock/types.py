@@ -75,6 +75,7 @@ class Request(Struct, eq=False):
     flight: object = None  # the execution it has in common with identical requests, where the model allows it
     epoch: str = ""  # the model and its version, as it was known then: what makes them identical
     ticket: object = None  # under which whoever waits for its answer is found
+    apart: bool = False  # its tenant has spoilt batches: it shares none with others
 
 
 def has_own_limit(request: Request) -> bool:
@@ -123,6 +124,8 @@ class Batch:
     suspect: bool = False  # a part of a batch that did not answer in time: one of these may hang again
     hurried: bool = False  # its limit is short, so that others like it have their turn
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
+    apart: bool = False  # all its requests are of one tenant that has spoilt batches
+    charged: bool = False  # that it failed counts against that tenant already
 
     @property
     def size(self) -> int:

@@ -6,6 +6,7 @@ import socket
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from process_kit import (
     FUNCTIONS,
@@ -194,12 +195,57 @@ def test_an_exception_rejects_the_batch_and_its_words_are_only_for_the_one_conce
     asyncio.run(body())
 
 
-def test_an_input_of_the_wrong_type_rejects_the_batch_before_the_function_sees_it() -> None:
+UNREADABLE = [b"5", b"1e999", b"7" * 5000, b'"\\ud800"', b"", b"[" * 5000, b'"\xff"']  # as text
+
+
+@pytest.mark.parametrize("function", ["count_calls", "async_upper"])
+def test_an_input_that_cannot_be_read_fails_alone_and_the_function_sees_the_others(function: str) -> None:
+    async def body() -> None:
+        async with Started(function, input_kind="text") as backend:
+            for raw in UNREADABLE:
+                asked = batch("a", "", "b")
+                asked.requests[1].input = raw
+                result = await backend.run(asked)
+                assert [bool(output) for output in result.outputs] == [True, False, True]
+                assert result.failures is not None
+                assert list(result.failures) == [1]
+                assert "was not called for this input, which cannot be read" in result.failures[1].message
+
+    asyncio.run(body())
+
+
+def test_a_function_is_not_called_where_no_input_can_be_read() -> None:
     async def body() -> None:
         async with Started("count_calls", input_kind="text") as backend:
-            message = await failure(backend, BatchRejected, "a", 5)
-            assert message == "count_calls was not called, an input does not fit: Expected `str`, got `int`"
+            result = await backend.run(batch(5, 6))
+            assert list(result.failures or ()) == [0, 1]
             assert await outputs(backend, "a") == ["1"]
+
+    asyncio.run(body())
+
+
+def test_where_each_input_has_parameters_of_its_own_they_stay_with_it_if_another_cannot_be_read() -> None:
+    async def body() -> None:
+        async with Started("paired", per_item=True) as backend:
+            asked = batch("a", "", "c", parameters=b'[{"n":1},{"n":2},{"n":3}]')
+            asked.requests[1].input = b"1e999"
+            result = await backend.run(asked)
+            assert [msgspec.json.decode(output or b"null") for output in result.outputs] == [
+                ["a", {"n": 1}],
+                None,
+                ["c", {"n": 3}],
+            ]
+            assert list(result.failures or ()) == [1]
+
+    asyncio.run(body())
+
+
+def test_parameters_that_cannot_be_read_fail_the_inputs_for_good() -> None:
+    async def body() -> None:
+        async with Started("echo") as backend:
+            result = await backend.run(batch("a", "b", parameters=b'{"n":1e999}'))
+            assert list(result.failures or ()) == [0, 1]
+            assert await outputs(backend, "a") == ["a"]
 
     asyncio.run(body())
 

@@ -71,6 +71,11 @@ def count_calls(inputs: list[str]) -> list[str]:
     return [str(calls)] * len(inputs)
 
 
+def paired(inputs: list[Any], parameters: list[dict[str, Any]]) -> list[Any]:
+    """Where each input has parameters of its own."""
+    return [list(pair) for pair in zip(inputs, parameters, strict=True)]
+
+
 def one_too_few(inputs: list[str]) -> list[str]:
     return inputs[1:]
 

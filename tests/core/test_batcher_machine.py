@@ -18,8 +18,9 @@ from hypothesis.stateful import (
 
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.core.culprit import culprit
 from penstock.core.delivery import RetryRules
-from penstock.core.lane import lane_key
+from penstock.core.lane import Lane, lane_key
 from penstock.core.policy import POLICIES
 from penstock.core.tier import SLACK
 from penstock.types import Batch, Outcome, Request, Result, WorkerId
@@ -127,7 +128,7 @@ class AnythingGoes(RuleBasedStateMachine):
     @rule(
         which=st.integers(0, 2),
         seconds=MILLISECONDS,
-        how=st.sampled_from(["well", "well", "well", "short", "refused", "away", "timed out"]),
+        how=st.sampled_from(["well", "well", "well", "short", "refused", "refused", "away", "timed out"]),
     )
     def complete(self, which: int, seconds: float, how: str) -> None:
         self.let_pass(seconds)
@@ -163,8 +164,8 @@ class AnythingGoes(RuleBasedStateMachine):
                 self.now = self.wake
                 self.step()
         assert all(self.outcomes[request.key] == 1 for request in self.accepted)
-        assert self.batcher.waiting == self.batcher.depth.bytes == 0
-        assert all(lane.buffer.cost == 0 for lane in self.batcher.lanes.values())
+        assert self.batcher.waiting == self.batcher.depth.bytes == self.batcher.apart.depth.bytes == 0
+        assert all(lane.buffer.cost == 0 for lane in self.lanes())
 
     # ---- what the server would do, and what must hold after each of its turns -------------------------------
 
@@ -209,10 +210,12 @@ class AnythingGoes(RuleBasedStateMachine):
             for request in batch.requests
         }
         assert len(keys) == 1, "a mix"
+        if batch.apart:
+            assert len({culprit(request) for request in batch.requests}) == 1, "nobody shares with them"
         if rules.per_item_parameters:
             assert batch.parameters.count(b"{") == batch.size
         lane = batcher.lanes.get(keys.pop())
-        curve = batcher.curve if batch.retry or lane is None else lane.curve
+        curve = batcher.curve if batch.retry or batch.apart or lane is None else lane.curve
         for request in batch.requests:
             assert request.key not in self.gone_for_good
             assert not request.waiting
@@ -220,7 +223,7 @@ class AnythingGoes(RuleBasedStateMachine):
             assert now <= request.deadline
             if in_time:
                 assert now + curve(min(batch.size, curve.largest)) <= request.deadline + HALF_AN_ULP
-            assert request.executions <= rules.retries.attempts + ceil(log2(rules.max_batch))
+            assert request.executions <= rules.retries.attempts + ceil(log2(rules.max_batch)) + 2
 
     def check_wake(self) -> None:
         batcher = self.batcher
@@ -234,18 +237,25 @@ class AnythingGoes(RuleBasedStateMachine):
                     assert self.now < oldest.arrival + self.rules_in_force.max_wait, "SPEC B1"
 
     def check_depth(self) -> None:
-        depth = self.batcher.depth
-        waiting = [request for request in self.accepted if request.waiting]
-        assert depth.total == len(waiting) == sum(lane.buffer.waiting for lane in self.batcher.lanes.values())
-        assert depth.by_tier == [sum(request.tier == tier for request in waiting) for tier in range(3)]
-        assert depth.bytes == sum(len(request.input) for request in waiting)
+        batcher = self.batcher
+        for apart, depth, lanes in (
+            (False, batcher.depth, batcher.lanes),
+            (True, batcher.apart.depth, batcher.apart.lanes),
+        ):
+            waiting = [r for r in self.accepted if r.waiting and r.apart is apart]
+            assert depth.total == len(waiting) == sum(lane.buffer.waiting for lane in lanes.values())
+            assert depth.by_tier == [sum(request.tier == tier for request in waiting) for tier in range(3)]
+            assert depth.bytes == sum(len(request.input) for request in waiting)
         undecided = sum(1 for request in self.accepted if not self.outcomes[request.key])
         assert undecided == self.batcher.waiting + sum(batch.size for batch in self.in_flight.values())
 
     def check_memory(self) -> None:
         assert len(self.batcher.lanes) <= self.rules_in_force.max_lanes
-        for lane in self.batcher.lanes.values():
+        for lane in self.lanes():
             assert held(lane.buffer) <= 4 * lane.buffer.waiting + SLACK
+
+    def lanes(self) -> list[Lane]:
+        return [*self.batcher.lanes.values(), *self.batcher.apart.lanes.values()]
 
 
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "weighted"])

@@ -212,7 +212,7 @@ def test_a_batch_that_hung_is_tried_again_in_eight_parts(size: int) -> None:
 
 def test_a_request_found_by_splitting_has_no_further_attempts() -> None:
     batcher = batcher_with(1, BatchingRules(policy="greedy", max_batch=8))
-    offer(batcher, ask(text=POISON), *(ask() for _ in range(7)))
+    offer(batcher, ask(text=POISON), *(ask(text=b"%d" % n) for n in range(7)))
     _, failed = play(batcher)
     assert failed == [8, 4, 2, 1]
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +28,12 @@ deterministic = true
 
 
 @pytest.fixture(scope="module")
-def installed(redis_urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    folder = tmp_path_factory.mktemp("functions")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("functions")
+
+
+@pytest.fixture(scope="module")
+def installed(redis_urls: dict[str, str], folder: Path) -> Iterator[Up]:
     (folder / "app.py").write_text(APP)
     (folder / "penstock.toml").write_text(CONFIG.format(app=folder / "app.py"))
     options = ("--config", str(folder / "penstock.toml"), "--redis", redis_urls[VALKEY])
@@ -70,3 +75,19 @@ def test_parameters_that_the_function_does_not_take_are_refused_at_every_gateway
         # Which parameters it takes is announced when the function has been loaded, with a heartbeat.
         eventually(lambda: ask(installed, "a", gateway, parameters={"temprature": 1}).status == 422)  # noqa: B023
         assert ask(installed, "a", gateway, parameters={"temperature": 1}).status == 200
+
+
+def test_a_function_that_was_mended_and_started_anew_says_which_parameters_it_takes_now(
+    installed: Up, folder: Path
+) -> None:
+    def takes(name: str) -> bool:
+        return all(
+            ask(installed, name, gateway, parameters={name: 1}).status == 200
+            for gateway in ("gateway-1", "gateway-2")
+        )
+
+    eventually(lambda: takes("temperature") and not takes("top_k"))
+    (folder / "app.py").write_text(APP.replace("temperature=1.0", "temperature=1.0, top_k=5"))
+    for child in installed.part("worker-1").children():
+        child.kill()
+    eventually(lambda: takes("top_k"))

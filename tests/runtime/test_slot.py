@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from runtime_kit import Station
+from runtime_kit import Station, ask
 
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected
+from penstock.runtime.known_good import KnownGood
 from penstock.runtime.slot import (
     FIRST_RESTART,
     FULL_PROBE,
@@ -17,7 +19,7 @@ from penstock.runtime.slot import (
     SICK,
 )
 from penstock.testing import Answer, MockBackend, run_virtual
-from penstock.types import Outcome
+from penstock.types import Batch, Failure, Outcome, Reason, Result
 
 FOR_EVER = float("inf")
 
@@ -159,6 +161,52 @@ def test_a_backend_that_lives_and_fails_everything_is_started_anew() -> None:
         assert len(station.replies) == SICK
 
     run_virtual(body())
+
+
+async def refuse_many(backend: MockBackend) -> int:
+    """One input is answered, then others are refused as often as they are tried. Gives how often it was started."""
+    async with Station(backend).running() as station:
+        station.ask(text=b'"good"')
+        await asyncio.sleep(1.0)
+        for _ in range(SICK // 3):
+            station.ask(text=b'"bad"')
+            await asyncio.sleep(10.0)
+        station.ask(text=b'"next"')
+        await asyncio.sleep(10.0)
+        assert station.replies[-1][1].outcome is Outcome.SUCCESS
+        return backend.starts
+
+
+def test_bad_inputs_cost_no_restart_if_what_was_answered_before_still_is() -> None:
+    async def body() -> None:
+        no = Answer(error=BatchRejected("no"))
+        backend = MockBackend([Answer(), *[no] * SICK, Answer(), Answer()])
+        assert await refuse_many(backend) == 1
+        inputs = [batch.requests[0].input for batch in backend.batches]
+        assert inputs == [b'"good"', *[b'"bad"'] * SICK, b'"good"', b'"next"']
+
+    run_virtual(body())
+
+
+def test_a_backend_that_refuses_what_it_has_answered_before_is_started_anew() -> None:
+    async def body() -> None:
+        no = Answer(error=BatchRejected("no"))
+        assert await refuse_many(MockBackend([Answer(), *[no] * (SICK + 1), Answer()])) == 2
+
+    run_virtual(body())
+
+
+def test_an_answer_in_part_is_not_what_a_backend_is_tried_with() -> None:
+    good = KnownGood()
+    request = ask(text=b'"x"')
+    batch = Batch(1, "model", b'[{"a":1}]', [request], Reason.DUE, 0.0)
+    good.note(batch, Result([b"1"]))
+    good.note(replace(batch, parameters=b""), Result([b""], failures={0: Failure("BACKEND_FAILED", "no")}))
+    assert good.batch("model", 0.0) is None
+    good.note(replace(batch, parameters=b'{"a":1}'), Result([b"1"]))
+    again = good.batch("model", 5.0)
+    assert again is not None
+    assert (again.parameters, [each.input for each in again.requests]) == (b'{"a":1}', [b'"x"'])
 
 
 def test_restarts_are_forgiven_once_a_batch_went_well() -> None:

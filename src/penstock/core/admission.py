@@ -13,6 +13,7 @@ The last part of the longest queue, `ROOM`, is for tenants that have less than a
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.core.apart import QUEUE
 from penstock.core.batcher import Batcher
 from penstock.core.estimator import GUARD, LEAST_SPREAD
 from penstock.errors import HopelessDeadline, Overloaded, Refused, Unacceptable
@@ -21,6 +22,11 @@ from penstock.types import Request, Seconds, has_own_limit
 # Of the time it has beyond one batch: a long wait may be longer than expected, and a late answer is wasted.
 SURE = 0.9
 ROOM = 0.1  # of the longest queue, for tenants with less than their share
+SOON = 0.1
+SET_APART = (
+    "requests like this one have made their batches fail, so they run apart for a while, and too many of them"
+    " wait: send fewer, and find in the dead letters which inputs fail"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +93,7 @@ def refusal(
     overtake the last one of its tier."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
-        return Unacceptable(
-            f"this input costs {request.cost:g}, and max_cost of the model is {limit:g}: make it shorter"
-        )
+        return _too_dear(request, limit)
     depth, in_tier = batcher.depth, in_turn(batcher, request)
     slower = overtaken * in_tier / (depth.by_tier[request.tier] or 1)
     expected = forecast(batcher, request.tier, now, in_tier, slower)
@@ -105,9 +109,10 @@ def refusal(
             return _hopeless(request, batcher.curve.single)
         return Overloaded("the queue is too long for its deadline", retry_after=late)
     size = len(request.input)
-    if is_full(batcher, request, rules.max_queue, depth.total):
+    total, held = depth.total + batcher.apart.depth.total, depth.bytes + batcher.apart.depth.bytes
+    if is_full(batcher, request, rules.max_queue, total):
         return _full("limits.max_queue", rules.max_queue, depth.total / expected.drain_rate)
-    if is_full(batcher, request, rules.max_queue_bytes - size + 1, depth.bytes, size):
+    if is_full(batcher, request, rules.max_queue_bytes - size + 1, held, size):
         return _full("limits.max_queue_bytes", rules.max_queue_bytes, depth.total / expected.drain_rate)
     if not batcher.has_room_for(request):
         return Overloaded(
@@ -115,6 +120,30 @@ def refusal(
             retry_after=expected.seconds,
         )
     return None
+
+
+def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
+    """The same for one that is set apart: it has a small part of the queue, and waits for what is before it."""
+    limit = batcher.rules.max_cost
+    if request.cost > limit:
+        return _too_dear(request, limit)
+    apart = batcher.apart
+    if not apart.lanes.has_room_for(request):
+        return Overloaded(SET_APART, retry_after=1.0)
+    late = apart.wait(request, batcher.curve.single, batcher.workers_apart(now), now) - (
+        min(request.expires, request.deadline - batcher.curve.single) - now
+    )
+    full = (
+        apart.depth.total >= QUEUE * rules.max_queue
+        or apart.depth.bytes + len(request.input) > QUEUE * rules.max_queue_bytes
+    )
+    return Overloaded(SET_APART, retry_after=max(late, SOON)) if full or late > 0.0 else None
+
+
+def _too_dear(request: Request, limit: float) -> Unacceptable:
+    return Unacceptable(
+        f"this input costs {request.cost:g}, and max_cost of the model is {limit:g}: make it shorter"
+    )
 
 
 def _full(setting: str, limit: int, drains_in: Seconds) -> Overloaded:

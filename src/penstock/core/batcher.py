@@ -8,6 +8,7 @@ Decision:                 step(now) → what to send, what to answer, and when t
 Rules
 - A batch is sealed only for an idle worker: until then the queue is the batch (SPEC B2).
 - Retries go before fresh batches, on another worker than the one that failed where there is one.
+- Tenants that spoil batches are set apart, with lanes, retries and a part of the workers' time of their own.
 - What can no longer make its deadline is answered and never sent (SPEC C3).
 - What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
   One slow batch would else make every deadline look hopeless, and nothing sent would ever show otherwise.
@@ -16,18 +17,19 @@ Rules
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
+from penstock.core.apart import OVERDUE, RESTART, Apart
 from penstock.core.buffer import Depth
-from penstock.core.delivery import PARTS, Delivery, attempt_of, note_attempt
-from penstock.core.estimator import GUARD, LEAST_SPREAD, ServiceCurve
+from penstock.core.delivery import PARTS, Delivery, attempt_of, note_attempt, note_failure
+from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter, ServiceCurve
 from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
 from penstock.core.lane import Lane, Lanes
 from penstock.core.patience import Patience
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
 from penstock.core.rules import BatchingRules as BatchingRules
-from penstock.errors import BackendTimeout, BatchRejected
+from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.types import (
     Batch,
     Execution,
@@ -81,11 +83,13 @@ class Batcher:
         self.delivery = Delivery(rules.retries)
         self.patience = Patience(rules.processing)
         self.lanes = Lanes(rules, self.depth, self.curve)
+        self.apart = Apart(rules, self.curve)
         self.draining = False
         self.changes = 0  # in workers, lanes and what they can do: whatever was worked out from these is old
         self._policy: Policy = POLICIES[rules.policy]
         self._batch_id = 0
         self._last_finish: Seconds = -inf
+        self._used_up = RateMeter(1.0)  # of the workers' time: by retries and by those who are set apart
         self._answered: list[Reply] = []  # decided between two steps, handed out by the next
 
     # ---- what is known -----------------------------------------------------------------------------------
@@ -93,7 +97,7 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """Requests that are not on a worker."""
-        return self.depth.total + self.delivery.waiting
+        return self.depth.total + self.delivery.waiting + self.apart.waiting
 
     def rate(self, now: Seconds) -> float:
         return sum(lane.meter.rate(now) for lane in self.lanes.values())
@@ -105,6 +109,18 @@ class Batcher:
     def in_doubt(self, now: Seconds) -> bool:
         """No worker is busy for us, and none has been for so long that the learned time may no longer be true."""
         return now - self._last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
+
+    def used_up(self, now: Seconds) -> float:
+        """The part of the workers' time that retries have had of late, and those who are set apart."""
+        return self._used_up.rate(now)
+
+    def workers_apart(self, now: Seconds) -> float:
+        """How many workers those who are set apart may have at a time."""
+        curve = self.curve
+        lanes = self.lanes.values()
+        capacity = self.fleet.counted * curve.best_size / (curve.best_seconds or inf)
+        load = sum(lane.meter.rate(now) for lane in lanes) / capacity if capacity else 0.0
+        return self.fleet.counted * self.apart.share(load, sum(lane.buffer.tenants for lane in lanes))
 
     @property
     def share(self) -> float:
@@ -118,11 +134,15 @@ class Batcher:
 
     def wants_worker(self, now: Seconds) -> bool:
         """Something waits, and no idle worker may take it. To be asked after a step."""
-        return self.delivery.due(now) or (self.depth.total > 0 and not self.fleet.idle)
+        return (
+            self.delivery.due(now)
+            or (self.depth.total > 0 and not self.fleet.idle)
+            or (self.apart.waiting > 0 and self.apart.due(now))
+        )
 
     def spare(self, now: Seconds) -> list[WorkerId]:
         """Credits held for nothing, to be given back: nothing waits for them, or their breaker is open."""
-        needed = self.depth.total > 0 or self.delivery.due(now)
+        needed = self.depth.total > 0 or self.delivery.due(now) or self.apart.due(now)
         return self.fleet.kept(resting=True) + ([] if needed else self.fleet.kept(resting=False))
 
     # ---- events ------------------------------------------------------------------------------------------
@@ -130,6 +150,9 @@ class Batcher:
     def offer(self, request: Request, now: Seconds) -> bool:
         """Take it in. Whether a step is called for: while all workers are busy, one that is not the most urgent
         changes nothing until a worker frees, and that is a step anyway."""
+        if self.apart.known and self.apart.holds(request, now):
+            self.apart.add(request, now)
+            return True
         lanes = self.lanes
         key = (request.parameters, 0) if lanes.plain else lanes.key_of(request)
         lane = lanes.get(key)
@@ -148,9 +171,10 @@ class Batcher:
     def withdraw(self, request: Request) -> bool:
         """The asker left or cancelled. True if it had not gone to a worker, and now never goes."""
         if request.waiting:
-            self.lanes[self.lanes.key_of(request)].buffer.discard(request)
+            lanes = self.apart.lanes if request.apart else self.lanes
+            lanes[lanes.key_of(request)].buffer.discard(request)
             return True
-        return self.delivery.withdraw(request)
+        return self.delivery.withdraw(request) or self.apart.delivery.withdraw(request)
 
     def worker_ready(self, worker: WorkerId) -> None:
         """It takes its next batch from us; in a shared fleet: we have taken its credit."""
@@ -214,6 +238,10 @@ class Batcher:
         seconds = now - worker.started
         self.fleet.release(worker.id, now)
         self._last_finish = now
+        if batch.retry or batch.apart:
+            self._used_up.add(now, seconds / self.fleet.counted)
+        if batch.apart:
+            self._charge(batch, outcome, seconds, now)
         if isinstance(outcome, Result):
             if outcome.size == batch.size:
                 self._succeeded(worker, batch, outcome, seconds - outcome.held_up, now)
@@ -248,15 +276,17 @@ class Batcher:
         expected = self.curve(size)
         self.fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
         self.curve.observe(size, seconds)
-        lane = self.lanes.get(self.lanes.key_of(batch.requests[0]))
+        lane = None if batch.apart else self.lanes.get(self.lanes.key_of(batch.requests[0]))
         if lane is not None:
             lane.learn(size, seconds, alone=len(self.lanes) == 1)
 
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
         if failure.code == BackendTimeout.code:
             self._hung(worker, batch, now)
-        elif batch.retry and failure.code == BatchRejected.code:
-            self.fleet.refused(worker)  # a batch that failed before: that tells of the batch
+        elif (batch.retry or batch.apart) and failure.code == BatchRejected.code:
+            self.fleet.refused(
+                worker
+            )  # a batch that failed before, or was likely to: that tells of the batch
         else:
             self.fleet.failed(worker, now, at_once=False)
         self._retry_later(worker, batch, failure, now)
@@ -274,8 +304,30 @@ class Batcher:
 
     def _retry_later(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
         batch.avoid = worker.id
-        self._answered += self.delivery.failed(batch, failure, self.curve, self._batch_id + 1, now)
+        if failure.splittable:
+            self.apart.spoilt(batch, now)
+            if self.apart.known and not batch.apart and self._divide(batch, failure, now):
+                return
+        delivery = self.apart.delivery if batch.apart else self.delivery
+        self._answered += delivery.failed(batch, failure, self.curve, self._batch_id + 1, now)
         self._batch_id += PARTS
+
+    def _divide(self, batch: Batch, failure: Failure, now: Seconds) -> bool:
+        """Whether members of it were set apart. The others go together, for they are probably not to blame."""
+        innocent, guilty = self.apart.divide(batch.requests, now)
+        if not guilty:
+            return False
+        told = note_failure(batch, failure, now)
+        curve, next_id = self.curve, self._batch_id + 1
+        self._batch_id += 1 + len(guilty)
+        if innocent:
+            self._answered += self.delivery.take_parts(batch, [innocent], told, curve, next_id, now)
+        for part in guilty:
+            for request in part:
+                request.apart = True
+        suspected = replace(batch, apart=True)
+        self._answered += self.apart.delivery.take_parts(suspected, guilty, told, curve, next_id + 1, now)
+        return True
 
     # ---- the decision ------------------------------------------------------------------------------------
 
@@ -283,17 +335,56 @@ class Batcher:
         effects = Effects([], self._answered)
         self._answered = []
         wakes = [self.fleet.wake(now)]
+        apart = self.apart
+        overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE
+        if overdue:
+            self._send_apart(now, effects)
         lanes = [lane for lane in self.lanes.values() if lane.buffer.waiting]
         for lane in lanes:
             self._expire(lane, now, effects)
         if self.delivery.waiting:
-            wakes += self._retry(now, effects)
+            wakes += self._retry(self.delivery, now, effects)
         if self.fleet.idle:
             wakes += self._seal(lanes, now, effects)
+        if apart.waiting:
+            wakes += self._send_apart(now, effects)
         wakes += [lane.give_up + EXPIRY_SLACK for lane in lanes]
         wake = min(wakes)
         effects.wake = wake if wake < inf else None
         return effects
+
+    def _send_apart(self, now: Seconds, effects: Effects) -> list[Seconds]:
+        """Batches of those who are set apart, while their part of the workers' time allows it."""
+        apart, wakes = self.apart, []
+        for each in [lane for lane in apart.lanes.values() if lane.buffer.waiting]:
+            self._expire(each, now, effects)
+            wakes.append(each.give_up + EXPIRY_SLACK)
+        if apart.delivery.waiting:
+            wakes += self._retry(apart.delivery, now, effects)
+        while now >= apart.free_at and (lane := apart.next_lane()) and (worker := self.fleet.pick()):
+            requests = lane.buffer.take(
+                1 if worker.on_probation else apart.size_of(lane), self.rules.max_cost, now
+            )
+            self._batch_id += 1
+            apart.delivery.budget.earn()
+            lane.last_dispatch = now
+            batch = Batch(
+                self._batch_id, self.rules.model, lane.key[0], requests, Reason.DUE, now, apart=True
+            )
+            self._send(worker, batch, now, effects)
+            self._expire(lane, now, effects)
+        if apart.waiting and now < apart.free_at:
+            wakes.append(apart.free_at)
+        return wakes
+
+    def _charge(self, batch: Batch, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
+        """One of those who are set apart is over: how it ended, and what it took beyond what was expected."""
+        well = isinstance(outcome, Result) and outcome.size == batch.size
+        lost = isinstance(outcome, Failure) and outcome.code == BackendCrashed.code
+        self.apart.ended(batch, well=well)
+        more = seconds - self.curve(batch.size) + (RESTART if lost else 0.0)
+        if more > 0.0:
+            self.apart.charge(more, self.workers_apart(now), now)
 
     def _expire(self, lane: Lane, now: Seconds, effects: Effects) -> None:
         """Answer what can no longer make it, and note when the next one could no longer."""
@@ -317,11 +408,13 @@ class Batcher:
         # Nobody is given up for what a size may take that has never been seen: a smaller batch can be sent.
         return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
 
-    def _retry(self, now: Seconds, effects: Effects) -> list[Seconds]:
-        delivery, fleet = self.delivery, self.fleet
+    def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
+        fleet = self.fleet
         effects.replies += delivery.expire(self.curve, now)
         wakes = [delivery.next_start(now)]
         for start, batch in delivery.ready(now):
+            if batch.apart and now < self.apart.free_at:
+                break
             insist = fleet.healthy > 1 and not batch.suspect  # the parts of one that hung are in a hurry
             if insist and fleet.shared:
                 insist = now < start + INSIST
@@ -391,6 +484,12 @@ class Batcher:
         """Seal for this worker the best of what waits."""
         size = 1 if worker.on_probation else decision.size
         requests = lane.buffer.take(size, self.rules.max_cost, now)
+        if self.apart.known:
+            requests, guilty = self.apart.divide(requests, now)
+            for request in [request for part in guilty for request in part]:
+                self.apart.add(request, now)
+            if not requests:
+                return
         self._batch_id += 1
         self.delivery.budget.earn()
         lane.last_dispatch = now
@@ -405,6 +504,8 @@ class Batcher:
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self.delivery.waiting > 0)
         batch.limit = self.patience.limit(self.curve, batch.size, hurry=batch.hurried)
+        if batch.apart:
+            self.apart.charge(self.curve(batch.size), self.workers_apart(now), now)
         self.fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))
 

@@ -90,9 +90,12 @@ class Buffer:
 
     def shared_by(self, request: Request) -> tuple[int, int]:
         """How many its tenant has here, in its tier; and how many tenants wait, in all tiers."""
-        return self._tiers[request.tier].of_tenant(request.tenant), sum(
-            [len(tier.tenants) for tier in self._tiers]
-        )
+        return self._tiers[request.tier].of_tenant(request.tenant), self.tenants
+
+    @property
+    def tenants(self) -> int:
+        """How many wait, in all tiers."""
+        return sum([len(tier.tenants) for tier in self._tiers])
 
     def oldest(self) -> Request | None:
         found: Request | None = None

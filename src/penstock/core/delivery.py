@@ -6,20 +6,22 @@
     a single request                                  → again after a back-off, until its attempts are spent;
                                                         one that was cut short in a hurry has one more
     no time left                                      → its failure is answered now
-    the backend refuses, and no budget is left        → its failure is answered now
+    a single one refused, and no budget is left       → its failure is answered now
 
 A part is never mixed with other requests: what killed the batch must not kill another.
-A request found by splitting has been executed log2(n) + 1 times by then: from n = 4 on, that is all its attempts.
+Halving is bounded by the batch alone: nobody fails because somebody else was to blame, and has used up a budget.
+A request found by splitting has been executed log2(n) + 1 times by then, or up to two times more where tenants are
+kept together: from n = 4 on, that is all its attempts.
 A request that has been on a worker is bounded by its deadline alone: the limit of its wait in the queue is over.
 The budget bounds what a backend that lives and refuses is asked again. Where the worker was lost, hung or was not
 there, attempts and breakers bound the retries, and nobody fails for want of budget.
 """
 
-import itertools
 from dataclasses import dataclass, replace
 from math import inf
 
 from penstock.core.backoff import RetryBudget, backoff
+from penstock.core.culprit import even_parts, halves
 from penstock.core.estimator import ServiceCurve
 from penstock.errors import BackendTimeout, BatchRejected
 from penstock.types import Attempt, Batch, Failure, Outcome, Reply, Request, Seconds
@@ -43,6 +45,18 @@ def attempt_of(failure: Failure, worker: str, size: int, now: Seconds) -> Attemp
 def note_attempt(request: Request, attempt: Attempt) -> None:
     request.executions += 1
     request.history = (*request.history, attempt)
+
+
+def note_failure(batch: Batch, failure: Failure, now: Seconds) -> Failure:
+    """In the history of each member. Gives what its members are told: the details may quote whoever caused it, so
+    they are for one that was alone."""
+    told = failure if batch.size == 1 else replace(failure, details="")
+    attempt = attempt_of(told, batch.avoid or "", batch.size, now)
+    for request in batch.requests:
+        note_attempt(request, attempt)
+        if request.expires < request.deadline:  # alike, they tell of a client's own limit
+            request.expires = inf
+    return told
 
 
 @dataclass(slots=True, eq=False)
@@ -82,42 +96,76 @@ class Delivery:
 
         The batches this makes are named from `next_id` on; there are at most `PARTS`.
         """
-        # The details may quote whoever caused it: they are told only to one that was alone.
-        told = failure if batch.size == 1 else replace(failure, details="")
-        attempt = attempt_of(told, batch.avoid or "", batch.size, now)
-        for request in batch.requests:
-            note_attempt(request, attempt)
-            if request.expires < request.deadline:  # alike, they tell of a client's own limit
-                request.expires = inf
-        split = failure.splittable and batch.size > 1
+        told = note_failure(batch, failure, now)
+        if not failure.splittable or batch.size == 1:
+            return self._again(batch, told, curve, next_id, now)
         hung = failure.code == BackendTimeout.code
-        parts = _parts(batch.requests, (PARTS if hung else 2) if split else 1)
-        attempts = self._rules.attempts + (hung and batch.hurried)
+        parts = even_parts(batch.requests, PARTS) if hung else halves(batch.requests)
+        return self.take_parts(batch, parts, told, curve, next_id, now)
+
+    def take_parts(
+        self,
+        batch: Batch,
+        parts: list[list[Request]],
+        told: Failure,
+        curve: ServiceCurve,
+        next_id: int,
+        now: Seconds,
+    ) -> list[Reply]:
+        """Each part of a failed batch goes at once, on its own, if its members have the time."""
         replies: list[Reply] = []
         for offset, part in enumerate(parts):
-            tries = min(request.executions for request in part)
-            delay = 0.0 if split else backoff(tries, self._rules.base, self._rules.longest, batch.id)
-            start = now + delay
-            alive = []
-            for request in part:
-                spent = not split and request.executions >= attempts
-                if spent or start > request.deadline - curve(len(part)):
-                    replies.append(Reply(request, Outcome.FAILED, failure=told))
-                else:
-                    alive.append(request)
-            if not alive:
-                continue
-            if failure.code == BatchRejected.code and not self.budget.spend(now):
-                replies += [Reply(request, Outcome.FAILED, failure=told) for request in alive]
-                continue
+            alive = self._in_time(part, told, curve(len(part)), now, replies)
+            self._wait(batch, alive, told, next_id + offset, now, now)
+        return replies
+
+    def _again(
+        self, batch: Batch, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+    ) -> list[Reply]:
+        """The whole of it, after a back-off."""
+        rules, hung = self._rules, told.code == BackendTimeout.code
+        attempts = rules.attempts + (hung and batch.hurried)
+        tries = min(request.executions for request in batch.requests)
+        start = now + backoff(tries, rules.base, rules.longest, batch.id)
+        tired = [request for request in batch.requests if request.executions >= attempts]
+        replies = [Reply(request, Outcome.FAILED, failure=told) for request in tired]
+        fresh = [request for request in batch.requests if request.executions < attempts]
+        alive = self._in_time(fresh, told, curve(batch.size), start, replies)
+        if alive and told.code == BatchRejected.code and not self.budget.spend(now):
+            return replies + [Reply(request, Outcome.FAILED, failure=told) for request in alive]
+        self._wait(batch, alive, told, next_id, start, now)
+        return replies
+
+    def _in_time(
+        self, part: list[Request], told: Failure, seconds: Seconds, start: Seconds, replies: list[Reply]
+    ) -> list[Request]:
+        """Those that can make it if they start then; the others are answered."""
+        late = [request for request in part if start > request.deadline - seconds]
+        replies += [Reply(request, Outcome.FAILED, failure=told) for request in late]
+        return [request for request in part if start <= request.deadline - seconds] if late else part
+
+    def _wait(
+        self,
+        batch: Batch,
+        alive: list[Request],
+        told: Failure,
+        batch_id: int,
+        start: Seconds,
+        now: Seconds,
+    ) -> None:
+        if alive:
             retry = Batch(
-                next_id + offset, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid,
-                suspect=hung or batch.suspect,
+                batch_id, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid,
+                suspect=batch.suspect or told.code == BackendTimeout.code, apart=batch.apart, charged=batch.charged,
             )  # fmt: skip
             self.waiting += len(alive)
             self._retries[retry.id] = waits = _Retry(start, retry, told)
             waits.look()
-        return replies
+
+    @property
+    def batches(self) -> int:
+        """How many wait."""
+        return len(self._retries)
 
     def withdraw(self, request: Request) -> bool:
         """Out of the retries, if it is there. Rare, so a search is good enough."""
@@ -175,10 +223,3 @@ class Delivery:
     def next_expiry(self, curve: ServiceCurve) -> Seconds:
         """When the first member of any retry runs out of time."""
         return min((retry.give_up(curve) for retry in self._retries.values()), default=inf)
-
-
-def _parts(requests: list[Request], number: int) -> list[list[Request]]:
-    """As even as they can be, and none empty."""
-    number = min(number, len(requests))
-    cuts = [len(requests) * cut // number for cut in range(number + 1)]
-    return [requests[begin:end] for begin, end in itertools.pairwise(cuts)]

@@ -8,7 +8,7 @@ anew. It is a bound on the safe side: it never lets in what a closer look would 
 
 from math import inf
 
-from penstock.core.admission import ROOM, SURE, AdmissionRules, in_turn, refusal
+from penstock.core.admission import ROOM, SURE, AdmissionRules, in_turn, refusal, refusal_apart
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity
 from penstock.core.estimator import RateMeter
@@ -52,6 +52,8 @@ class Door:
     def refusal(self, request: Request, now: Seconds) -> Refused | None:
         """Why this request is not let in, or None if it is."""
         batcher, calm = self._batcher, self._calm[request.tier]
+        if batcher.apart.known and batcher.apart.holds(request, now):
+            return refusal_apart(batcher, self._admission, request, now)
         if calm.changes != batcher.changes and calm.changes >= 0:
             self._look_around(calm, request, now)
         depth, needs = batcher.depth, calm.needs
@@ -123,7 +125,8 @@ class Door:
         # For twice as many as now: the more may wait, the more time each must have.
         calm.again = 2 * (batcher.waiting + curve.best_size)
         calm.waiting = 0.0
-        calm.overtaken = min(1.0 - LEAST_LEFT, calm.overtaking.rate(now) + gate.kept_from(tier, now))
+        before = calm.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
+        calm.overtaken = min(1.0 - LEAST_LEFT, before)
         if not fleet.healthy or len(batcher.lanes) >= rules.max_lanes:
             return
         most, calm.more = gate.room(tier, now)

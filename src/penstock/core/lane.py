@@ -3,11 +3,13 @@
 from math import inf
 
 from penstock.core.buffer import Buffer, Depth, TierRules
+from penstock.core.culprit import Culprit
 from penstock.core.estimator import RateMeter, ServiceCurve
 from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
-LaneKey = tuple[bytes, int]  # parameters, and the length class where like lengths are grouped
+# Parameters, the length class where like lengths are grouped, and who is set apart if somebody is.
+LaneKey = tuple[bytes, int] | tuple[bytes, int, Culprit]
 
 TRUSTED = 4  # batches a lane must have seen before its own curve is believed over the model's
 FORGOTTEN = 100  # batches of the model, none of them the lane's, after which it no longer is
@@ -54,7 +56,7 @@ class Lane:
             self.meter.widen(window)
 
 
-def lane_key(request: Request, *, per_item: bool, group_lengths: bool) -> LaneKey:
+def lane_key(request: Request, *, per_item: bool, group_lengths: bool) -> tuple[bytes, int]:
     """Lengths are grouped by powers of two: padding then wastes less than half."""
     return (b"" if per_item else request.parameters, request.length.bit_length() if group_lengths else 0)
 

@@ -15,6 +15,7 @@ _ESCAPED = re.compile(rb"\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\\[bf]")
 _HARMLESS = re.compile(rb"\\u00(?:09|0[aAdD])")
 _RAW = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+LONG = 309  # digits of the least integer that is larger than any float
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.S)
 
 
@@ -31,6 +32,14 @@ def decode(payload: bytes, field: str) -> object:
         return msgspec.json.decode(payload)
     except msgspec.DecodeError as exc:
         raise Unacceptable(f"{field!r} cannot be read: {str(exc).partition(' - ')[0]}") from None
+
+
+def check_numbers(payload: bytes, field: str = "input") -> None:
+    """The body's decoder has looked at everything but the size of numbers, and a worker's cannot read 1e999 or an
+    integer of 5,000 digits. Reading them is quicker than looking for them. A short payload without an exponent has
+    no such number."""
+    if len(payload) >= LONG or b"e" in payload or b"E" in payload:
+        decode(payload, field)
 
 
 def check_depth(payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth") -> None:

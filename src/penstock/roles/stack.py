@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import add
 from typing import Any
 
 from penstock.adapters.memory import MemoryBroker
@@ -26,6 +27,7 @@ from penstock.roles.front import capacity_rules, time_limits
 from penstock.roles.scalars import with_scalars_only
 from penstock.roles.sharing import sharing_of
 from penstock.runtime.gateway import Admit, Desk
+from penstock.runtime.known_good import KnownGood
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import FirstBatches, Slot
@@ -64,8 +66,10 @@ class ModelStack:
         self.is_function = model.is_function
         self.makers: dict[WorkerId, Callable[[], Backend]] = {}  # of a backend like the one that a slot has
         make = make_backend or backend_maker(name, model)
+        known_good = KnownGood()
         self.slots = [
-            self._slot(self.pump, f"{name}/{number}", make, number) for number in range(model.workers)
+            self._slot(self.pump, f"{name}/{number}", make, number, known_good)
+            for number in range(model.workers)
         ]
         memory = MemoryBroker()
         memory.subscribe(self.pump.offer, self.pump.withdraw)
@@ -94,7 +98,9 @@ class ModelStack:
             ready=lambda: self.batcher.fleet.healthy > 0,
         )
 
-    def _slot(self, pump: Pump, worker: str, make: MakeBackend, number: int) -> Slot:
+    def _slot(
+        self, pump: Pump, worker: str, make: MakeBackend, number: int, known_good: KnownGood | None = None
+    ) -> Slot:
         self.makers[WorkerId(worker)] = partial(make, number)
         return Slot(
             WorkerId(worker),
@@ -109,6 +115,7 @@ class ModelStack:
             version=self.model.version,
             warm=self.model.is_warm,
             first_batches=self._first_batches,
+            known_good=known_good,
         )
 
     def _sizing(
@@ -166,6 +173,7 @@ class ModelStack:
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
             "service_spread": round(curve.spread, 4),
             "best_batch": curve.best_size,
+            "set_apart": self.batcher.apart.tenants(now),
         }
 
     def workers(self, now: float, *, leaving: bool) -> list[dict[str, Any]]:
@@ -217,7 +225,9 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
     workers = batcher.fleet.workers.values()
     states = Counter(state_of(worker, now) for worker in workers)
     return ModelGauges(
-        queue_depth=dict(zip(tiers, batcher.depth.by_tier, strict=True)),
+        queue_depth=dict(
+            zip(tiers, map(add, batcher.depth.by_tier, batcher.apart.depth.by_tier), strict=True)
+        ),
         workers={state: states[state] for state in STATES},
         busy_seconds=sum(worker.busy_for(now) for worker in workers),
         utilization=utilization_of(batcher, now),

@@ -23,11 +23,15 @@ from penstock.roles.doorkeeping import check_admin
 from penstock.roles.registered import health_of
 from penstock.roles.shared import Member, announcement
 from penstock.roles.sharing import sameness_of
+from penstock.runtime.known_good import KnownGood
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import Batch, Reason, Request, WorkerId
 
 log = logging.getLogger("penstock.worker")
+
+
+TAKES_ANY: dict[str, object] = {"takes_parameters": True, "parameter_names": None}
 
 
 class WorkerRole(Member):
@@ -53,7 +57,7 @@ class WorkerRole(Member):
         self._first_started: asyncio.Future[None] = loop.create_future()
         for name, model in config.models.items():
             make, limits = backend_maker(name, model, self.name), config.timeouts_of(name)
-            first_batches = FirstBatches()
+            first_batches, known_good = FirstBatches(), KnownGood()
             for number in range(model.workers):
                 worker = WorkerId(f"{self.name}/{name}/{number}")
                 self._slots[worker] = (
@@ -71,6 +75,7 @@ class WorkerRole(Member):
                         version=model.version,
                         warm=model.is_warm,
                         first_batches=first_batches,
+                        known_good=known_good,
                         sameness=sameness_of(model),
                     ),
                 )
@@ -90,19 +95,27 @@ class WorkerRole(Member):
         await self._announce_models()  # now it is known which parameters a function takes
 
     async def _announce_models(self) -> None:
-        for name, model in self.config.models.items():
-            backends = [slot.backend for of, slot in self._slots.values() if of == name]
-            known = (getattr(backend, "parameter_names", None) for backend in backends)
-            more = {
-                "takes_parameters": any(getattr(backend, "takes_parameters", True) for backend in backends),
-                "parameter_names": next(filter(None, known), None),
-                "scalar_parameters": model.protocol == "grpc",
-            }
+        for name in self.config.models:
             try:
                 with guard():
-                    await self.registry.announce_model(name, {**announcement(self.config, name), **more})
+                    await self.registry.announce_model(name, self._announcement(name))
             except StoreDown as error:  # the next heartbeat says it again
                 log.warning("a model is announced later", extra={"model": name, "error": error.message})
+
+    def _announcement(self, name: str) -> dict[str, object]:
+        """Which parameters a function takes is known once it has started. Until then, what was said of it last."""
+        backends = [slot.backend for of, slot in self._slots.values() if of == name]
+        started = [backend for backend in backends if getattr(backend, "is_known", True)]
+        known = (getattr(backend, "parameter_names", None) for backend in started)
+        takes = {
+            "takes_parameters": any(getattr(backend, "takes_parameters", True) for backend in started),
+            "parameter_names": next(filter(None, known), None),
+        }
+        before = self.registry.models.get(name, {})
+        if not started:
+            takes = {item: before.get(item, unknown) for item, unknown in TAKES_ANY.items()}
+        scalar = self.config.models[name].protocol == "grpc"
+        return {**announcement(self.config, name), **takes, "scalar_parameters": scalar}
 
     def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
@@ -113,6 +126,8 @@ class WorkerRole(Member):
                 self.started.set_exception(UserMistake(error.message, details=error.details))
                 return
             log.error("worker did not start", extra={"worker": worker, "error": error.message})
+        else:  # it may be another than it was before: mended, and started anew
+            self.registry.describe_model(model, self._announcement(model))
         self._not_started.discard(model)
         if not self._not_started and not self._first_started.done():
             self._first_started.set_result(None)

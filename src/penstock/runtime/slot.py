@@ -4,6 +4,8 @@ start ──ready──► wait for a batch ──► run it ──► wait …
   ▲  back-off        │ idle: probe       │ fatal: close
   └──────────────────┴───────────────────┘
 A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second.
+A backend that refuses batch after batch is asked for something that was answered before. If it refuses that too it
+is started anew; else the inputs were to blame, and a refused batch costs no restart.
 A backend that says it is nearly full takes no batch until it has said that it has room again (SPEC D5):
               ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
 """
@@ -18,6 +20,7 @@ from zlib import crc32
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
+from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
 from penstock.runtime.once_each import Sameness, run_once_each
 from penstock.types import Batch, Failure, Result, WorkerId
@@ -28,6 +31,7 @@ FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
 PROBE_LIMIT = 2.0
 STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
+SICK_AGAIN = 48  # the same after it was found well again and again: each look costs the time of a batch
 FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
 FULL_PROBE = 0.5
 PATIENT = 5.0  # times as long as first batches have taken so far: so long the next one may run
@@ -89,10 +93,11 @@ class Slot:
         warm: bool = False,
         first_batches: FirstBatches | None = None,
         sameness: Sameness | None = None,
+        known_good: KnownGood | None = None,
     ) -> None:
         """`processing_limit`: of a batch that brings none of its own. `warm`: starting runs a batch, so that none
-        after it is the first. `first_batches`: what all slots of a model know together. `sameness`: of requests of
-        which it says the same, the backend is given one."""
+        after it is the first. `first_batches`, `known_good`: what all slots of a model know together. `sameness`:
+        of requests of which it says the same, the backend is given one."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -103,6 +108,7 @@ class Slot:
         self._warm = warm
         self._answered = False  # the backend has, since it was started: no further batch is its first
         self._first_batches = first_batches or FirstBatches()
+        self._known_good = known_good or KnownGood()
         self.loading = False  # its first batch takes long
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
@@ -207,7 +213,7 @@ class Slot:
         A backend that lives and fails everything (its GPU in an error state, its memory leaked away) is as
         good as dead: only a new one can help.
         """
-        succeeded, failed_in_a_row = False, 0
+        succeeded, failed_in_a_row, too_many = False, 0, SICK
         while await self._has_room():
             await self._take_over()
             batch = await self._next_batch()
@@ -217,10 +223,14 @@ class Slot:
                 continue
             outcome, fatal = await self._execute(batch)
             if isinstance(outcome, Result) and outcome.size == batch.size:
-                succeeded, failed_in_a_row = True, 0
+                succeeded, failed_in_a_row, too_many = True, 0, SICK
+                self._known_good.note(batch, outcome)
             else:
                 failed_in_a_row += 1
-            leaves = fatal or failed_in_a_row >= SICK
+            leaves = fatal
+            if failed_in_a_row >= too_many and not fatal:
+                leaves = await self._is_sick(batch)
+                failed_in_a_row, too_many = 0, min(SICK_AGAIN, 2 * too_many)
             takes_more = not leaves and not self.loading and self.pressure <= FULL
             self._dock.finished(self.worker, batch.id, outcome, at_once=takes_more)
             if self.loading:
@@ -231,6 +241,17 @@ class Slot:
                 self._leave(self._start_seconds)
                 break
         return succeeded
+
+    async def _is_sick(self, batch: Batch) -> bool:
+        """It has failed many in a row: is it to blame, or are the inputs?"""
+        good = self._known_good.batch(batch.model, self._clock())
+        if good is None:
+            return True
+        outcome, _ = await self._execute(good)
+        well = isinstance(outcome, Result) and outcome.size == 1 and not outcome.failures
+        if well:
+            log.info("the inputs were to blame, the worker is well", extra={"worker": self.worker})
+        return not well
 
     async def _has_room(self) -> bool:
         """Once it has: nothing is taken until then. False if it must be started anew.

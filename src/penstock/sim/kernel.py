@@ -39,6 +39,7 @@ class Scenario:
     tier_limits: Sequence[tuple[Seconds, Seconds]] = ()  # of queue and request, where each tier has its own
     tenants: int = 1
     tenant_shares: Sequence[float] = ()  # how they fall to those; evenly where there are none
+    poisoned: Sequence[float] = ()  # the part of each tenant's requests that carries the service's poison
     seed: int = 0
 
 
@@ -149,11 +150,15 @@ class Kernel:
         draw = askers(scenario) if several else None
         queue_limit, request_limit, model = scenario.queue_limit, scenario.request_limit, scenario.rules.model
         limits = scenario.tier_limits
+        poisoned, poison, rng = scenario.poisoned, self._poison, Random(f"{scenario.seed}/poison")
 
         def make(index: int, now: Seconds) -> Request:
             request = Request(str(index), model, b'""', now, now + queue_limit, now + request_limit)
             if draw is not None:
                 request.tenant, request.tier = next(draw)
+            if poisoned:
+                bad = rng.random() < poisoned[int(request.tenant)]
+                request.input = b'"%s%d"' % (poison if bad else b"", index)
             if limits:
                 queue, whole = limits[request.tier]
                 request.expires, request.deadline = now + queue, now + whole

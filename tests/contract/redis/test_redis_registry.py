@@ -116,6 +116,30 @@ def test_announced_models_are_known_to_all(redis_settings: RedisSettings) -> Non
     asyncio.run(body())
 
 
+def test_what_is_new_of_a_model_is_said_with_the_next_heartbeat_and_once(
+    redis_settings: RedisSettings,
+) -> None:
+    async def body() -> None:
+        store = await opened(quick(redis_settings))
+        gateway, worker = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
+        await worker.registry.announce_model("echo", {"parameter_names": []})
+        worker.registry.describe_model("echo", {"parameter_names": ["top_k"]})
+        await gateway.registry.beat()
+        assert gateway.registry.models == {"echo": {"parameter_names": []}}
+        await worker.registry.beat()
+        await gateway.registry.beat()
+        assert gateway.registry.models == {"echo": {"parameter_names": ["top_k"]}}
+        other = Process(store, "workers", "w2")  # which has the last word, until there is news again
+        await other.registry.announce_model("echo", {"parameter_names": ["top_p"]})
+        worker.registry.describe_model("echo", {"parameter_names": ["top_k"]})
+        await worker.registry.beat()
+        await gateway.registry.beat()
+        assert gateway.registry.models == {"echo": {"parameter_names": ["top_p"]}}
+        await store.close()
+
+    asyncio.run(body())
+
+
 async def goes_away(server: Server, fault: str) -> None:
     if fault == "frozen":
         server.stop()

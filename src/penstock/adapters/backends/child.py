@@ -21,7 +21,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,15 +47,13 @@ from penstock.adapters.backends.frames import (
 from penstock.adapters.backends.loading import CannotLoad, Loaded, load, trace_of, why_not
 from penstock.adapters.backends.outputs import ContractBroken, Outputs
 from penstock.adapters.backends.pressure import Pressure
+from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 from penstock.adapters.backends.words import describe, named, utf8, without_quotes
 
 PR_SET_PDEATHSIG = 1
 TRACEBACKS = 32  # logged at most, each place once: a poisoned stream must not flood the log
 HERE = Path(__file__).parent
-
-_decode_json = msgspec.json.Decoder().decode
-_decode_text = msgspec.json.Decoder(str).decode
 
 
 class Channel:
@@ -99,9 +96,8 @@ class Contract:
             raise CannotLoad(f"{loaded.where} {why}") from None
         self.name = utf8(loaded.name)
         self._loaded = loaded
-        self._decode: Callable[[bytes], Any] = _decode_text if setup.input_kind == "text" else _decode_json
+        self.read = Inputs(self.name, setup.input_kind, per_item=setup.per_item).read
         self._outputs = Outputs(self.name, setup.output_kind)
-        self._per_item = setup.per_item
         self._seen: set[tuple[type, str, int]] = set()
         self._pressure = Pressure(loaded.pressure, setup.memory_limit)
         self._memory_left = memory_left()  # now that it is loaded and nothing has run
@@ -131,18 +127,16 @@ class Contract:
         place = target.rpartition(":")[0]
         return CannotLoad(why_not(f"setup of {self._loaded.where} failed", place, error), trace_of(error))
 
-    def call(self, work: Work) -> Any:
-        try:
-            inputs = list(map(self._decode, work.inputs))
-        except msgspec.MsgspecError as error:
-            raise ContractBroken(f"{self.name} was not called, an input does not fit: {error}") from None
-        parameters = _decode_json(work.parameters) if work.parameters else None
-        if self._per_item and parameters is None:
-            parameters = [{} for _ in inputs]
-        return self._calling(inputs, parameters)
+    def call(self, reading: Reading) -> Any:
+        """What the function returns: it may have to be awaited. It is not called where no input can be read."""
+        if reading.unread and not reading.inputs:
+            return []
+        return self._calling(reading.inputs, reading.parameters)
 
-    def answer(self, work: Work, outputs: Any) -> bytearray:
-        encoded, failed = self._outputs.encode(outputs, len(work.inputs))
+    def answer(self, work: Work, reading: Reading, outputs: Any) -> bytearray:
+        encoded, failed = self._outputs.encode(outputs, len(reading.inputs))
+        if reading.unread:
+            encoded, failed = reading.among_all(encoded, failed)
         return self._done(work, encoded, failed)
 
     def _done(self, work: Work, encoded: list[bytes], failed: list[tuple[int, str, str]]) -> bytearray:
@@ -197,7 +191,7 @@ def serve(channel: Channel, contract: Contract) -> NoReturn:
             continue
         assert isinstance(work, Work)
         try:
-            frame = contract.answer(work, contract.call(work))
+            frame = run(contract, work)
         except SystemExit:
             raise
         except BaseException as error:  # everything else the function raises is an answer
@@ -205,6 +199,16 @@ def serve(channel: Channel, contract: Contract) -> NoReturn:
         del work  # a waiting process holds nobody's input
         channel.send(frame)
         del frame
+
+
+def run(contract: Contract, work: Work) -> bytearray:
+    reading = contract.read(work)
+    return contract.answer(work, reading, contract.call(reading))
+
+
+async def run_async(contract: Contract, work: Work) -> bytearray:
+    reading = contract.read(work)
+    return contract.answer(work, reading, await _awaited(contract.call(reading)))
 
 
 async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
@@ -223,7 +227,7 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
             continue
         assert isinstance(work, Work)
         try:
-            frame = contract.answer(work, await _awaited(contract.call(work)))
+            frame = await run_async(contract, work)
         except SystemExit:
             raise
         except BaseException as error:

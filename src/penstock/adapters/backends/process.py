@@ -64,6 +64,11 @@ class ProcessBackend:
         self.parameter_names: Sequence[str] | None = None  # None: any, or not known yet
 
     @property
+    def is_known(self) -> bool:
+        """Whether it has started once, and so which parameters it takes."""
+        return bool(self.function)
+
+    @property
     def takes_parameters(self) -> bool:
         return self.parameter_names is None or len(self.parameter_names) > 0
 

@@ -48,6 +48,7 @@ class Registry:
         self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
         self._texts: dict[tuple[str, str], bytes] = {}  # descriptions as they were read last
         self._announced: dict[str, bytes] = {}
+        self._unsaid: set[str] = set()  # models of which Redis does not know the latest
         self._memory_read = -_MEMORY_EVERY
         self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
         self._left = False
@@ -79,6 +80,7 @@ class Registry:
     async def beat(self) -> None:
         """One heartbeat: says that we live, and takes in who else does."""
         async with self._one_at_a_time:
+            await self._say_news()
             description = b"" if self._left else msgspec.json.encode(self._describe())
             lease = int(self._store.settings.lease * 1000)
             me = "" if self._left else self._me
@@ -116,10 +118,24 @@ class Registry:
 
     async def announce_model(self, name: str, description: Mapping[str, object]) -> None:
         """Kept in Redis for good; said again if Redis loses it while we live."""
-        self._announced[name] = msgspec.json.encode(description)
-        await self._store.commands.execute_command(
-            "HSET", self._store.keys.registry("models"), name, self._announced[name]
-        )
+        self.describe_model(name, description)
+        await self._say_news()
+
+    def describe_model(self, name: str, description: Mapping[str, object]) -> None:
+        """The same, with the next heartbeat, if it is news."""
+        text = msgspec.json.encode(description)
+        if self._announced.get(name) != text:
+            self._announced[name] = text
+            self._unsaid.add(name)
+
+    async def _say_news(self) -> None:
+        for name in list(self._unsaid):
+            text = self._announced[name]
+            await self._store.commands.execute_command(
+                "HSET", self._store.keys.registry("models"), name, text
+            )
+            if self._announced[name] == text:  # and nothing newer was said meanwhile
+                self._unsaid.discard(name)
 
     async def leave(self) -> None:
         """Out of the registry at once: nobody has to wait for our silence."""

@@ -1,0 +1,193 @@
+"""Those whose requests spoil batches are set apart: they run in batches of their own for a while.
+
+- A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
+  another worker where there is one). However often it is halved after that, it counts once.
+- Two such batches within a short while set a culprit apart. They are forgotten exponentially.
+- Nobody is set apart while nobody else asks. Few are at a time: where everybody's batches fail, no tenant is to
+  blame.
+- A culprit's batches are halved when one fails and doubled when one succeeds: nothing but poison soon goes one by
+  one, which is what it costs at least.
+- Their failures are retried from a budget of their own.
+- All who are set apart have, together, a part of the workers' time: what the others leave, by twice what these ask
+  for; or a fair part, by the tenants that wait, and at most half, if that is more. Each of their batches pushes the
+  next one back by its time over that part.
+"""
+
+from collections.abc import Sequence
+from math import exp, inf
+
+from penstock.core.buffer import Depth
+from penstock.core.culprit import Culprit, culprit
+from penstock.core.delivery import Delivery
+from penstock.core.estimator import ServiceCurve
+from penstock.core.lane import Lane, LaneKey, Lanes
+from penstock.core.rules import BatchingRules
+from penstock.types import Batch, Request, Seconds
+
+MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
+SET_APART = 1.5  # spoilt batches: the second within some ten seconds
+MOST_COUNTED = 6.0  # spoilt batches: so a culprit that has mended its ways is let out within half a minute
+FORGOTTEN = 0.2
+MOST_KNOWN = 16  # culprits
+OTHERS_ASK = 10.0  # seconds since somebody else asked
+OVERDUE = 0.1  # seconds since a batch of theirs could have gone, after which it goes before the others'
+MOST_FAIR, LEAST_FAIR = 0.5, 0.02  # of the workers' time
+LEAST_SECONDS = 0.001  # that any batch counts for
+RESTART = 1.0  # seconds that the loss of a worker counts for
+QUEUE = 0.05  # of the longest queue: so much of it those who are set apart may fill
+
+
+class _Record:
+    """Of one culprit."""
+
+    __slots__ = ("_score", "_when", "size")
+
+    def __init__(self, size: int) -> None:
+        self._score = 0.0
+        self._when: Seconds = 0.0
+        self.size = size  # of its next batch
+
+    def score(self, now: Seconds) -> float:
+        return self._score * exp(min(0.0, self._when - now) / MEMORY)
+
+    def add(self, now: Seconds) -> None:
+        self._score = min(MOST_COUNTED, self.score(now) + 1.0)
+        self._when = now
+
+
+class ApartLanes(Lanes):
+    """A lane is one culprit's."""
+
+    def key_of(self, request: Request) -> LaneKey:
+        return (*super().key_of(request), culprit(request))
+
+
+class Apart:
+    """Who is set apart, what waits of them, and when their next batch may go."""
+
+    __slots__ = (
+        "_attempts", "_latest", "_max_batch", "_others_until", "_sweep_at", "delivery", "depth", "free_at", "known",
+        "lanes",
+    )  # fmt: skip
+
+    def __init__(self, rules: BatchingRules, curve: ServiceCurve) -> None:
+        self.known: dict[Culprit, _Record] = {}  # empty in the usual case: then nothing here is asked
+        self.depth = Depth(len(rules.tiers.weights))
+        self.lanes = ApartLanes(rules, self.depth, curve)
+        self.delivery = Delivery(rules.retries)
+        self.free_at: Seconds = 0.0  # no batch of theirs goes before
+        self._max_batch = rules.max_batch
+        self._attempts = rules.retries.attempts
+        self._latest: Culprit | None = None  # who asked last
+        self._others_until: Seconds = -inf  # then nobody else has asked for a while
+        self._sweep_at: Seconds = 0.0
+
+    @property
+    def waiting(self) -> int:
+        return self.depth.total + self.delivery.waiting
+
+    def due(self, now: Seconds) -> bool:
+        """Whether a batch of theirs may go now."""
+        return now >= self.free_at and (self.depth.total > 0 or self.delivery.due(now))
+
+    # ---- who is set apart ----------------------------------------------------------------------------------
+
+    def holds(self, request: Request, now: Seconds) -> bool:
+        """Whether this one is to go apart. Not worth asking while nobody is known."""
+        who = culprit(request)
+        if who != self._latest:
+            if self._latest is not None:
+                self._others_until = now + OTHERS_ASK
+            self._latest = who
+        if now >= self._sweep_at:
+            self._sweep(now)
+        record = self.known.get(who)
+        return record is not None and now < self._others_until and record.score(now) >= SET_APART
+
+    def tenants(self, now: Seconds) -> list[str]:
+        """Those that are set apart, by name."""
+        names = [(who, record) for who, record in self.known.items() if isinstance(who, str)]
+        return sorted(who for who, record in names if record.score(now) >= SET_APART)
+
+    def divide(self, requests: Sequence[Request], now: Seconds) -> tuple[list[Request], list[list[Request]]]:
+        """Those that may stay together, and those of each culprit that is set apart."""
+        innocent: list[Request] = []
+        guilty: dict[Culprit, list[Request]] = {}
+        for request in requests:
+            if self.holds(request, now):
+                guilty.setdefault(culprit(request), []).append(request)
+            else:
+                innocent.append(request)
+        return innocent, list(guilty.values())
+
+    def spoilt(self, batch: Batch, now: Seconds) -> None:
+        """A batch failed in which one member may be to blame."""
+        if not batch.retry or batch.charged:
+            return
+        first = culprit(batch.requests[0])
+        if all(culprit(request) == first for request in batch.requests):
+            batch.charged = True
+            self._convict(first, now)
+
+    def _convict(self, who: Culprit, now: Seconds) -> None:
+        self._sweep(now)
+        record = self.known.get(who)
+        if record is None:
+            if len(self.known) >= MOST_KNOWN:
+                least = min(self.known, key=lambda known: self.known[known].score(now))
+                if self.known[least].score(now) >= 1.0:
+                    return
+                del self.known[least]
+            record = self.known[who] = _Record(self._max_batch)
+        record.add(now)
+
+    def _sweep(self, now: Seconds) -> None:
+        self._sweep_at = now + MEMORY
+        self.known = {who: record for who, record in self.known.items() if record.score(now) >= FORGOTTEN}
+
+    # ---- their batches -------------------------------------------------------------------------------------
+
+    def add(self, request: Request, now: Seconds) -> None:
+        request.apart = True
+        key = self.lanes.key_of(request)
+        lane = self.lanes.get(key) or self.lanes.open(key)
+        lane.meter.add(now)
+        lane.buffer.push(request)
+
+    def next_lane(self) -> Lane | None:
+        """Of those in which something waits, the one that has sent nothing for longest."""
+        waiting = [lane for lane in self.lanes.values() if lane.buffer.waiting]
+        return min(waiting, key=lambda lane: lane.last_dispatch, default=None)
+
+    def size_of(self, lane: Lane) -> int:
+        record = self.known.get(lane.key[-1])
+        return self._max_batch if record is None else record.size
+
+    def ended(self, batch: Batch, *, well: bool) -> None:
+        """A batch of theirs is over."""
+        record = self.known.get(culprit(batch.requests[0]))
+        if record is not None and not batch.retry:
+            record.size = min(self._max_batch, 2 * record.size) if well else max(1, record.size // 2)
+
+    def wait(self, request: Request, seconds: Seconds, workers: float, now: Seconds) -> Seconds:
+        """Until one that comes now can go, if a batch takes so long and so many workers do them: behind what is
+        retried, and what its own culprit has waiting. The others take turns with it."""
+        own = self.lanes.get(self.lanes.key_of(request))
+        before = 0 if own is None else own.buffer.waiting // self.size_of(own)
+        if own is not None and self.size_of(own) == 1:  # nearly all of these fail as often as they may
+            before *= self._attempts
+        turns = sum(lane.buffer.waiting > 0 for lane in self.lanes.values()) or 1
+        batches = self.delivery.batches + before * turns
+        return max(0.0, self.free_at - now) + batches * seconds / workers
+
+    # ---- their part of the workers' time -------------------------------------------------------------------
+
+    def share(self, load: float, tenants: int) -> float:
+        """`load`: what the others ask for, as a part of the capacity; `tenants`: how many of these wait."""
+        apart = len({lane.key[-1] for lane in self.lanes.values() if lane.buffer.waiting}) or 1
+        fair = min(MOST_FAIR, apart / (apart + max(1, tenants)))
+        return max(fair, 1.0 - 2.0 * load, LEAST_FAIR)
+
+    def charge(self, seconds: Seconds, workers: float, now: Seconds) -> None:
+        """For a batch that takes so long. `workers`: how many they may have at a time, by their share."""
+        self.free_at = max(now, self.free_at) + max(seconds, LEAST_SECONDS) / workers
