@@ -72,7 +72,10 @@ def test_control_characters_are_found_and_stripped_wherever_they_stand(value: An
             clean_controls(payload, "refuse")
 
 
-@pytest.mark.parametrize(("one", "shown"), [("\\b", "0008"), ("\\f", "000C"), ("\\u001F", "001F"), ("\x7f", "007F"), ("\x9f", "009F")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("one", "shown"),
+    [("\\b", "0008"), ("\\f", "000C"), ("\\u001F", "001F"), ("\x7f", "007F"), ("\x9f", "009F")],
+)
 def test_a_refusal_names_the_character(one: str, shown: str) -> None:
     with pytest.raises(Unacceptable, match=rf"U\+{shown}"):
         clean_controls(f'"\\\\{one}"'.encode(), "refuse")

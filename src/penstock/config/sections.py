@@ -148,6 +148,7 @@ class Limits:
     idle_timeout: Span = 75.0  # of a connection between two requests
     max_depth: Annotated[int, Whole(1, 512)] = 64  # of JSON; beyond 512 the decoder's own stack is at stake
     control_characters: Annotated[str, Choice(("refuse", "strip", "allow"))] = "refuse"
+    count_refused: Switch = True  # against its sender's quota: a request that was read and refused
     max_queue: Positive = 20_000  # waiting, of one model
     max_queue_bytes: Bytes = 512 * MIB
     max_tasks: Positive = 100_000  # asynchronous results, pending and kept

@@ -20,6 +20,7 @@ from penstock.errors import (
 from penstock.http import answers
 from penstock.http.about import About
 from penstock.http.caller import Caller as Connection
+from penstock.http.charges import LARGE, Charges
 from penstock.http.heads import Head, Headers
 from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
 from penstock.http.ratelimit import quota_headers
@@ -41,6 +42,7 @@ class HttpLimits:
     max_depth: int = 64
     control_characters: str = "refuse"
     max_long_poll: float = 30.0
+    count_refused: bool = True
 
 
 class Errand:
@@ -70,6 +72,9 @@ class DataPlane:
         self._doorman = doorman
         self._limits = limits
         self._make_id = make_id
+        self._charges: Charges | None = None
+        if doorman is not None and limits.count_refused:
+            self._charges = Charges(gateway, doorman)
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
@@ -94,6 +99,8 @@ class DataPlane:
         if url == INFERENCE and method == b"POST" and b"prefer" not in headers and HEADER not in headers:
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
+                if len(body) > LARGE and self._charges is not None:
+                    self._charges.check(identity)
                 if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
                     check_type(headers)
                 ask = self._reader.full(body, headers)
@@ -122,6 +129,8 @@ class DataPlane:
             ):
                 identity = head.identity = doorman.identify(head.headers)
                 head.generation = doorman.generation
+            if len(body) > LARGE and self._charges is not None:
+                self._charges.check(identity)
             ask = self._reader.plain(body)
             ask.identity = identity
             if self._asynchronous:
@@ -222,7 +231,12 @@ class DataPlane:
             connection.leaving = self._gateway.submit_keyed(ask, key, KeyedAnswer(connection))
 
     async def _identify(self, visit: Visit) -> Identity | None:
-        return None if self._doorman is None else await self._doorman.identify_slowly(visit.headers)
+        if self._doorman is None:
+            return None
+        identity = await self._doorman.identify_slowly(visit.headers)
+        if len(visit.body) > LARGE and self._charges is not None:
+            self._charges.check(identity)
+        return identity
 
     async def _models(self, connection: Connection, visit: Visit) -> None:
         await self._identify(visit)
@@ -277,6 +291,8 @@ class DataPlane:
 
     def _failed(self, connection: Connection, exc: Exception, headers: Headers, allow: str = "") -> None:
         """The one place where an error becomes a response."""
+        if self._charges is not None:
+            exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):
             failure, about = Failure(exc.code, exc.message, retry_after=exc.retry_after), exc
         else:

@@ -1,8 +1,8 @@
 """Clean input: what is refused or stripped before anything is queued.
 
-The decoder has seen to it that the JSON is well formed. Here the payload's bytes are looked at without decoding them.
-A mebibyte of whatever a client likes to send must not hold up the others. So each check is a few calls that run over
-all bytes at the speed of C, and none is a loop over what was found.
+The decoder has seen to it that the JSON is well formed. Here the payload's bytes are looked at without decoding
+them. A mebibyte of whatever a client likes to send must not hold up the others. So each check is a few calls that
+run over all bytes at the speed of C, and none is a loop over what was found.
 """
 
 import re

@@ -1,11 +1,12 @@
 """How deeply JSON is nested, told from its bytes.
 
-A mebibyte can hold half a million brackets, and whoever sends them may mean harm. So there is no loop over them here:
-each step is one call that runs over all bytes at the speed of C. What is not a bracket is deleted, strings too. Of
-the brackets that are left, eight are one byte, with a 1 for each that opens. A table knows how far eight brackets
-climb in all, and how high they get in between.
+A mebibyte can hold half a million brackets, and whoever sends them may mean harm. So there is no loop over them
+here: each step is one call that runs over all bytes at the speed of C. What is not a bracket is deleted, strings
+too. Of the brackets that are left, eight are packed into one byte, with a 1 for each that opens. A table knows how
+far eight brackets climb in all, and how high they get in between.
 """
 
+from collections.abc import Iterator
 from itertools import accumulate
 from operator import add
 
@@ -35,7 +36,7 @@ def depth(payload: bytes) -> int:
     missing = -len(brackets) % 8  # closing ones at the end change nothing
     bits = brackets.translate(_BITS) + b"0" * missing
     packed = int(bits, 2).to_bytes(len(bits) // 8, "big")
-    levels = accumulate(memoryview(packed.translate(_IN_ALL)).cast("b"), initial=0)
+    levels: Iterator[int] = accumulate(memoryview(packed.translate(_IN_ALL)).cast("b"), initial=0)
     return max(map(add, levels, packed.translate(_AT_MOST)))
 
 
