@@ -37,7 +37,8 @@ def depth(payload: bytes) -> int:
     bits = brackets.translate(_BITS) + b"0" * missing
     packed = int(bits, 2).to_bytes(len(bits) // 8, "big")
     levels: Iterator[int] = accumulate(memoryview(packed.translate(_IN_ALL)).cast("b"), initial=0)
-    return max(map(add, levels, packed.translate(_AT_MOST)))
+    deepest: int = max(map(add, levels, packed.translate(_AT_MOST)))
+    return deepest
 
 
 def _brackets(payload: bytes) -> bytes:
