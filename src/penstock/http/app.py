@@ -20,9 +20,10 @@ from penstock.errors import (
 from penstock.http import answers
 from penstock.http.about import About
 from penstock.http.caller import Caller as Connection
-from penstock.http.charges import LARGE, Charges
+from penstock.http.charges import Charges
 from penstock.http.heads import Head, Headers
 from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
+from penstock.http.large import LARGE, LargeBodies
 from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, is_plain, request_id
 from penstock.http.visit import Handler, Visit, prefers_task, read_query, split
@@ -75,6 +76,7 @@ class DataPlane:
         self._charges: Charges | None = None
         if doorman is not None and limits.count_refused:
             self._charges = Charges(gateway, doorman)
+        self._large = LargeBodies(gateway.clock)
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
@@ -96,11 +98,15 @@ class DataPlane:
     def handle(
         self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
     ) -> None:
-        if url == INFERENCE and method == b"POST" and b"prefer" not in headers and HEADER not in headers:
+        if (
+            url == INFERENCE
+            and method == b"POST"
+            and len(body) <= LARGE
+            and b"prefer" not in headers
+            and HEADER not in headers
+        ):
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
-                if len(body) > LARGE and self._charges is not None:
-                    self._charges.check(identity)
                 if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
                     check_type(headers)
                 ask = self._reader.full(body, headers)
@@ -117,7 +123,7 @@ class DataPlane:
 
     def handle_known(self, connection: Connection, head: Head, body: bytes) -> None:
         """What can be told from the head alone is told once: nearly every request comes this way."""
-        if not head.plain and not self._is_plain(head):
+        if (not head.plain and not self._is_plain(head)) or len(body) > LARGE:
             self.handle(connection, head.method, head.url, head.headers, body)
             return
         try:
@@ -129,8 +135,6 @@ class DataPlane:
             ):
                 identity = head.identity = doorman.identify(head.headers)
                 head.generation = doorman.generation
-            if len(body) > LARGE and self._charges is not None:
-                self._charges.check(identity)
             ask = self._reader.plain(body)
             ask.identity = identity
             if self._asynchronous:
@@ -193,23 +197,30 @@ class DataPlane:
 
     async def _inference(self, connection: Connection, visit: Visit) -> None:
         """A model that responds later is waited for all the same by a client that says so."""
-        identity = await self._identify(visit)
-        check_type(visit.headers)
-        ask = self._reader.full(visit.body, visit.headers)
-        ask.identity = identity
+        ask = await self._read(visit, self._reader.full)
         preferred = prefers_task(visit.headers)
         wants_task = ask.model in self._asynchronous if preferred is None else preferred
         await self._infer(connection, visit, ask, answers.full_answer, wants_task, preferred is not None)
 
     async def _short_inference(self, connection: Connection, visit: Visit) -> None:
         """The short form is answered with the output, whatever the model, unless the client wants a task."""
-        identity = await self._identify(visit)
-        check_type(visit.headers)
-        ask = self._reader.short(visit.body, visit.headers)
-        ask.identity = identity
+        ask = await self._read(visit, self._reader.short)
         await self._infer(
             connection, visit, ask, answers.short_answer, bool(prefers_task(visit.headers)), True
         )
+
+    async def _read(self, visit: Visit, read: Callable[[bytes, Headers], Ask]) -> Ask:
+        identity = await self._identify(visit)
+        check_type(visit.headers)
+        if len(visit.body) > LARGE:
+            async with self._large.turn("" if identity is None else identity.tenant):
+                if identity is not None and self._charges is not None:
+                    self._charges.check(identity)
+                ask = read(visit.body, visit.headers)
+        else:
+            ask = read(visit.body, visit.headers)
+        ask.identity = identity
+        return ask
 
     async def _infer(
         self,
@@ -231,12 +242,7 @@ class DataPlane:
             connection.leaving = self._gateway.submit_keyed(ask, key, KeyedAnswer(connection))
 
     async def _identify(self, visit: Visit) -> Identity | None:
-        if self._doorman is None:
-            return None
-        identity = await self._doorman.identify_slowly(visit.headers)
-        if len(visit.body) > LARGE and self._charges is not None:
-            self._charges.check(identity)
-        return identity
+        return None if self._doorman is None else await self._doorman.identify_slowly(visit.headers)
 
     async def _models(self, connection: Connection, visit: Visit) -> None:
         await self._identify(visit)

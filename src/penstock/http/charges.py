@@ -18,7 +18,6 @@ from penstock.http.heads import Headers
 from penstock.ports import Doorman, Gateway
 from penstock.types import Identity
 
-LARGE = 16 * 1024  # bytes of a body that is not looked at before it is known that its sender has quota left
 CHARGED = (Malformed, NoSuchModel, TooLarge, Unacceptable, UnsupportedMedia)
 
 
@@ -27,10 +26,9 @@ class Charges:
         self._gateway = gateway
         self._doorman = doorman
 
-    def check(self, identity: Identity | None) -> None:
-        """Before a large body is looked at. Raises OverQuota; counts nothing."""
-        if identity is not None:
-            self._gateway.check_quota(identity)
+    def check(self, identity: Identity) -> None:
+        """Before a large body is looked through. Raises OverQuota; counts nothing."""
+        self._gateway.check_quota(identity)
 
     def after(self, refusal: Exception, headers: Headers) -> Exception:
         """What the client is told: the refusal, or that this was beyond its quota. Strangers are not charged."""

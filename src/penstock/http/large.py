@@ -1,0 +1,56 @@
+"""Large bodies are looked through one at a time, and the loop rests between two.
+
+To look through a mebibyte takes up to 20 ms, and nothing else runs meanwhile. So the next one waits three times as
+long as the last one took: all large bodies together have a quarter of the loop's time, however many there are.
+Tenants take turns, and nobody waits for all that another one has sent.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.ports import Clock
+
+LARGE = 32 * 1024  # bytes of a body that waits for its turn
+REST = 3.0  # times as long as the last one took
+
+
+class LargeBodies:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._taken = False
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of each tenant, the next one first
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        if self._taken:
+            await self._wait(tenant)
+        self._taken = True
+        began = self._clock()
+        try:
+            yield
+        finally:
+            asyncio.get_running_loop().call_later(REST * (self._clock() - began), self._next)
+
+    async def _wait(self, tenant: str) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(tenant, deque()).append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # it was its turn already
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        while self._lines:
+            tenant = next(iter(self._lines))
+            line = self._lines.pop(tenant)
+            waiter = line.popleft()
+            if line:
+                self._lines[tenant] = line  # behind the others
+            if not waiter.done():  # else its client has gone
+                waiter.set_result(None)
+                return
+        self._taken = False
