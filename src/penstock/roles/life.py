@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from starlette.applications import Starlette
 
+from penstock.adapters.observe.pauses import LoopPauses
 from penstock.config import Config
 from penstock.http.edge import Edge
 from penstock.http.tls import ServerTls
@@ -25,6 +26,9 @@ class Role(Protocol):
     def edge(self) -> Edge | None:
         """Where clients connect, in a role that has any."""
         ...
+
+    @property
+    def pauses(self) -> LoopPauses: ...
 
     @property
     def started(self) -> "asyncio.Future[None]":
@@ -75,6 +79,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     stopping = _Signals(loop, tls)
     role.watch(*([data] if data else []), admin)
     try:
+        role.pauses.start(loop)
         role.start()
         admin.start()  # the probes answer while models load
         if await stopping.first_of(role.started):
@@ -89,6 +94,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
             data.close()
         await admin.stop(1.0)
         await role.stop()
+        role.pauses.stop()
         stopping.close()
 
 
