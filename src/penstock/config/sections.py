@@ -46,6 +46,7 @@ class Server:
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
     admin_token: Annotated[str, Secret()] = field(default="", repr=False)  # needed beyond this machine
+    admin_hosts: Annotated[tuple[str, ...], Ids()] = ()  # names it is asked for by, where it wants no token
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
     drain_grace: SpanOrNone = 0.0  # before that: not ready, but serving, until load balancers have noticed
     max_connections: Positive = 65536

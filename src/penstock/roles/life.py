@@ -75,13 +75,13 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
         tls = role.edge.tls
     elif config.tls.admin:
         tls = server_tls(config)
-    admin = AdminListener(role.admin, admin_bound, tls if config.tls.admin else None)
+    admin = AdminListener(role.admin, admin_bound, config, loop, tls if config.tls.admin else None)
     stopping = _Signals(loop, tls)
     role.watch(*([data] if data else []), admin)
     try:
         role.pauses.start(loop)
         role.start()
-        admin.start()  # the probes answer while models load
+        await admin.start()  # the probes answer while models load
         if await stopping.first_of(role.started):
             if data is not None:
                 await data.start()
@@ -92,7 +92,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     finally:
         if data is not None:
             data.close()
-        await admin.stop(1.0)
+        admin.close()
         await role.stop()
         role.pauses.stop()
         stopping.close()
