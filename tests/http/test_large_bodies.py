@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.http.large import LargeBodies
+from penstock.http.large import CALM, WORTH_A_TRIM, LargeBodies
+from penstock.testing import run_virtual
 
 
 def played(play: Callable[[LargeBodies, list[str]], Awaitable[None]]) -> list[str]:
@@ -58,6 +59,20 @@ def test_one_who_goes_when_its_turn_has_just_come_gives_it_to_the_next() -> None
         await asyncio.wait(tasks)
 
     assert played(play) == ["a", "c"]
+
+
+def test_once_many_were_looked_through_and_no_more_come_their_memory_is_given_back_once() -> None:
+    given: list[str] = []
+
+    async def play() -> None:
+        large = LargeBodies(lambda: 0.0, lambda: given.append("back"))
+        for number in range(2 * WORTH_A_TRIM):
+            await look(large, "a", [])
+            await asyncio.sleep(2 * CALM if number in (0, WORTH_A_TRIM) else 0)
+        await asyncio.sleep(2 * CALM)
+
+    run_virtual(play())
+    assert given == ["back"]
 
 
 def test_one_that_was_refused_hands_its_turn_on() -> None:

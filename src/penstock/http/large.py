@@ -6,19 +6,26 @@ Tenants take turns, and nobody waits for all that another one has sent.
 """
 
 import asyncio
+import ctypes
+import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from penstock.ports import Clock
 
 LARGE = 32 * 1024  # bytes of a body that waits for its turn
 REST = 3.0  # times as long as the last one took
+CALM = 1.0  # seconds without a large body, after which the memory that they took is given back
+WORTH_A_TRIM = 16  # large bodies
 
 
 class LargeBodies:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, trim: Callable[[], object] | None = None) -> None:
         self._clock = clock
+        self._trim = trim or _give_memory_back
+        self._calm: asyncio.TimerHandle | None = None
+        self._looked = 0  # at so many since memory was given back
         self._taken = False
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of each tenant, the next one first
 
@@ -27,6 +34,10 @@ class LargeBodies:
         if self._taken:
             await self._wait(tenant)
         self._taken = True
+        if self._calm is not None:
+            self._calm.cancel()
+            self._calm = None
+        self._looked += 1
         began = self._clock()
         try:
             yield
@@ -54,3 +65,15 @@ class LargeBodies:
                 waiter.set_result(None)
                 return
         self._taken = False
+        if self._looked >= WORTH_A_TRIM:
+            self._calm = asyncio.get_running_loop().call_later(CALM, self._give_back)
+
+    def _give_back(self) -> None:
+        self._looked = 0
+        self._trim()
+
+
+def _give_memory_back() -> None:
+    """What it took to look through a large body lies in pieces that may be of no use to others."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
