@@ -4,12 +4,13 @@ import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import Unacceptable
-from penstock.http.clean import MOST_PLACES, check_depth, clean_controls
+from penstock.http.clean import MOST_PLACES, check_depth, check_numbers, clean_controls
 from penstock.http.depth import depth
 
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -79,6 +80,24 @@ def test_control_characters_are_found_and_stripped_wherever_they_stand(value: An
 def test_a_refusal_names_the_character(one: str, shown: str) -> None:
     with pytest.raises(Unacceptable, match=rf"U\+{shown}"):
         clean_controls(f'"\\\\{one}"'.encode(), "refuse")
+
+
+@given(
+    st.integers(1, 5000), st.sampled_from(["", ".5", ".0"]), st.sampled_from(["", "e", "E+", "e-", "e0"]),
+    st.integers(0, 400), st.sampled_from(["%s", "[%s]", '{"a": -%s}', '["e100", %s]']),
+)  # fmt: skip
+def test_a_number_is_refused_if_and_only_if_it_cannot_be_read(
+    digits: int, fraction: str, exponent: str, power: int, place: str
+) -> None:
+    number = "7" * digits + fraction + (f"{exponent}{power}" if exponent else "")
+    payload = (place % number).encode()
+    try:
+        msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        with pytest.raises(Unacceptable, match="'input' cannot be read"):
+            check_numbers(payload)
+    else:
+        check_numbers(payload)
 
 
 @pytest.mark.parametrize("unit", ["\\u0001a", "\x85a"])

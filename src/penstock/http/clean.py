@@ -10,13 +10,17 @@ import re
 import msgspec
 
 from penstock.errors import Unacceptable
-from penstock.http.depth import depth
+from penstock.http.depth import depth, outside_strings
 
 # In JSON text a control character can only stand escaped; DEL and the C1 set may stand as they are.
 _ESCAPED = re.compile(rb"\\(?:[bf]|u00(?:0[0-8bBcCeEfF]|1[0-9a-fA-F]|7[fF]|[89][0-9a-fA-F]))")
 _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 _RUNS_OF_C1 = re.compile("[\x80-\x9f]+")
 _SHORT = {b"\\b": 0x08, b"\\f": 0x0C}
+_DIGITS = bytes.maketrans(b"0123456789E", b"0000000000e")
+# With an exponent of two digits, which moves the point by 99 places, the least of what no float can hold has 210.
+_MANY_DIGITS = b"0" * 200
+MOST_QUOTES = 250_000  # with more, it is quicker to read all than to leave the strings out
 _PLACEHOLDER = b"\x00"  # stands in no JSON
 MOST_PLACES = 50_000  # where something is stripped; each costs a little time
 
@@ -34,6 +38,23 @@ def decode(payload: bytes, field: str) -> object:
         return msgspec.json.decode(payload)
     except msgspec.DecodeError as exc:
         raise Unacceptable(f"{field!r} cannot be read: {str(exc).partition(' - ')[0]}") from None
+
+
+def check_numbers(payload: bytes, field: str = "input") -> None:
+    """The body's decoder has looked at everything but the size of numbers, and a worker's cannot read 1e999 or an
+    integer of 5,000 digits. Only a payload with an exponent of three digits, or with very many digits in a row, can
+    have such a number, and is read to find out. Both may stand in strings, such as hashes, which do not matter."""
+    if _may_be_huge(payload) and (
+        payload.count(b'"') > MOST_QUOTES or _may_be_huge(outside_strings(payload))
+    ):
+        decode(payload, field)
+
+
+def _may_be_huge(text: bytes) -> bool:
+    if len(text) < len(_MANY_DIGITS) and b"e" not in text and b"E" not in text:
+        return False
+    marks = text.translate(_DIGITS, b"+")
+    return b"e000" in marks or _MANY_DIGITS in marks
 
 
 def check_depth(payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth") -> None:

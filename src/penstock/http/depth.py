@@ -41,11 +41,20 @@ def depth(payload: bytes) -> int:
     return deepest
 
 
+def outside_strings(payload: bytes) -> bytes:
+    return b"".join(_without_escaped_quotes(payload).split(b'"')[::2])
+
+
+def _without_escaped_quotes(payload: bytes) -> bytes:
+    if b"\\" not in payload:
+        return payload
+    # Without escaped backslashes, a backslash before a quote escapes it.
+    return payload.replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
 def _brackets(payload: bytes) -> bytes:
     """Those outside strings, in their order."""
-    if b"\\" in payload:  # without escaped backslashes, a backslash before a quote escapes it
-        payload = payload.replace(b"\\\\", b"").replace(b'\\"', b"")
-    marks = payload.translate(_ALIKE, _OTHERS)
+    marks = _without_escaped_quotes(payload).translate(_ALIKE, _OTHERS)
     if b'"' not in marks:
         return marks
     # Two quotes side by side are an empty string, or part two strings: without them, what was inside still is.

@@ -101,6 +101,7 @@ class Reader:
                 raise Unacceptable("'input' must be a string: this model takes text")
         elif payload[0] != QUOTE:  # a string is not nested
             clean.check_depth(payload, self._max_depth)
+            clean.check_numbers(payload)
         if ascii_only and BACKSLASH not in payload and DELETE not in payload:
             return payload  # no control character can be in it
         return clean.clean_controls(payload, self._controls)
