@@ -34,6 +34,7 @@ processing = "60s"
 request = "60s"
 """
 
+CHANGING = {"x-penstock": "1"}  # needed by all that changes something by way of the admin plane
 HELD = """
 import os, time
 def batch(inputs):
@@ -99,8 +100,10 @@ class Server:
     ) -> Answer:
         return call(self.url, method, path, body, headers, timeout, self.tls)
 
-    def admin(self, path: str) -> Answer:
-        return call(self.admin_url, "GET", path, tls=self.tls)
+    def admin(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
+        """A change has the header that it needs, unless others are given."""
+        given = CHANGING if headers is None and method != "GET" else headers
+        return call(self.admin_url, method, path, headers=given, tls=self.tls)
 
     def health(self) -> dict[str, Any]:
         said: dict[str, Any] = self.admin("/internal/health").json()

@@ -69,6 +69,10 @@ class NotFound(Refused):
     code, status = "NOT_FOUND", 404
 
 
+class NoSuchModel(NotFound):
+    """Told only after the body was read, since that is where the model is named."""
+
+
 class MethodNotAllowed(Refused):
     code, status = "METHOD_NOT_ALLOWED", 405
 

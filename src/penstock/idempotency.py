@@ -14,6 +14,7 @@ from penstock.errors import BackendCrashed, BackendFailed, BackendTimeout, Cance
 from penstock.ports import Asker, Leaving, Task, Waiting
 from penstock.types import Outcome, Reply, Request
 
+LARGE = 64 * 1024  # bytes of an input that is compared byte for byte, unless it is a string
 MARK = "~"  # begins the id of such a task: no client can choose an id like that (`http.schema.REQUEST_ID`)
 
 # Failures that tell of the input, or that the asker wished for. All others tell how the server was doing,
@@ -45,7 +46,10 @@ def _digest(*parts: bytes) -> str:
 
 
 def _plain(payload: bytes) -> bytes:
-    """The same JSON in the same bytes, however it was spaced, escaped or ordered."""
+    """The same JSON in the same bytes, however it was spaced, escaped or ordered. But large values of many parts
+    stay as they came: to take them apart and put them together would hold up everybody else."""
+    if len(payload) > LARGE and payload[:1] != b'"':
+        return payload
     try:
         return msgspec.json.encode(msgspec.json.decode(payload), order="sorted")
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # as it came, then

@@ -225,6 +225,14 @@ class Gateway(Protocol):
         self, task_id: str, client_id: str | None, identity: Identity | None = None
     ) -> Task: ...
 
+    def check_quota(self, identity: Identity) -> None:
+        """Raises OverQuota if the next request of this tenant would be beyond its quota. Counts nothing."""
+        ...
+
+    def charge(self, identity: Identity) -> None:
+        """A request of this tenant was read and refused: it counts for its minute. Raises OverQuota."""
+        ...
+
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
         """A request that ended at the door with this error code; what is not known of it is empty."""
         ...

@@ -22,7 +22,7 @@ from redis.cluster import RedisCluster
 from history import GRACE, NOISE, History, Journal
 from redis_servers import VALKEY, Cluster, Server, redis_cluster, redis_server
 from scene import FUNCTION, LEAK, Holdings, write_delay
-from server import PENSTOCK, Answer, call
+from server import CHANGING, PENSTOCK, Answer, call
 
 ROLES = ("gateway", "batcher", "worker")
 NAMESPACE, GROUP = "penstock", "batchers"
@@ -119,7 +119,7 @@ class Member:
         return {child.pid for child in psutil.Process(self.pid).children(recursive=True)}
 
     def admin(self, path: str, method: str = "GET") -> Answer:
-        return call(self.admin_url, method, path)
+        return call(self.admin_url, method, path, headers=CHANGING)
 
     def health(self) -> dict[str, Any]:
         said: dict[str, Any] = self.admin("/internal/health").json()

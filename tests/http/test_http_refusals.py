@@ -161,9 +161,7 @@ def test_json_input_has_a_limit_to_its_depth_and_is_searched_for_control_charact
             )
         for dirty in ({"a\0": 1}, {"a": {"b": ["\0"]}}):
             check_error(server.post("/v1/inference", {"input": dirty}), 422, "UNACCEPTABLE", "U+0000")
-        check_error(
-            server.post("/v1/inference", b'{"input": ["\\u0000", 1e999]}'), 422, "UNACCEPTABLE", "range"
-        )
+        check_error(server.post("/v1/inference", b'{"input": ["\\u0000", 1e999]}'), 422, "UNACCEPTABLE")
 
 
 @pytest.mark.parametrize(

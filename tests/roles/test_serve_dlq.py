@@ -6,7 +6,7 @@ from typing import Any
 
 from command_line import Typed, typed
 
-from server import call, running
+from server import running
 
 __all__ = ["typed"]
 
@@ -66,7 +66,7 @@ def test_dead_letters_are_listed_shown_retried_and_purged(tmp_path: Path, typed:
         result = server.get("/v1/result/dies?client_id=anna&wait_ms=20000").json()
         assert (result["status"], result["output"]) == ("SUCCESS", "BAD")
         assert [each["request_id"] for each in letters()] == ["dies-too"]
-        assert call(server.admin_url, "DELETE", f"/internal/dlq/{newer['id']}").status == 204
+        assert server.admin(f"/internal/dlq/{newer['id']}", "DELETE").status == 204
         assert dlq("list") == "no dead letters\n"
 
         (tmp_path / "mended").unlink()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.adapters.keys_file import KeysFile
 from penstock.auth.keys import make_key
-from server import call, running
+from server import running
 
 FUNCTION = "def batchstring(inputs):\n    raise ValueError\n"
 
@@ -20,7 +20,7 @@ def test_a_letter_that_is_sent_again_keeps_its_tenant_and_tier(tmp_path: Path) -
         known = {"x-api-key": key, "x-request-id": "dies"}
         assert server.post("/v1/inference", {"input": "a"}, known).status == 502
         [letter] = server.admin("/internal/dlq").json()
-        assert call(server.admin_url, "POST", f"/internal/dlq/{letter['id']}/retry").status == 202
+        assert server.admin(f"/internal/dlq/{letter['id']}/retry", "POST").status == 202
         result = server.get("/v1/result/dies?wait_ms=20000", {"x-api-key": key})
         assert result.json()["status"] == "FAILED"
         [again] = server.admin("/internal/dlq").json()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import psutil
 
 from own_ports import free_ports
-from server import PENSTOCK, Answer, call, eventually
+from server import CHANGING, PENSTOCK, Answer, call, eventually
 
 ADMIN = re.compile(r"admin (http://\S+)/internal/health")
 
@@ -91,7 +91,7 @@ class Up(Started):
         return bool(models) and all(model["workers_healthy"] == workers for model in models)
 
     def admin_of(self, name: str, path: str, method: str = "GET") -> Answer:
-        return call(self.admins[name], method, path)
+        return call(self.admins[name], method, path, headers=CHANGING)
 
 
 S = TypeVar("S", bound=Started)

@@ -33,7 +33,7 @@ def ask(admin: str, path: str, method: str = "GET") -> Any:
     url = admin.rstrip("/").removesuffix("/internal/health") + path
     try:
         token = os.environ.get("PENSTOCK_SERVER_ADMIN_TOKEN")
-        headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers = {"x-penstock": "1", **({"authorization": f"Bearer {token}"} if token else {})}
         request = urllib.request.Request(url, method=method, headers=headers)
         with _direct.open(request, timeout=PATIENCE) as answer:
             body = answer.read()

@@ -46,6 +46,7 @@ class Server:
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
     admin_token: Annotated[str, Secret()] = field(default="", repr=False)  # needed beyond this machine
+    admin_hosts: Annotated[tuple[str, ...], Ids()] = ()  # names it is asked for by, where it wants no token
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
     drain_grace: SpanOrNone = 0.0  # before that: not ready, but serving, until load balancers have noticed
     max_connections: Positive = 65536
@@ -149,6 +150,7 @@ class Limits:
     idle_timeout: Span = 75.0  # of a connection between two requests
     max_depth: Annotated[int, Whole(1, 512)] = 64  # of JSON; beyond 512 the decoder's own stack is at stake
     control_characters: Annotated[str, Choice(("refuse", "strip", "allow"))] = "refuse"
+    count_refused: Switch = True  # against its sender's quota: a request that was read and refused
     max_queue: Positive = 20_000  # waiting, of one model
     max_queue_bytes: Bytes = 512 * MIB
     max_tasks: Positive = 100_000  # asynchronous results, pending and kept

@@ -20,8 +20,10 @@ from penstock.errors import (
 from penstock.http import answers
 from penstock.http.about import About
 from penstock.http.caller import Caller as Connection
+from penstock.http.charges import Charges
 from penstock.http.heads import Head, Headers
 from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
+from penstock.http.large import LARGE, LargeBodies
 from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, is_plain, request_id
 from penstock.http.visit import Handler, Visit, prefers_task, read_query, split
@@ -41,6 +43,7 @@ class HttpLimits:
     max_depth: int = 64
     control_characters: str = "refuse"
     max_long_poll: float = 30.0
+    count_refused: bool = True
 
 
 class Errand:
@@ -70,6 +73,10 @@ class DataPlane:
         self._doorman = doorman
         self._limits = limits
         self._make_id = make_id
+        self._charges: Charges | None = None
+        if doorman is not None and limits.count_refused:
+            self._charges = Charges(gateway, doorman)
+        self._large = LargeBodies(gateway.clock)
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
@@ -91,7 +98,13 @@ class DataPlane:
     def handle(
         self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
     ) -> None:
-        if url == INFERENCE and method == b"POST" and b"prefer" not in headers and HEADER not in headers:
+        if (
+            url == INFERENCE
+            and method == b"POST"
+            and len(body) <= LARGE
+            and b"prefer" not in headers
+            and HEADER not in headers
+        ):
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
                 if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
@@ -110,7 +123,7 @@ class DataPlane:
 
     def handle_known(self, connection: Connection, head: Head, body: bytes) -> None:
         """What can be told from the head alone is told once: nearly every request comes this way."""
-        if not head.plain and not self._is_plain(head):
+        if (not head.plain and not self._is_plain(head)) or len(body) > LARGE:
             self.handle(connection, head.method, head.url, head.headers, body)
             return
         try:
@@ -198,23 +211,30 @@ class DataPlane:
 
     async def _inference(self, connection: Connection, visit: Visit) -> None:
         """A model that responds later is waited for all the same by a client that says so."""
-        identity = await self._identify(visit)
-        check_type(visit.headers)
-        ask = self._reader.full(visit.body, visit.headers)
-        ask.identity = identity
+        ask = await self._read(visit, self._reader.full)
         preferred = prefers_task(visit.headers)
         wants_task = ask.model in self._asynchronous if preferred is None else preferred
         await self._infer(connection, visit, ask, answers.full_answer, wants_task, preferred is not None)
 
     async def _short_inference(self, connection: Connection, visit: Visit) -> None:
         """The short form is answered with the output, whatever the model, unless the client wants a task."""
-        identity = await self._identify(visit)
-        check_type(visit.headers)
-        ask = self._reader.short(visit.body, visit.headers)
-        ask.identity = identity
+        ask = await self._read(visit, self._reader.short)
         await self._infer(
             connection, visit, ask, answers.short_answer, bool(prefers_task(visit.headers)), True
         )
+
+    async def _read(self, visit: Visit, read: Callable[[bytes, Headers], Ask]) -> Ask:
+        identity = await self._identify(visit)
+        check_type(visit.headers)
+        if len(visit.body) > LARGE:
+            async with self._large.turn("" if identity is None else identity.tenant):
+                if identity is not None and self._charges is not None:
+                    self._charges.check(identity)
+                ask = read(visit.body, visit.headers)
+        else:
+            ask = read(visit.body, visit.headers)
+        ask.identity = identity
+        return ask
 
     async def _infer(
         self,
@@ -291,6 +311,8 @@ class DataPlane:
 
     def _failed(self, connection: Connection, exc: Exception, headers: Headers, allow: str = "") -> None:
         """The one place where an error becomes a response."""
+        if self._charges is not None:
+            exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):
             failure, about = Failure(exc.code, exc.message, retry_after=exc.retry_after), exc
         else:

@@ -318,7 +318,9 @@ class Reading(asyncio.Protocol):
 
     def _check_version(self, version: str, host: bytes | None) -> None:
         if version == "2.0":
-            raise UnknownVersion("HTTP/2 is not spoken here in this way: send HTTP/1.1, or agree on it with TLS")
+            raise UnknownVersion(
+                "HTTP/2 is not spoken here in this way: send HTTP/1.1, or agree on it with TLS"
+            )
         if host is None and version != "1.0":
             raise Malformed(ONE_HOST)
 

@@ -53,7 +53,9 @@ class Reader:
 
     def full(self, body: bytes, headers: Headers) -> Ask:
         ascii_only = body.isascii()
-        said = _decode(_FULL, body, ascii_only)
+        return self._ask(_decode(_FULL, body, ascii_only), headers, ascii_only)
+
+    def _ask(self, said: InferenceBody, headers: Headers, ascii_only: bool) -> Ask:
         if said.client_id is not None and not 0 < len(said.client_id) <= 128:
             raise Unacceptable("'client_id' must be 1 to 128 characters long")
         timeout = said.timeout_ms
@@ -74,13 +76,14 @@ class Reader:
         if body.isascii():
             try:
                 said = _decode_full(body)
-            except (msgspec.MsgspecError, RecursionError):
-                return self.full(body, NO_HEADERS)  # once more, for what is wrong in words
+            except (msgspec.MsgspecError, RecursionError) as exc:
+                raise _in_words(exc) from None
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
             if usual and said.model in self._kinds:  # a plain string fits every kind of input
                 payload = bytes(said.input)
                 if payload[0] == QUOTE and BACKSLASH not in payload and DELETE not in payload:
                     return Ask(payload, said.model)
+            return self._ask(said, NO_HEADERS, True)
         return self.full(body, NO_HEADERS)
 
     def short(self, body: bytes, headers: Headers) -> Ask:
@@ -109,12 +112,16 @@ def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, ascii_only: bool
         clean.check_unicode(body)
     try:
         return decoder.decode(body)
-    except msgspec.ValidationError as exc:
-        raise Unacceptable(_plain(str(exc))) from None
-    except msgspec.DecodeError as exc:
-        raise Malformed(f"the body is not JSON: {_plain(str(exc))}") from None
-    except RecursionError:
-        raise Unacceptable("the body is nested too deeply") from None
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        raise _in_words(exc) from None
+
+
+def _in_words(exc: Exception) -> Unacceptable | Malformed:
+    if isinstance(exc, msgspec.ValidationError):
+        return Unacceptable(_plain(str(exc)))
+    if isinstance(exc, RecursionError):
+        return Unacceptable("the body is nested too deeply")
+    return Malformed(f"the body is not JSON: {_plain(str(exc))}")
 
 
 def _plain(message: str) -> str:

@@ -95,6 +95,25 @@ class ServerTls:
         }
 
 
+class AdminTls(ServerTls):
+    """The same certificate for the admin plane, where nobody is asked for theirs."""
+
+    def __init__(self, tls: ServerTls) -> None:
+        self._tls = tls
+        self.context = tls.admin_context
+        self.failed_handshakes = 0
+
+    def start(self) -> None:
+        self._tls.start()
+
+    @property
+    def dead(self) -> bool:
+        return self._tls.dead
+
+    def close(self) -> None:
+        self._tls.close()
+
+
 def _stamps(files: list[Path]) -> list[tuple[int, int, int] | None]:
     """Changes when a file, or what a link leads to, does."""
     return [_stamp(file) for file in files]

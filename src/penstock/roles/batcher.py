@@ -52,7 +52,7 @@ class BatcherRole(Member):
         super().__init__("batchers", config, loop)
         self._clock, self._loop = clock, loop
         self._metrics = Metrics(())
-        self._exposition = Exposition(self._metrics, self._gauges)
+        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._tiers = tier_names(config)
         self._pumps: dict[str, Pump] = {}
         self._doors: dict[str, Door] = {}

@@ -12,6 +12,7 @@ from penstock.adapters.memory import MemoryResultBus
 from penstock.adapters.observe.ended import Ended, rows_of
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
+from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
@@ -59,6 +60,7 @@ class Embedded:
         self.started: asyncio.Future[None] = (
             loop.create_future()
         )  # or the mistake that keeps it from starting
+        self.pauses = LoopPauses()
         self._wheel = Wheel(loop, clock)
         self._metrics = Metrics(config.models)
         bus = MemoryResultBus()
@@ -110,7 +112,7 @@ class Embedded:
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
         self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman, self.not_ready)
         self.admin = admin_app(self, self.morgue, config.server.admin_token)
-        self._exposition = Exposition(self._metrics, self._gauges)
+        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._opening: asyncio.Task[None] | None = None  # of the door, which may take a while

@@ -35,7 +35,13 @@ def data_plane(
     limits = config.limits
     app: App = DataPlane(
         gateway,
-        HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
+        HttpLimits(
+            limits.max_body,
+            limits.max_depth,
+            limits.control_characters,
+            limits.max_long_poll,
+            limits.count_refused,
+        ),
         lambda: secrets.token_hex(8),
         doorman,
         not_ready,

@@ -58,7 +58,7 @@ class GatewayRole(Member):
         self._clock = clock
         self._wheel = Wheel(loop, clock)
         self._metrics = Metrics(())
-        self._exposition = Exposition(self._metrics, self._gauges)
+        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._desks: dict[str, Desk] = {}
         self._has_batcher = False
         self._last_batcher_left = -inf

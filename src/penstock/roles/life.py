@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from starlette.applications import Starlette
 
+from penstock.adapters.observe.pauses import LoopPauses
 from penstock.config import Config
 from penstock.http.edge import Edge
 from penstock.http.tls import ServerTls
@@ -29,6 +30,9 @@ class Role(Protocol):
     def edge(self) -> Edge | None:
         """Where clients connect, in a role that has any."""
         ...
+
+    @property
+    def pauses(self) -> LoopPauses: ...
 
     @property
     def started(self) -> "asyncio.Future[None]":
@@ -75,12 +79,13 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
         tls = role.edge.tls
     elif config.tls.admin:
         tls = server_tls(config)
-    admin = AdminListener(role.admin, admin_bound, tls if config.tls.admin else None)
+    admin = AdminListener(role.admin, admin_bound, config, loop, tls if config.tls.admin else None)
     stopping = _Signals(loop, tls)
     role.watch(*([data] if data else []), admin)
     try:
+        role.pauses.start(loop)
         role.start()
-        admin.start()  # the probes answer while models load
+        await admin.start()  # the probes answer while models load
         if await stopping.first_of(role.started):
             if data is not None:
                 await data.start()
@@ -91,8 +96,9 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     finally:
         if data is not None:
             data.close()
-        await admin.stop(1.0)
+        admin.close()
         await role.stop()
+        role.pauses.stop()
         stopping.close()
 
 

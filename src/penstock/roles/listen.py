@@ -1,24 +1,24 @@
-"""Listening: our own edge for the data plane, uvicorn for the admin plane, both on sockets that are bound here."""
+"""Listening: an edge for the data plane and one for the admin plane, on sockets that are bound here."""
 
 import asyncio
 import ctypes
 import gc
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import ceil
 
-import uvicorn
 from starlette.applications import Starlette
 
+from penstock.admin.guard import Guard
+from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.http.edge import Edge
-from penstock.http.tls import ServerTls
+from penstock.http.edge import Edge, EdgeLimits
+from penstock.http.tls import AdminTls, ServerTls
+from penstock.roles.admin_plane import MOST_CONNECTIONS, AdminEdge, AdminPlane
 from penstock.roles.descriptors import raise_limit
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
-ADMIN_CONNECTIONS = 1024
+ADMIN_BODY = 64 * 1024  # bytes; nothing wants one
 TAKEN_ALONG = 63  # connections, at most, in one turn of the loop
 LOOK = 0.01  # seconds between two looks at who is still there when a server ends
 LAST_WORDS = 0.5  # seconds for clients to notice that their connection has ended
@@ -46,7 +46,7 @@ def url_of(bound: socket.socket, tls: ServerTls | None) -> str:
 
 
 class DataListener:
-    """The data plane on one port.
+    """A plane on one port: its edge, and who connects to it.
 
     libuv takes one new connection in each turn of its loop and no more (libuv#3696). Where a thousand clients keep
     it busy a turn can take 40 ms, and 24 new ones a second are all that would get in. So whoever else waits at the
@@ -128,45 +128,24 @@ class DataListener:
             self._edge.tls.close()
 
 
-class AdminListener:
+class AdminListener(DataListener):
     """The admin plane on one port."""
 
-    def __init__(self, app: Starlette, bound: socket.socket, tls: ServerTls | None = None) -> None:
-        self.url = url_of(bound, tls)
-        self._bound = bound
-        self._tls = tls
-        self._server = _Uvicorn(
-            uvicorn.Config(
-                app, lifespan="off", log_config=None, access_log=False, http="httptools", ws="none",
-                limit_concurrency=ADMIN_CONNECTIONS, timeout_graceful_shutdown=1,
-                ssl_context_factory=None if tls is None else lambda *_: tls.admin_context,
-            )
-        )  # fmt: skip
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._server.serve([self._bound]), name=f"listener {self.url}")
-        if self._tls is not None:
-            self._tls.start()
-
-    @property
-    def dead(self) -> bool:
-        return self._task is not None and (self._task.done() or (self._tls is not None and self._tls.dead))
-
-    async def stop(self, seconds: float) -> None:
-        if self._task is not None and not self._task.done():
-            self._server.should_exit = True
-            await asyncio.wait([self._task], timeout=seconds)
-        self._bound.close()
-        if self._tls is not None:
-            self._tls.close()
-
-
-class _Uvicorn(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the role's, which drains before it lets the admin plane go."""
-        yield
+    def __init__(
+        self,
+        app: Starlette,
+        bound: socket.socket,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        tls: ServerTls | None = None,
+    ) -> None:
+        server, limits = config.server, config.limits
+        guard = Guard(server.admin_host, server.admin_hosts, server.admin_token)
+        edge_limits = EdgeLimits(
+            ADMIN_BODY, MOST_CONNECTIONS, limits.header_timeout, limits.body_timeout, limits.idle_timeout
+        )
+        admin_tls = None if tls is None else AdminTls(tls)
+        super().__init__(AdminEdge(AdminPlane(app, guard), edge_limits, loop, loop.time, admin_tls), bound)
 
 
 def tune_process() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from penstock.adapters.observe.pauses import LoopPauses
 from penstock.adapters.redis.connect import RedisSettings, Store, check_durability, guard
 from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
@@ -73,6 +74,7 @@ class Member:
         self.config = config
         self.name = _never_used_again(config.redis.name, kind.removesuffix("s"))
         self.started: asyncio.Future[None] = loop.create_future()
+        self.pauses = LoopPauses()
         self.store = Store(redis_settings(config))
         self.post = Post(self.store)
         self.mailbox = Mailbox(self.store, self.name)

@@ -49,7 +49,7 @@ class WorkerRole(Member):
         super().__init__("workers", config, loop)
         self._clock = clock
         self._metrics = Metrics(config.models)
-        self._exposition = Exposition(self._metrics, self._gauges)
+        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         report, bench = WorkerPost(self.store, self.post), Credits(self.store)
         self._docks = {name: RemoteDock(name, bench, report, clock) for name in config.models}
         self._slots: dict[WorkerId, tuple[str, Slot]] = {}

@@ -11,7 +11,7 @@ from itertools import count
 import msgspec
 
 from penstock.core.memory import Memory
-from penstock.errors import Draining, NotFound, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
+from penstock.errors import Draining, NoSuchModel, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
 from penstock.quota import Account, Denied, Limiter, Limits, over_quota
@@ -128,7 +128,7 @@ class Gateway:
             )
         desk = self._desks.get(model)
         if desk is None:
-            raise NotFound(f"no model {model[:100]!r}; this server has {', '.join(sorted(self._desks))}")
+            raise NoSuchModel(f"no model {model[:100]!r}; this server has {', '.join(sorted(self._desks))}")
         return desk
 
     def submit(self, ask: Ask, asker: Asker) -> Waiter:
@@ -186,7 +186,7 @@ class Gateway:
             else:
                 denied = account.take(now)
                 if denied is not None:
-                    raise _over_quota(denied, desk, tenant)
+                    raise _over_quota(denied, desk.model, tenant)
         request = Request(
             key,
             desk.model,
@@ -281,6 +281,25 @@ class Gateway:
         if self.on_refused is not None:
             self.on_refused(known, code, request_id, tenant)
 
+    def check_quota(self, identity: Identity) -> None:
+        tenant, _, account = self._standings.of_identity(identity)
+        now = self.clock()
+        if account is None or (account.remaining > account.floor and now < account.until):
+            return
+        denied = account.take(now)
+        if denied is not None:
+            raise _over_quota(denied, "", tenant)
+        account.release(now, refused=True)
+
+    def charge(self, identity: Identity) -> None:
+        tenant, _, account = self._standings.of_identity(identity)
+        if account is not None:
+            now = self.clock()
+            denied = account.take(now)
+            if denied is not None:
+                raise _over_quota(denied, "", tenant)
+            account.release(now)
+
     def describe(self, request_id: str) -> dict[str, object] | None:
         """How a request that waits for its answer stands, by its asker's id. For people: it searches."""
         request = self.waiters.find(request_id)
@@ -353,7 +372,7 @@ def _names_in(parameters: bytes) -> Sequence[str]:
     return tuple(msgspec.json.decode(parameters, type=dict[str, msgspec.Raw]))
 
 
-def _over_quota(denied: Denied, desk: Desk, tenant: str) -> OverQuota:
+def _over_quota(denied: Denied, model: str, tenant: str) -> OverQuota:
     error = over_quota(denied)
-    error.model, error.tenant = desk.model, tenant
+    error.model, error.tenant = model, tenant
     return error

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import (
 )
 
 from penstock.adapters.observe.metrics import Histogram, Metrics, ModelMetrics
+from penstock.adapters.observe.pauses import LoopPauses
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,12 @@ HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
 class Exposition:
     """A collector for prometheus_client; also `text()` for the admin plane."""
 
-    def __init__(self, metrics: Metrics, gauges: Callable[[], ServerGauges]) -> None:
+    def __init__(
+        self, metrics: Metrics, gauges: Callable[[], ServerGauges], pauses: LoopPauses | None = None
+    ) -> None:
         self._metrics = metrics
         self._gauges = gauges
+        self._pauses = pauses
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -90,6 +94,8 @@ class Exposition:
         gauges = self._gauges()
         yield from self._levels(gauges)
         yield from self._caches(gauges)
+        if self._pauses is not None:
+            yield from _pauses(self._pauses)
         if gauges.ledger is not None:
             yield from _ledger(gauges.ledger)
 
@@ -97,12 +103,7 @@ class Exposition:
         for name, about, pick in HISTOGRAMS:
             family = HistogramMetricFamily(name, about, labels=["model"])
             for model, metrics in self._metrics.models.items():
-                histogram = pick(metrics)
-                buckets, running = [], 0
-                for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
-                    running += count
-                    buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
-                family.add_metric([model], buckets, histogram.total)
+                family.add_metric([model], _buckets(pick(metrics)), pick(metrics).total)
             yield family
 
     def _counters(self) -> Iterator[Metric]:
@@ -198,6 +199,28 @@ class Exposition:
         )
         evicted.add_metric([], server.evicted)
         yield from (requests, stored, collapsed, evicted)
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    buckets: list[tuple[str, float]] = []
+    running = 0
+    for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
+        running += count
+        buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
+    return buckets
+
+
+def _pauses(pauses: LoopPauses) -> Iterator[Metric]:
+    family = HistogramMetricFamily(
+        "penstock_loop_pause_seconds", "The event loop was busy with one thing, if for 5 ms or more"
+    )
+    family.add_metric([], _buckets(pauses.seconds), pauses.seconds.total)
+    yield family
+    yield GaugeMetricFamily(
+        "penstock_loop_longest_pause_seconds",
+        "The longest of these in the last minute or two",
+        pauses.longest(),
+    )
 
 
 def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:

@@ -1,0 +1,57 @@
+"""How long the event loop is busy with one thing while all others wait.
+
+A timer is due every few milliseconds. When it comes late, the loop was busy for at least that long: with a request,
+a batch, the garbage collector, or because the machine gave the process no time. A pause is seen up to one interval
+shorter than it was.
+"""
+
+import asyncio
+import time
+
+from penstock.adapters.observe.metrics import Histogram
+from penstock.ports import Clock
+
+EVERY = 0.005  # seconds; pauses shorter than this do not count
+BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+SPAN = 60.0  # seconds, at least, that the longest pause is remembered
+
+
+class LoopPauses:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.seconds = Histogram(BOUNDS)
+        self._clock = clock
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._longest = [0.0, 0.0]  # of this span and of the one before
+        self._until = 0.0  # when this span ends
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = self._clock() + EVERY
+        self._timer = loop.call_later(EVERY, self._look, loop)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = self._clock()
+        if now - self._due >= EVERY:
+            self.note(now - self._due, now)
+        self._due = now + EVERY
+        self._timer = loop.call_later(EVERY, self._look, loop)
+
+    def note(self, pause: float, now: float) -> None:
+        self.seconds.observe(pause)
+        self._turn(now)
+        self._longest[0] = max(self._longest[0], pause)
+
+    def longest(self) -> float:
+        """Of the last minute, or of up to two."""
+        self._turn(self._clock())
+        return max(self._longest)
+
+    def _turn(self, now: float) -> None:
+        if now >= self._until:
+            recent = now < self._until + SPAN
+            self._longest = [0.0, self._longest[0] if recent else 0.0]
+            self._until = now + SPAN

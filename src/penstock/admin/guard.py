@@ -1,0 +1,45 @@
+"""Who may use an admin plane that asks for no token: programs of this machine, and no web page that is open on it.
+
+A page from elsewhere can make a browser send requests here. It can even read the answers, if the name of its server
+is made to lead to 127.0.0.1 (DNS rebinding). It cannot choose the `Host` and the `Origin` that the browser sends,
+and a form cannot send a header of its own.
+"""
+
+from collections.abc import Collection, Mapping
+
+from penstock.errors import Forbidden
+
+OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
+HEADER = b"x-penstock"  # with whatever value; every change needs it
+READING = (b"GET", b"HEAD")
+
+
+class Guard:
+    def __init__(self, host: str, names: Collection[str] = (), token: str = "") -> None:
+        """`host`: what the admin plane is bound to. `names`: others that lead to it."""
+        bound = f"[{host}]" if ":" in host else host
+        self._names = {name.lower() for name in (*OWN_NAMES, bound, *names)}
+        self._token = bool(token)
+
+    def check(self, method: bytes, headers: Mapping[bytes, bytes]) -> None:
+        """Raises Forbidden. A token is proof enough that no page asks: none knows it."""
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        if not self._token and host is not None and _name(host) not in self._names:
+            raise Forbidden(
+                f"the admin plane is not known as {_shown(host)}: ask for localhost or 127.0.0.1, or add the name"
+                " to server.admin_hosts"
+            )
+        if origin is not None and origin.partition(b"://")[2] != host:
+            raise Forbidden(f"web pages of {_shown(origin)} may not use the admin plane")
+        if not self._token and method not in READING and HEADER not in headers:
+            raise Forbidden("a change needs the header X-Penstock: 1, which no web form can send")
+
+
+def _name(host: bytes) -> str:
+    """Without the port."""
+    name, colon, port = host.decode("latin-1").lower().rpartition(":")
+    return name if colon and port.isdecimal() else host.decode("latin-1").lower()
+
+
+def _shown(said: bytes) -> str:
+    return repr(said[:100].decode("ascii", "replace"))

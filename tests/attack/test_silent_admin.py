@@ -1,0 +1,40 @@
+"""Somebody opens more connections to the admin plane than it takes, and says nothing."""
+
+import asyncio
+
+from aim import Aim, Attack, Withstands
+from stage import KEYED
+
+CLIENTS = 1100
+PROBE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+async def send(aim: Aim) -> None:
+    async def say_nothing() -> None:
+        reader, _ = await aim.open(admin=True)
+        await reader.read()  # until it is closed
+        await asyncio.sleep(1.0)
+
+    async def probe() -> None:
+        while True:
+            await asyncio.sleep(0.1)
+            try:
+                status, _ = await aim.ask(await aim.open(admin=True), PROBE)
+            except (OSError, EOFError):
+                status = 0
+            aim.tally["probes answered" if status == 200 else "probes that failed"] += 1
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(aim.crowd(CLIENTS, say_nothing))
+        group.create_task(probe())
+
+
+SILENT_ADMIN = Attack(
+    "silent admin", "Somebody opens 1,100 connections to the admin plane and says nothing.", send, KEYED
+)
+
+
+def test_the_probes_are_answered_and_nobody_else_notices(withstands: Withstands) -> None:
+    verdict = withstands(SILENT_ADMIN)
+    assert verdict.tally["probes answered"] >= 1
+    assert "probes that failed" not in verdict.tally, verdict

@@ -1,0 +1,107 @@
+"""D6: what is told from the bytes of a payload is what its value would have told."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import Unacceptable
+from penstock.http.clean import MOST_PLACES, check_depth, check_numbers, clean_controls
+from penstock.http.depth import depth
+
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Brackets, quotes, escapes, and every kind of control character, side by side.
+TEXT = st.text(alphabet='ab[]{}"\\/u01fbn\n\t\r\b\f\x00\x01\x1f\x7f\x80\x9f\xa0\xe9😀', max_size=12)
+VALUES = st.recursive(
+    st.none() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=24,
+)
+
+
+def spelt(value: Any, ascii_only: bool) -> bytes:
+    return json.dumps(value, ensure_ascii=ascii_only).encode()
+
+
+def nesting(value: Any) -> int:
+    match value:
+        case list():
+            return 1 + max(map(nesting, value), default=0)
+        case dict():
+            return 1 + max(map(nesting, value.values()), default=0)
+    return 0
+
+
+def stripped(value: Any) -> Any:
+    match value:
+        case str():
+            return CONTROL.sub("", value)
+        case list():
+            return [stripped(item) for item in value]
+        case dict():
+            return {stripped(key): stripped(item) for key, item in value.items()}
+    return value
+
+
+@given(VALUES, st.booleans())
+def test_the_depth_is_that_of_the_value(value: Any, ascii_only: bool) -> None:
+    assert depth(spelt(value, ascii_only)) == nesting(value)
+
+
+@given(st.integers(1, 80), st.integers(0, 40))
+def test_a_payload_is_refused_from_one_level_beyond_the_limit(levels: int, before: int) -> None:
+    payload = b"[" + b'{"]":[]},' * before + b"[" * (levels - 1) + b"]" * levels
+    check_depth(payload, max(levels, 3))
+    if levels > 3:
+        with pytest.raises(Unacceptable, match="nested deeper than"):
+            check_depth(payload, levels - 1)
+
+
+@given(VALUES, st.booleans())
+def test_control_characters_are_found_and_stripped_wherever_they_stand(value: Any, ascii_only: bool) -> None:
+    payload, wanted = spelt(value, ascii_only), stripped(value)
+    assert json.loads(clean_controls(payload, "strip")) == wanted
+    assert clean_controls(payload, "allow") == payload
+    if wanted == value:
+        assert clean_controls(payload, "refuse") == payload
+    else:
+        with pytest.raises(Unacceptable, match=r"U\+00[0189][0-9A-F]|U\+007F"):
+            clean_controls(payload, "refuse")
+
+
+@pytest.mark.parametrize(
+    ("one", "shown"),
+    [("\\b", "0008"), ("\\f", "000C"), ("\\u001F", "001F"), ("\x7f", "007F"), ("\x9f", "009F")],
+)
+def test_a_refusal_names_the_character(one: str, shown: str) -> None:
+    with pytest.raises(Unacceptable, match=rf"U\+{shown}"):
+        clean_controls(f'"\\\\{one}"'.encode(), "refuse")
+
+
+@given(
+    st.integers(1, 5000), st.sampled_from(["", ".5", ".0"]), st.sampled_from(["", "e", "E+", "e-", "e0"]),
+    st.integers(0, 400), st.sampled_from(["%s", "[%s]", '{"a": -%s}', '["e100", %s]']),
+)  # fmt: skip
+def test_a_number_is_refused_if_and_only_if_it_cannot_be_read(
+    digits: int, fraction: str, exponent: str, power: int, place: str
+) -> None:
+    number = "7" * digits + fraction + (f"{exponent}{power}" if exponent else "")
+    payload = (place % number).encode()
+    try:
+        msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        with pytest.raises(Unacceptable, match="'input' cannot be read"):
+            check_numbers(payload)
+    else:
+        check_numbers(payload)
+
+
+@pytest.mark.parametrize("unit", ["\\u0001a", "\x85a"])
+def test_what_is_mostly_control_characters_is_refused_even_where_they_are_stripped(unit: str) -> None:
+    assert clean_controls(f'"{unit * MOST_PLACES}"'.encode(), "strip") == b'"' + b"a" * MOST_PLACES + b'"'
+    with pytest.raises(Unacceptable, match="this is no text"):
+        clean_controls(f'"{unit * (MOST_PLACES + 1)}"'.encode(), "strip")
