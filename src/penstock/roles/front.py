@@ -1,7 +1,6 @@
 """The data plane of a gateway, embedded or not: its routes, its limits, and who its clients are."""
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from penstock.http.edge import App, Edge, EdgeLimits
 from penstock.http.tls import ServerTls, TlsSettings
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.quota import Limits
+from penstock.runtime.ids import random_ids
 from penstock.types import Failure, Identity
 
 # For those whom a server that stops leaves without an answer.
@@ -35,7 +35,7 @@ def data_plane(
     app: App = DataPlane(
         gateway,
         HttpLimits(limits.max_body, limits.max_depth, limits.control_characters, limits.max_long_poll),
-        lambda: secrets.token_hex(8),
+        random_ids().__next__,
         doorman,
         not_ready,
     )
