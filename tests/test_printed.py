@@ -1,12 +1,14 @@
 """Lines of bounded length from whatever bytes a program prints, in whatever pieces they come."""
 
+import asyncio
 import fcntl
 import os
+from contextlib import suppress
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.printed import AT_ONCE, Lines, has_room, written
+from penstock.printed import AT_ONCE, Lines, Spout, has_room
 
 LONGEST = 8
 pieces = st.lists(
@@ -44,29 +46,40 @@ def test_no_byte_is_unaccounted_for_where_some_were_skipped(chunks: list[bytes],
     assert total - newlines == accounted
 
 
-def test_a_pipe_that_nobody_reads_has_room_until_a_quarter_is_full() -> None:
-    ours, theirs = os.pipe()
-    try:
+def test_a_spout_waits_for_nobody_holds_some_and_counts_the_rest() -> None:
+    async def body() -> None:
+        ours, theirs = os.pipe()
         size = fcntl.fcntl(theirs, fcntl.F_GETPIPE_SZ)
-        assert has_room(theirs)
+        spout = Spout(theirs, asyncio.get_running_loop(), size)
         line = b"x" * 99
-        lines = [line] * (2 * size // 100)
-        left_out = written(theirs, lines)
+        spout.write([line] * (4 * size // 100))
         assert not has_room(theirs)
-        got = os.read(ours, 2 * size)
-        assert len(got) + left_out == 100 * len(lines)
-        assert size // 4 < len(got) <= size // 4 + AT_ONCE
-        assert set(got.splitlines()) == {line}
-        assert has_room(theirs)
-    finally:
+        os.set_blocking(ours, False)
+        in_pipe = os.read(ours, 4 * size)
+        assert size // 4 < len(in_pipe) <= size // 4 + AT_ONCE
+        got = bytearray(in_pipe)
+        while spout.held:
+            await asyncio.sleep(0)
+            with suppress(BlockingIOError):
+                got += os.read(ours, 4 * size)
+        with suppress(BlockingIOError):
+            got += os.read(ours, 4 * size)
+        assert len(got) + spout.left_out == 100 * (4 * size // 100)
+        assert 0 < spout.left_out < 4 * size
+        assert set(bytes(got).splitlines()) == {line}
         os.close(ours)
         os.close(theirs)
 
+    asyncio.run(body())
+
 
 def test_what_nobody_can_read_any_more_is_left_out() -> None:
-    ours, theirs = os.pipe()
-    os.close(ours)
-    try:
-        assert written(theirs, [b"line"]) == len(b"line\n")
-    finally:
+    async def body() -> None:
+        ours, theirs = os.pipe()
+        os.close(ours)
+        spout = Spout(theirs, asyncio.get_running_loop(), 1000)
+        spout.write([b"line"])
+        assert (spout.held, spout.left_out) == (0, len(b"line\n"))
         os.close(theirs)
+
+    asyncio.run(body())

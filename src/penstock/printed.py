@@ -4,16 +4,19 @@ A program may print without end, without a newline or in binary. The reader take
 lines that fit on a screen.
 """
 
+import asyncio
 import fcntl
 import os
 import select
 import stat
 import termios
 from array import array
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 LONGEST = 8192  # bytes of a line that are shown
 AT_ONCE = 16384  # bytes that may be written where there is room
+AGAIN = 0.005  # seconds until somebody may have read
 _F_GETPIPE_SZ = 1032  # of Linux
 
 
@@ -80,6 +83,49 @@ class Lines:
         return line
 
 
+class Spout:
+    """Lines on their way to a descriptor. It holds some while nobody reads there, and leaves out the others."""
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        """`most`: bytes that it holds."""
+        self._fd, self._loop, self._most = fd, loop, most
+        self._lines: deque[bytes] = deque()
+        self._later: asyncio.TimerHandle | None = None
+        self.held = 0  # bytes
+        self.left_out = 0  # bytes
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Lines without their ends."""
+        for line in lines:
+            if self.held + len(line) < self._most:
+                self._lines.append(line + b"\n")
+                self.held += len(line) + 1
+            else:
+                self.left_out += len(line) + 1
+        if self._later is None:
+            self._pour()
+
+    def _pour(self) -> None:
+        self._later = None
+        try:
+            while self._lines and has_room(self._fd):
+                some = self._some()
+                os.write(self._fd, some)
+                self.held -= len(some)
+        except OSError:  # nobody reads there any more
+            self.left_out += self.held
+            self.held = 0
+            self._lines.clear()
+        if self._lines:
+            self._later = self._loop.call_later(AGAIN, self._pour)
+
+    def _some(self) -> bytes:
+        some = bytearray()
+        while self._lines and (not some or len(some) + len(self._lines[0]) <= AT_ONCE):
+            some += self._lines.popleft()
+        return bytes(some)
+
+
 def has_room(fd: int) -> bool:
     """Whether `AT_ONCE` bytes can be written there now without waiting for whoever reads.
 
@@ -94,24 +140,3 @@ def has_room(fd: int) -> bool:
     unread = array("i", [0])
     fcntl.ioctl(fd, termios.FIONREAD, unread)
     return unread[0] <= fcntl.fcntl(fd, _F_GETPIPE_SZ) // 4
-
-
-def written(fd: int, lines: list[bytes]) -> int:
-    """Write the lines as far as there is room at once; how many bytes of them were left out."""
-    left_out = 0
-    begin, size = 0, 0
-    for end, line in enumerate([*lines, b""], 1):
-        last = end > len(lines)
-        if begin < end - 1 and (last or size + len(line) + 1 > AT_ONCE):
-            some = b"".join(each + b"\n" for each in lines[begin : end - 1])
-            left_out += 0 if _write(fd, some) else len(some)
-            begin, size = end - 1, 0
-        size += len(line) + 1
-    return left_out
-
-
-def _write(fd: int, text: bytes) -> bool:
-    try:
-        return has_room(fd) and os.write(fd, text) > 0
-    except OSError:  # nobody reads there any more
-        return False

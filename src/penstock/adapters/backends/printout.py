@@ -4,7 +4,7 @@
                                       └──► nowhere, beyond the allowance; the log says how many bytes
 
 The process never waits for the reader of the log, nor does the server: the pipe is emptied in any case, at most
-once a turn, and where the log has no room the lines are left out.
+once a turn. Where the log has no room for them, some lines are held and the others are left out.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from penstock.printed import Lines, written
+from penstock.printed import Lines, Spout
 
 log = logging.getLogger("penstock.worker")
 
 RATE = 256 * 1024  # bytes of one process that the log takes in a second, for any length of time
-BURST = 4 << 20  # bytes that it takes at once
+BURST = 1 << 20  # bytes that it takes at once, and that are held while whoever reads the log is behind
 TURN = 0.005  # seconds from one look into the pipe to the next
 PIPE = 1 << 20  # bytes that a process can print between two looks, where the system allows
 CHUNK = 1 << 16
@@ -34,7 +34,7 @@ class Printout:
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
         self._name, self._loop = name, loop
-        self._lines = Lines()
+        self._lines, self._spout = Lines(), Spout(STDERR, loop, BURST)
         self._allowance, self._at = float(BURST), loop.time()
         self._told = 0  # of the bytes that were left out, those that the log knows of
         self._told_at = loop.time() - COMPLAIN_EVERY
@@ -59,7 +59,7 @@ class Printout:
 
     def _watch(self) -> None:
         self._loop.add_reader(self._ours, self._look)
-        unsaid = self._lines.unfinished or self._lines.left_out > self._told
+        unsaid = self._lines.unfinished or self._left_out > self._told
         self._timer = self._loop.call_later(UNFINISHED, self._catch_up) if unsaid else None
 
     def _rest(self) -> None:
@@ -87,7 +87,7 @@ class Printout:
         self._allowance = min(BURST, self._allowance + (now - self._at) * RATE)
         self._at = now
         try:
-            if self._allowance < CHUNK:
+            if self._allowance < CHUNK or self._spout.held > BURST - CHUNK:
                 count = os.splice(self._ours, self._nowhere, PIPE)
                 self._lines.skip(count)
                 if now - self._told_at >= COMPLAIN_EVERY:
@@ -101,14 +101,18 @@ class Printout:
             return 0
         return count
 
+    @property
+    def _left_out(self) -> int:
+        return self._lines.left_out + self._spout.left_out
+
     def _show(self, lines: Iterable[bytes]) -> None:
         readable = [line.decode(errors="replace").encode() for line in lines]
-        self._lines.left_out += written(STDERR, readable)
+        self._spout.write(readable)
 
     def _complain(self) -> None:
-        count = self._lines.left_out - self._told
+        count = self._left_out - self._told
         if count > 0:
-            self._told, self._told_at = self._lines.left_out, self._loop.time()
+            self._told, self._told_at = self._left_out, self._loop.time()
             log.warning(
                 "a function printed more than the log takes: the rest was left out",
                 extra={"worker": self._name, "bytes": count},
