@@ -91,6 +91,7 @@ class Spout:
         self._fd, self._loop, self._most = fd, loop, most
         self._lines: deque[bytes] = deque()
         self._later: asyncio.TimerHandle | None = None
+        self._emptied = asyncio.Event()
         self.held = 0  # bytes
         self.left_out = 0  # bytes
 
@@ -118,6 +119,14 @@ class Spout:
             self._lines.clear()
         if self._lines:
             self._later = self._loop.call_later(AGAIN, self._pour)
+        else:
+            self._emptied.set()
+
+    async def empty(self) -> None:
+        """Until it holds nothing."""
+        while self._lines:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def _some(self) -> bytes:
         some = bytearray()
