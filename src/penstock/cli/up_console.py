@@ -12,7 +12,7 @@ LAST_LINES = 1.0  # seconds in which they may be read in the end
 
 
 class Console:
-    """What the parts print, with their names. A terminal that was stopped, or a pipe that is full, stops no part."""
+    """What the parts print, with their names. A stopped terminal or a full pipe stops no part."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._spout = Spout(sys.stderr.fileno(), loop, HELD)
