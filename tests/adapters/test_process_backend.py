@@ -125,6 +125,20 @@ def test_the_function_has_its_environment_an_empty_input_and_the_main_thread() -
     asyncio.run(body())
 
 
+def test_the_settings_of_the_server_are_not_in_the_environment_of_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tokens and passwords can be set there, and a function that prints its environment would print them."""
+    for name in ("PENSTOCK_SERVER_ADMIN_TOKEN", "PENSTOCK_LEDGER_URL", "PENSTOCK_AUTH_KEYS_URL", "MY_MODEL"):
+        monkeypatch.setenv(name, "s3cret")
+
+    async def body() -> None:
+        async with Started("environment", environment={"PENSTOCK_SLOT": "0"}) as backend:
+            assert await outputs(backend, "PENSTOCK_", "MY_") == ["PENSTOCK_SLOT", "MY_MODEL"]
+
+    asyncio.run(body())
+
+
 def test_the_warm_up_runs_before_the_first_batch() -> None:
     async def body() -> None:
         async with Started("count_calls", warm_up=[b'"x"', b'"y"']) as backend:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from process_kit import (
     FUNCTIONS,
@@ -26,6 +27,7 @@ from process_kit import (
 
 from penstock.adapters.backends import process, spawned
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from server import eventually
 
 pytestmark = pytest.mark.usefixtures("patient_processes")
 
@@ -124,7 +126,7 @@ def test_a_frozen_process_fails_its_probe_and_a_living_one_passes(monkeypatch: p
             monkeypatch.setattr(process, "LOOK_LIMIT", 0.1)
             assert backend.pid is not None
             os.kill(backend.pid, signal.SIGSTOP)
-            await asyncio.to_thread(os.waitid, os.P_PID, backend.pid, os.WSTOPPED | os.WNOWAIT)
+            eventually(lambda: psutil.Process(backend.pid).status() == psutil.STATUS_STOPPED)
             with contextlib.suppress(BackendUnavailable):
                 await backend.probe()  # a heartbeat from before may still have been on its way
             with pytest.raises(BackendUnavailable, match="slot-0 is frozen"):
@@ -180,6 +182,51 @@ def test_what_the_function_started_is_killed_along_with_it() -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("ending", ["closed", "killed", "exits"])
+def test_a_daemon_that_the_function_made_ends_with_it_however_it_ends(ending: str) -> None:
+    async def body() -> None:
+        async with Started("make_a_daemon") as backend:
+            (pid,) = await outputs(backend, "")
+            daemon = os.pidfd_open(int(pid))
+            if ending == "killed":
+                assert backend.pid is not None
+                os.kill(backend.pid, signal.SIGKILL)
+            elif ending == "exits":
+                await failure(backend, BackendCrashed, "exit")
+            else:
+                await backend.close()
+            assert await asyncio.to_thread(ends, daemon)
+
+    asyncio.run(body())
+
+
+def test_orphans_that_end_by_themselves_do_not_pile_up() -> None:
+    async def body() -> None:
+        async with Started("make_orphans_that_end") as backend:
+            assert backend.pid is not None
+            keeper = psutil.Process(backend.pid).parent()
+            assert keeper is not None
+            await outputs(backend, *["a"] * 16)
+            eventually(lambda: [child.pid for child in keeper.children(recursive=True)] == [backend.pid])
+
+    asyncio.run(body())
+
+
+def test_the_process_ends_as_if_nobody_stood_between_also_when_that_one_is_killed() -> None:
+    async def body() -> None:
+        async with Started("make_a_daemon") as backend:
+            assert backend.pid is not None
+            process = psutil.Process(backend.pid)
+            keeper = process.parent()
+            assert keeper is not None
+            keeper.kill()
+            await asyncio.to_thread(psutil.wait_procs, [process])
+            assert not process.is_running()
+            assert "killed by SIGKILL" in await failure(backend, BackendUnavailable, "")
+
+    asyncio.run(body())
+
+
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -215,6 +262,19 @@ async def main(target, fifo):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+
+
+def test_a_daemon_does_not_outlive_a_server_killed_without_warning(tmp_path: Path) -> None:
+    fifo = tmp_path / "begun"
+    os.mkfifo(fifo)
+    quoted = msgspec.json.encode(str(fifo)).decode()
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, f"{FUNCTIONS}:hang_with_a_daemon", quoted]
+    ) as server:
+        daemon = os.pidfd_open(int(fifo.read_text()))
+        server.kill()
+
+    assert ends(daemon)
 
 
 def test_the_process_does_not_outlive_a_server_killed_without_warning(tmp_path: Path) -> None:

@@ -60,6 +60,22 @@ def printing(inputs: list[str]) -> list[str]:
     return inputs
 
 
+def flood(inputs: list[str]) -> list[str]:
+    """Each input says what to print, and how many bytes of it: on both streams, past Python's buffers."""
+    for text in inputs:
+        kind, _, size = text.partition(" ")
+        piece = {
+            "lines": b"x" * 99 + b"\n",
+            "endless": b"x" * 100,
+            "binary": bytes(range(256)),
+            "bare": b"?",
+        }[kind]
+        block, left = piece * (65536 // len(piece)), int(size)
+        while left > 0:
+            left -= os.write(1 + left // 65536 % 2, block[:left])
+    return inputs
+
+
 def surroundings(inputs: list[str]) -> list[str]:
     main = threading.current_thread() is MAIN_THREAD
     return [os.environ.get("CUDA_VISIBLE_DEVICES", ""), sys.stdin.read(), str(main), " ".join(sys.argv)]
@@ -159,6 +175,34 @@ def hang(inputs: list[str]) -> list[str]:
 
 def leave_one_behind(inputs: list[str]) -> list[str]:
     return [str(subprocess.Popen(["sleep", "3600"]).pid) for _ in inputs]
+
+
+def _daemon(*command: str) -> str:
+    """The number of a process that has left our session and our family, as daemons do."""
+    options = "start_new_session=True, stdout=subprocess.DEVNULL"
+    script = f"import subprocess; print(subprocess.Popen({list(command)}, {options}).pid)"
+    made = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
+    return made.stdout.decode().strip()
+
+
+def make_a_daemon(inputs: list[str]) -> list[str]:
+    if "exit" in inputs:
+        os._exit(3)
+    return [_daemon("sleep", "3600") for _ in inputs]
+
+
+def make_orphans_that_end(inputs: list[str]) -> list[str]:
+    return [_daemon("true") for _ in inputs]
+
+
+def hang_with_a_daemon(inputs: list[str]) -> list[str]:
+    Path(inputs[0]).write_text(_daemon("sleep", "3600"))
+    while True:
+        signal.pause()
+
+
+def environment(inputs: list[str]) -> list[str]:
+    return [",".join(sorted(name for name in os.environ if name.startswith(text))) for text in inputs]
 
 
 def _sockets() -> list[int]:

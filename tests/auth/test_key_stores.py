@@ -313,6 +313,18 @@ def test_the_file_is_private_and_holds_no_secret(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == [".keys.json.lock", "keys.json"]
 
 
+def test_a_file_that_others_can_read_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "keys.json"
+    asyncio.run(KeysFile(path).add(make_key("acme", "paid", NOW)[1]))
+    assert len(asyncio.run(KeysFile(path).load())) == 1
+    assert caplog.messages == []
+    path.chmod(0o644)
+    assert len(asyncio.run(KeysFile(path).load())) == 1
+    assert caplog.messages == [
+        f"every user of this machine can read the hashes of the API keys: chmod 600 {path}"
+    ]
+
+
 def test_a_link_to_the_file_is_followed_and_not_replaced(tmp_path: Path) -> None:
     link = tmp_path / "keys.json"
     link.symlink_to(tmp_path / "real.json")

@@ -43,6 +43,12 @@ def release(server: Server, text: str) -> Answer:
     return server.post("/v1/inference", {"input": text, "parameters": {"lane": text}})
 
 
+def test_the_id_of_one_task_tells_nothing_of_the_next(server: Server) -> None:
+    """Nobody is asked who they are here: whoever knows an id can read the result."""
+    first, second = (int(make_task(server, f"id-{n}"), 16) for n in range(2))
+    assert (first ^ second).bit_count() >= 16
+
+
 def test_a_task_is_accepted_with_its_location(server: Server) -> None:
     answer = server.post(
         "/v1/inference",

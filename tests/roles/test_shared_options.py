@@ -11,7 +11,7 @@ from penstock.cli import up as command
 from penstock.cli.app import app
 from penstock.cli.groups import Given, setting, takes
 from penstock.cli.options import Clients, Logs, ModelOptions
-from penstock.roles.up import Plan
+from penstock.roles.up_plan import Plan
 
 __all__ = ["typed"]
 

@@ -15,9 +15,10 @@ from server import eventually
 
 # A batch waits for a file, but not the second time.
 FUNCTION = """\
-import os
 import time
 from pathlib import Path
+
+import psutil
 
 HERE = Path(__file__).parent
 
@@ -26,7 +27,7 @@ def batchstring(inputs):
     for each in inputs:
         first = HERE / f"{each}.pid"
         if each.startswith("held") and not first.exists():
-            first.write_text(str(os.getppid()))
+            first.write_text(str(psutil.Process().parents()[1].pid))  # its keeper stands between
             time.sleep(3600)
     return [each.upper() for each in inputs]
 """

@@ -1,6 +1,7 @@
 """A gateway with one deterministic model, whose requests go nowhere until the test says what becomes of them."""
 
 import asyncio
+from itertools import count
 from math import inf
 
 from runtime_kit import Observed
@@ -82,7 +83,7 @@ class Airport:
             store, loop.time, max_entries=1000, max_bytes=1 << 20, has_room=lambda: True
         )  # fmt: skip
         self.gateway = Gateway(
-            {"model": desk}, _who, self.tasks, self.wheel, self.observed, loop.time, "id-",
+            {"model": desk}, _who, self.tasks, self.wheel, self.observed, loop.time, map("id-{}".format, count(1)),
             self.limiter, [LIMITS] * 3, memory=self.memory, elsewhere=self.elsewhere,
         )  # fmt: skip
 

@@ -144,8 +144,8 @@ class Door:
         )  # fmt: skip
         self.gateway = Gateway(
             {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
-            self.tasks, self.wheel, self.observed, loop.time, "id-", RateLimiter(), [limits] * 3,
-            keyed_requests=self.keyed,
+            self.tasks, self.wheel, self.observed, loop.time, map("id-{}".format, count(1)), RateLimiter(),
+            [limits] * 3, keyed_requests=self.keyed,
         )  # fmt: skip
 
     def submit(self, ask: Ask) -> Recorder:

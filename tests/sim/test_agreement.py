@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
@@ -136,7 +137,9 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     for slot in stack.slots:
         stack.pump.attach(slot.worker, partial(tapped, log, slot))
     tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
-    gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop.time, "")
+    gateway = Gateway(
+        {MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop.time, map(str, count(1))
+    )
     bus.subscribe(gateway.waiters.settle)
     running = [asyncio.create_task(slot.run()) for slot in stack.slots]
     who = askers(scenario)

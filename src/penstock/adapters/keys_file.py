@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.adapters import private
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
 FORMAT = 1
-PRIVATE = 0o600
 MOST_BYTES = 256 * 2**20
 
 
@@ -44,7 +44,7 @@ class KeysFile:
         return await asyncio.to_thread(self._stamp)
 
     async def load(self) -> Sequence[KeyRecord]:
-        return await asyncio.to_thread(self._read)
+        return await asyncio.to_thread(self._load)
 
     async def add(self, record: KeyRecord) -> None:
         def change(records: list[KeyRecord]) -> list[KeyRecord]:
@@ -78,6 +78,12 @@ class KeysFile:
             found = self._path.stat()
             return found.st_ino, found.st_mtime_ns, found.st_size
 
+    def _load(self) -> list[KeyRecord]:
+        records = self._read()
+        with self._explained():
+            private.warn_if_open(self._path, "the hashes of the API keys")
+        return records
+
     def _read(self) -> list[KeyRecord]:
         with self._explained(), self._path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
@@ -103,7 +109,7 @@ class KeysFile:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                os.fchmod(file.fileno(), PRIVATE)
+                os.fchmod(file.fileno(), private.FILE)
                 file.write(text + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -124,7 +130,9 @@ class KeysFile:
             raise UserMistake(
                 f"there is no folder {target.parent}: make it, or name another file with --keys"
             )
-        lock = os.open(target.parent / f".{target.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        lock = os.open(
+            target.parent / f".{target.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private.FILE
+        )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -16,13 +15,14 @@ from penstock.cli.groups import Given, takes
 from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
 from penstock.cli.roles import need_redis, settings_of
 from penstock.cli.try_it import try_it
+from penstock.cli.up_console import Console
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.figures import Pages, Say, show
-from penstock.roles.up import Installation, Plan, figures_of
+from penstock.roles.up import Installation
+from penstock.roles.up_plan import Plan, figures_of
 
 FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # where the configuration asks for any that is free
-COLOURS = {"gateway": "36", "batcher": "33", "worker": "32"}
 
 
 @takes(ModelOptions, Clients, Logs)
@@ -123,7 +123,8 @@ async def _run(plan: Plan, settings: Config, fetch: Callable[[], Awaitable[Pages
 
     loop.add_signal_handler(signal.SIGINT, interrupted)
     loop.add_signal_handler(signal.SIGTERM, asked.set)
-    installation = Installation(plan, _say)
+    console = Console(loop)
+    installation = Installation(plan, console.say)
     typer.echo(f"  starting {plan.gateways + plan.batchers + plan.workers} processes …")
     showing: asyncio.Future[None] | None = None
     starting = asyncio.ensure_future(installation.start())
@@ -146,6 +147,7 @@ async def _run(plan: Plan, settings: Config, fetch: Callable[[], Awaitable[Pages
         if showing is not None:
             showing.cancel()
         await _end(installation, hurry)
+        await console.empty()
 
 
 async def _end(installation: Installation, hurry: asyncio.Event) -> None:
@@ -166,10 +168,3 @@ def _announce(banners: dict[str, str], redis: str, settings: Config) -> None:
     typer.echo(f"  {'redis':<{width}}  {redis}\n")
     url = next(word for banner in banners.values() for word in banner.split() if word.endswith("/inference"))
     typer.echo(f"  {try_it(url, settings)}\n")
-
-
-def _say(name: str, line: str) -> None:
-    label = f"{name:<10}"
-    if sys.stderr.isatty():
-        label = f"\x1b[{COLOURS[name.partition('-')[0]]}m{label}\x1b[0m"
-    print(f"{label} | {line}", file=sys.stderr, flush=True)

@@ -18,11 +18,11 @@ from penstock.admin.app import PROBES
 from penstock.admin.guard import Guard
 from penstock.errors import Internal, Overloaded, PenstockError
 from penstock.http import answers
+from penstock.http.bounds import State
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits, Member
 from penstock.http.heads import Head, Headers
-from penstock.http.reading import State
 from penstock.http.tls import ServerTls
 from penstock.http.visit import split
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from penstock.roles.sharing import counts_of, memory_of
 from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
+from penstock.runtime.ids import random_ids
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, WorkerId
@@ -85,7 +85,6 @@ class Embedded:
             max_bytes=config.idempotency.max_bytes,
             ttl=config.idempotency.ttl,
         )
-        prefix = secrets.token_hex(6)
         self._memory = memory_of(config)
         self._ledger = ledger_of(config, loop, clock)
         self._request_log = request_log_of(config, loop)
@@ -97,7 +96,7 @@ class Embedded:
             self._wheel,
             told_all(self._metrics, self._ended, self._ledger, self._request_log),
             clock,
-            prefix,
+            random_ids(),
             RateLimiter(),
             limits_by_rank(config),
             self._keyed,

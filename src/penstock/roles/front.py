@@ -1,7 +1,6 @@
 """The data plane of a gateway, embedded or not: its routes, its limits, and who its clients are."""
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from penstock.http.tls import ServerTls, TlsSettings
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.quota import Limits
 from penstock.roles.descriptors import connections_allowed
+from penstock.runtime.ids import random_ids
 from penstock.types import Failure, Identity
 
 # For those whom a server that stops leaves without an answer.
@@ -42,7 +42,7 @@ def data_plane(
             limits.max_long_poll,
             limits.count_refused,
         ),
-        lambda: secrets.token_hex(8),
+        random_ids().__next__,
         doorman,
         not_ready,
     )

@@ -1,7 +1,6 @@
 """`penstock gateway`: takes requests over HTTP and hands them to the batchers through Redis (G1, A1–A4, E8, E9)."""
 
 import asyncio
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -40,6 +39,7 @@ from penstock.roles.shared import Member, with_models
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.roles.task_ledger import TaskLedger
 from penstock.runtime.gateway import Admit, Desk, Gateway
+from penstock.runtime.ids import random_ids
 from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
@@ -97,7 +97,7 @@ class GatewayRole(Member):
             self._wheel,
             told_all(self._metrics, self._ended, self._ledger, self._request_log),
             clock,
-            secrets.token_hex(6),
+            random_ids(),
             self._limiter,
             limits_by_rank(config),
             self._keyed,

@@ -29,7 +29,7 @@ class RedisMorgue:
         letter = await self._letters.show(letter_id)
         now = self._clock()
         request = Request(
-            f"retry-{token_hex(8)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
+            f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,
         )  # fmt: skip

@@ -4,9 +4,8 @@ Nothing here awaits: accepting is one call, and the answer is a future.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import count
 
 import msgspec
 
@@ -38,25 +37,26 @@ class Gateway:
         wheel: Wheel,
         observer: Observer,
         clock: Clock,
-        id_prefix: str,
+        ids: Iterator[str],
         limiter: Limiter | None = None,
         limits: Sequence[Limits | None] = (),
         keyed_requests: KeyedRequests | None = None,
         memory: Memory | None = None,
         elsewhere: SharedAnswers | None = None,
     ) -> None:
-        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it.
+        """`ids`: one for each request, without end.
+
+        `limits`: of each tenant of a tier, by rank; `limiter` keeps them to it.
 
         `memory`, and what other gateways know: answers of deterministic models, to be given again."""
         self._desks = desks
         self._tasks = tasks
         self._observer = observer
-        self._prefix = id_prefix
+        self._ids = ids
         self._standings = Standings(tenants, limiter, limits)
         self._limits = limits
         self._limited = any(limits)
         self._keyed = keyed_requests
-        self._numbers = count(1)
         self.clock = clock
         self.draining = False
         self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
@@ -167,7 +167,7 @@ class Gateway:
         if ask.parameters:
             _check_parameters(desk, ask.parameters)
         now = self.clock()
-        key = f"{self._prefix}{next(self._numbers):x}"
+        key = next(self._ids)
         identity = ask.identity
         if identity is not None:  # `of`, spelt out for the usual cases
             standing: Standing = identity.standing or self._standings.of_identity(identity)

@@ -300,7 +300,7 @@ def main(fd: int) -> NoReturn:
         contract.begin()
     except BaseException as error:
         give_up(channel, setup, contract.not_set_up(setup.target, error))
-    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes)))
+    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes, os.getpid())))
     serve(channel, contract)
 
 
@@ -309,7 +309,7 @@ async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) 
         await _awaited(contract.begin())
     except BaseException as error:
         give_up(channel, setup, contract.not_set_up(setup.target, error))
-    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes)))
+    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes, os.getpid())))
     await serve_async(channel, contract)
 
 

@@ -39,6 +39,7 @@ class Ready(msgspec.Struct, tag=3, array_like=True):
     function: str
     parameters: list[str] | None  # their names; None: it takes any
     closes: bool = False  # it wants to be told before it ends
+    pid: int = 0
 
 
 class Broken(msgspec.Struct, tag=4, array_like=True):

@@ -109,7 +109,7 @@ class ProcessBackend:
             if not isinstance(answer, Ready):
                 raise BackendCrashed(f"{self.name} answered out of turn")
             self.function, self.parameter_names = answer.function, answer.parameters
-            self._closes = answer.closes
+            self._closes, child.pid = answer.closes, answer.pid
             if self._warm_up:
                 done = await self._run(child, b"", self._warm_up)
                 if done.failed:

@@ -1,7 +1,7 @@
 """One spawned process of ours, from start to end, and the conversation with it.
 
-It has a session of its own, so that killing its group takes along whatever it started. It is watched
-through a pidfd: that it ended is known even while something it left behind holds the socket open.
+A keeper stands between the two, and ends whatever the process started when it ends (see `keeper`). The keeper is
+watched through a pidfd: that all is over is known even while something holds the socket open.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -27,9 +28,13 @@ from penstock.adapters.backends.frames import (
     Work,
     pack,
 )
+from penstock.adapters.backends.keeper import END
+from penstock.adapters.backends.printout import Printout
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 
 LAST_GRACE = 1.0  # from a closed connection to the kill: a dying process closes its socket before it ends
+KEEPER = Path(__file__).with_name("keeper.py")
+OURS = "PENSTOCK_"  # how the variables begin that configure the server: tokens, passwords, addresses
 REAP_WAIT = 5.0  # a process stuck in the kernel must not hold up its successor
 SOCKET_BUFFER = 1 << 20  # so that a usual batch is one write and one wake-up
 # Left alone, glibc hands the memory of each batch back to the kernel and faults it in again for the next:
@@ -58,16 +63,18 @@ class Spawned(asyncio.BufferedProtocol):
             with theirs:
                 for end in (self._sock, theirs):
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
-                self._process = spawn(theirs, name, environment)
+                self._printout = Printout(name, self._loop)
+                undo.callback(self._printout.close)
+                try:
+                    self._process = spawn(theirs, self._printout.theirs, name, environment)
+                finally:
+                    os.close(self._printout.theirs)
             undo.callback(self._process.wait)
             undo.callback(self._process.kill)
+            self.pid = self._process.pid  # until the process itself has told its own
             self._pidfd = os.pidfd_open(self._process.pid)
             self._loop.add_reader(self._pidfd, self._on_exit)
             undo.pop_all()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def silence(self) -> float:
@@ -117,6 +124,8 @@ class Spawned(asyncio.BufferedProtocol):
             self._disconnected.set_result(None)
         # Should it take longer, `_on_exit` still reaps it when the kernel lets go.
         await asyncio.wait((self._exited, self._disconnected), timeout=REAP_WAIT)
+        if not self._exited.done():
+            self._kill_group()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -154,26 +163,35 @@ class Spawned(asyncio.BufferedProtocol):
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self._kill()  # what it left behind; its number is its own until it is reaped, on the next line
+        self._kill_group()  # what is left, should the keeper itself have been killed; its number is not free yet
         code = self._process.wait()
+        self._printout.close()
         self.ended = self.ended or f"{self._name} {how_it_ended(code)}"
         self._exited.set_result(None)
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(BackendCrashed(self.ended))
 
     def _kill(self) -> None:
+        """The keeper kills its family, and itself in the end."""
+        for number in (END, signal.SIGCONT):  # a keeper that was stopped must hear of it too
+            os.kill(self._process.pid, number)
+
+    def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def spawn(sock: socket.socket, name: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def spawn(
+    sock: socket.socket, printing: int, name: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     fd = sock.fileno()
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
     return subprocess.Popen(
-        # -P: what lies in the working directory must not stand in for what the child itself imports.
-        [sys.executable, "-P", "-m", "penstock.adapters.backends.child", str(fd), name],
-        env={**ALLOCATOR, **os.environ, **environment},
+        [sys.executable, "-I", "-S", str(KEEPER), str(fd), name, str(os.getpid())],
+        env={**ALLOCATOR, **inherited, **environment},
         stdin=subprocess.DEVNULL,
-        stdout=2,  # what the function prints goes where the server's log goes
+        stdout=printing,
+        stderr=printing,
         pass_fds=(fd,),
         start_new_session=True,
     )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.adapters import private
+
 _SUFFIX = ".jsonl"
 _SHARED = "-shared"
 _UNFINISHED = ".part"
@@ -40,7 +42,7 @@ class Chunk:
         assert self.held is not None
         part = self.path.with_suffix(_UNFINISHED)
         try:
-            with open(part, "wb", opener=_private) as file:
+            with open(part, "wb", opener=private.opener) as file:
                 file.write(self.held)
                 file.flush()
                 if sync:
@@ -70,10 +72,6 @@ def chunks_in(home: Path) -> list[Chunk]:
 def size_on_disk(size: int) -> int:
     """A file of one row takes a block as well: a million of them would be 4 GB."""
     return -(-size // _BLOCK) * _BLOCK
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _sync_directory(path: Path) -> None:

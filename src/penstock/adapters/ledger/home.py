@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.adapters import private
+
 _LOCK = "lock"
 
 
@@ -21,10 +23,11 @@ class Home:
 
     @classmethod
     def made(cls, root: Path) -> "Home":
+        private.make_folder(root)
         while True:
             path = root / secrets.token_hex(6)
-            path.mkdir(mode=0o700, parents=True)
-            (path / _LOCK).touch(mode=0o600)
+            path.mkdir(mode=private.FOLDER)
+            (path / _LOCK).touch(mode=private.FILE)
             home = cls.found(path)
             if home is not None:
                 return home  # else somebody took it for a dead one's between these lines

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from threading import Condition
 
+from penstock.adapters import private
 from penstock.adapters.ledger.chunk import Chunk, chunks_in, size_on_disk
 from penstock.adapters.ledger.home import Home
 from penstock.errors import UserMistake
@@ -157,7 +158,7 @@ class Spool:
         """It will never be taken; a few of its kind are kept."""
         aside = self._home.path.parent / _REJECTED
         try:
-            aside.mkdir(mode=0o700, exist_ok=True)
+            aside.mkdir(mode=private.FOLDER, exist_ok=True)
             chunk.path.rename(aside / f"{chunk.spool}-{chunk.path.name}")
             for old in sorted(aside.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEEP_REJECTED]:
                 old.unlink()

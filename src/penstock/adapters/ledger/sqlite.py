@@ -12,6 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
+from penstock.adapters import private
 from penstock.adapters.ledger import pages
 from penstock.adapters.ledger.rows import COLUMNS, Entry, as_array
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
@@ -126,6 +127,9 @@ class SqliteStore:
             raise LedgerAway(f"{self._path}: {error}") from error
 
     def _opened(self) -> sqlite3.Connection:
+        if not self._read_only:
+            # SQLite gives the files beside it the rights of this one.
+            private.make_file(self._path, "the ledger")
         mode = "ro" if self._read_only else "rwc"
         database = sqlite3.connect(
             f"{self._path.absolute().as_uri()}?mode={mode}",

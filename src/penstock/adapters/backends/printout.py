@@ -1,0 +1,119 @@
+"""What a function's process prints, to the server's log, whatever and however much it prints.
+
+    its stdout and stderr ──► one pipe ──► lines ──► the server's stderr
+                                      └──► nowhere, beyond the allowance; the log says how many bytes
+
+The process never waits for the reader of the log, nor does the server: the pipe is emptied in any case, at most
+once a turn. Where the log has no room for them, some lines are held and the others are left out.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from penstock.printed import Lines, Spout
+
+log = logging.getLogger("penstock.worker")
+
+RATE = 256 * 1024  # bytes of one process that the log takes in a second, for any length of time
+BURST = 1 << 20  # bytes that it takes at once, and that are held while whoever reads the log is behind
+TURN = 0.005  # seconds from one look into the pipe to the next
+PIPE = 1 << 20  # bytes that a process can print between two looks, where the system allows
+CHUNK = 1 << 16
+COMPLAIN_EVERY = 5.0  # seconds
+UNFINISHED = 1.0  # seconds that a line may lack its end before it is shown as it is
+STDERR = 2
+_F_SETPIPE_SZ = 1031  # of Linux
+
+
+class Printout:
+    """Owns the pipe. `theirs` is the end to print into; close it once the process has it."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._name, self._loop = name, loop
+        self._lines, self._spout = Lines(), Spout(STDERR, loop, BURST)
+        self._allowance, self._at = float(BURST), loop.time()
+        self._told = 0  # of the bytes that were left out, those that the log knows of
+        self._told_at = loop.time() - COMPLAIN_EVERY
+        self._timer: asyncio.TimerHandle | None = None
+        self._ours, self.theirs = os.pipe()
+        os.set_blocking(self._ours, False)
+        with suppress(OSError):  # it is more than the system grants to one user
+            fcntl.fcntl(self._ours, _F_SETPIPE_SZ, PIPE)
+        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        self._watch()
+
+    def close(self) -> None:
+        """The process has ended: its last words, and no more."""
+        self._rest()
+        for _ in range(2 * PIPE // CHUNK):
+            if not self._take():
+                break
+        self._show(self._lines.flush())
+        self._complain()
+        os.close(self._ours)
+        os.close(self._nowhere)
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._ours, self._look)
+        unsaid = self._lines.unfinished or self._left_out > self._told
+        self._timer = self._loop.call_later(UNFINISHED, self._catch_up) if unsaid else None
+
+    def _rest(self) -> None:
+        self._loop.remove_reader(self._ours)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """Something was printed, or nobody can print any more."""
+        self._rest()
+        if self._take():
+            self._timer = self._loop.call_later(TURN, self._watch)
+
+    def _catch_up(self) -> None:
+        """Nothing was printed for a while."""
+        self._rest()
+        self._show(self._lines.flush())
+        if self._loop.time() - self._told_at >= COMPLAIN_EVERY:
+            self._complain()
+        self._watch()
+
+    def _take(self) -> int:
+        """How much of what is in the pipe was taken out of it."""
+        now = self._loop.time()
+        self._allowance = min(BURST, self._allowance + (now - self._at) * RATE)
+        self._at = now
+        try:
+            if self._allowance < CHUNK or self._spout.held > BURST - CHUNK:
+                count = os.splice(self._ours, self._nowhere, PIPE)
+                self._lines.skip(count)
+                if now - self._told_at >= COMPLAIN_EVERY:
+                    self._complain()
+            else:
+                chunk = os.read(self._ours, CHUNK)
+                count = len(chunk)
+                self._allowance -= count
+                self._show(self._lines.feed(chunk))
+        except BlockingIOError:
+            return 0
+        return count
+
+    @property
+    def _left_out(self) -> int:
+        return self._lines.left_out + self._spout.left_out
+
+    def _show(self, lines: Iterable[bytes]) -> None:
+        readable = [line.decode(errors="replace").encode() for line in lines]
+        self._spout.write(readable)
+
+    def _complain(self) -> None:
+        count = self._left_out - self._told
+        if count > 0:
+            self._told, self._told_at = self._left_out, self._loop.time()
+            log.warning(
+                "a function printed more than the log takes: the rest was left out",
+                extra={"worker": self._name, "bytes": count},
+            )

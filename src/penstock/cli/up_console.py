@@ -1,0 +1,38 @@
+"""The lines that the parts of `penstock up` print, under their names."""
+
+import asyncio
+import sys
+from contextlib import suppress
+
+from penstock.printed import Spout
+
+COLOURS = {"gateway": "36", "batcher": "33", "worker": "32", "redis": "35"}
+HELD = 8 << 20  # bytes of lines that wait for whoever reads them
+LAST_LINES = 1.0  # seconds in which they may be read in the end
+
+
+class Console:
+    """What the parts print, with their names. A stopped terminal or a full pipe stops no part."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._spout = Spout(sys.stderr.fileno(), loop, HELD)
+        self._colours = sys.stderr.isatty()
+        self._told = 0  # of the bytes that were left out, those that we have told of
+
+    def say(self, name: str, line: str) -> None:
+        missing = self._spout.left_out - self._told
+        if missing and not self._spout.held:
+            self._told = self._spout.left_out
+            self._say("up", f"{missing} bytes are missing here: whoever reads this did not keep up")
+        self._say(name, line)
+
+    def _say(self, name: str, line: str) -> None:
+        label = f"{name:<10}"
+        if self._colours:
+            label = f"\x1b[{COLOURS.get(name.partition('-')[0], '0')}m{label}\x1b[0m"
+        self._spout.write([f"{label} | {line}".encode(errors="replace")])
+
+    async def empty(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_LINES):
+                await self._spout.empty()

