@@ -75,6 +75,7 @@ class Embedded:
             max_tasks=limits.max_tasks,
             max_bytes=limits.max_task_bytes,
             ttl=limits.result_ttl,
+            share=limits.tenant_share,
         )
         self._keyed = KeyedStore(
             clock,
@@ -82,6 +83,7 @@ class Embedded:
             max_keys=config.idempotency.max_keys,
             max_bytes=config.idempotency.max_bytes,
             ttl=config.idempotency.ttl,
+            share=limits.tenant_share,
         )
         prefix = secrets.token_hex(6)
         self._memory = memory_of(config)
@@ -265,4 +267,5 @@ class Embedded:
             ledger_gauges(self._ledger),
             counts_of(stack.desk for stack in self.stacks.values()),
             self._memory.evicted,
+            self.morgue.dropped,
         )
