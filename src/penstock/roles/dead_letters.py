@@ -9,7 +9,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count
+from itertools import accumulate, count
 from math import inf
 from typing import Any
 
@@ -85,6 +85,12 @@ def size_of(letter: DeadLetter) -> int:
     told = sum(len(attempt.message) + len(attempt.details) for attempt in letter.history)
     words = len(letter.message) + len(letter.details)
     return OVERHEAD + len(letter.input) + len(letter.parameters) + words + told
+
+
+def within(size: int, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """The first of them, as many as take no more bytes."""
+    taken = accumulate(size_of(letter) for letter in letters)
+    return [letter for letter, so_far in zip(letters, taken, strict=True) if so_far <= size]
 
 
 def described(letter: DeadLetter) -> dict[str, Any]:
