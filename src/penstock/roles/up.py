@@ -28,6 +28,7 @@ from penstock.errors import StoreDown, UserMistake
 from penstock.roles.backends import backend_maker
 from penstock.roles.figures import Pages, fetched
 from penstock.roles.listen import bind
+from penstock.roles.store_memory import store_memory
 
 log = logging.getLogger("penstock.up")
 
@@ -277,6 +278,7 @@ class Installation:
             self._store = await asyncio.create_subprocess_exec(
                 _store_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", self._directory.name,
                 "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
+                "--maxmemory", str(store_memory(self._plan.config.redis.store_memory)),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL, preexec_fn=self._apart,
             )  # fmt: skip
