@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from penstock.config import Config
+from penstock.core.shares import OVERHEAD
 from penstock.roles.dead_letters import MemoryMorgue, size_of
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
@@ -106,6 +107,6 @@ def test_all_that_a_letter_holds_is_counted() -> None:
         )
         kept.morgue.add([Reply(request, Outcome.FAILED, failure=replace(FAILED, details="d" * 40))])
         letter = kept.morgue._find("1")
-        assert size_of(letter) == KIB + 10 + 20 + 40 + 2 * len("no")
+        assert size_of(letter) == OVERHEAD + 10 + 20 + 40 + 2 * len("no")
 
     asyncio.run(body())

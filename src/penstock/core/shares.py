@@ -16,9 +16,7 @@ from enum import StrEnum
 
 from penstock.errors import Overloaded, OverQuota, Refused
 
-OVERHEAD = (
-    1024  # bytes of a thing besides what its tenant sent or is sent: names, times, its place in the books
-)
+OVERHEAD = 1536  # bytes of a thing besides what its tenant sent or is sent: names, times, its place in books
 RESERVED = 0.2  # of all: for tenants that hold little
 LITTLE = 64  # the part of all that is little
 

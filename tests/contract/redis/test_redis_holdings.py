@@ -90,7 +90,7 @@ async def is_there(redis: Kit, request: Request) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("size", "fit"), [(10, 20), (9 * KIB, 4)])
+@pytest.mark.parametrize(("size", "fit"), [(10, 20), (9 * KIB, 3)])
 def test_a_tenant_beyond_its_share_is_refused_and_the_others_are_not(
     settings: RedisSettings, size: int, fit: int
 ) -> None:
@@ -167,11 +167,11 @@ def test_outputs_beyond_a_share_push_out_the_oldest_of_their_own_tenant(settings
             await redis.ends(other, 10)
             mine = [await redis.new("greedy") for _ in range(6)]
             for request in mine:
-                await redis.ends(request, 12 * KIB)
+                await redis.ends(request, 11 * KIB)
             kept = [request for request in mine if await is_there(redis, request)]
             assert len(kept) == 3
             assert kept[-1] is mine[-1]
-            assert await redis.held("greedy") == (3, 3 * (OVERHEAD + 12 * KIB))
+            assert await redis.held("greedy") == (3, 3 * (OVERHEAD + 11 * KIB))
             assert (await redis.tasks.find(other.request_id, "modest")).status is TaskStatus.SUCCESS
 
     asyncio.run(body())
