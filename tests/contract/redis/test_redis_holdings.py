@@ -216,7 +216,7 @@ def test_what_expires_gives_its_room_back(settings: RedisSettings) -> None:
 
 def test_books_that_were_harmed_are_put_right(settings: RedisSettings) -> None:
     async def body() -> None:
-        async with kit(settings, number=10) as redis:
+        async with kit(settings, number=100) as redis:
             totals, index = redis.store.keys.held("tenant/task")
             requests = [await redis.new("anna", 100) for _ in range(3)]
             right = await redis.held("anna")

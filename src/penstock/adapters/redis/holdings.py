@@ -77,22 +77,13 @@ def letters(
     return Bounds(number, size, share, LETTERS_PART * memory_limit)
 
 
-# Before it: `totals`, and `limit` = {number, bytes, share}.
-COUNT = f"""
-local function count(tenant, things, size)
-  redis.call('HINCRBY', totals, 'n', things)
-  redis.call('HINCRBY', totals, 'b', size)
-  redis.call('HINCRBY', totals, 'b:' .. tenant, size)
-  if redis.call('HINCRBY', totals, 'n:' .. tenant, things) <= 0 then
-    redis.call('HDEL', totals, 'n:' .. tenant, 'b:' .. tenant)
-  end
-end
-local function full(tenant, things, size, grown)
+# `full` gives why a tenant may hold no more, or false. Figures: number and bytes of all, then of the tenant, with what
+# is asked for. Limit: number, bytes, share.
+FULL = f"""
+local function full(tenant, figures, limit, grown)
   local most, most_bytes, share = tonumber(limit[1]), tonumber(limit[2]), tonumber(limit[3])
   if not most then return false end
-  local had = redis.call('HMGET', totals, 'n', 'b', 'n:' .. tenant, 'b:' .. tenant)
-  for i = 1, 4 do had[i] = tonumber(had[i] or 0) end
-  local all, all_bytes, mine, my_bytes = had[1] + things, had[2] + size, had[3] + things, had[4] + size
+  local all, all_bytes, mine, my_bytes = figures[1], figures[2], figures[3], figures[4]
   local little = mine <= 1 or (mine <= most / {LITTLE} and my_bytes <= most_bytes / {LITTLE})
   if tenant ~= '' and share < 1 and not little then
     if mine > share * most or my_bytes > share * most_bytes then return '{Full.TENANT}' end
@@ -104,69 +95,104 @@ local function full(tenant, things, size, grown)
 end
 """
 
-# For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`).
-#   give(key)                    it is not held any more; its record is still there
-#   take(key, size, ms)          it is held, until it expires
-#   put_by(key, ms, unread)      it may make room; what nobody has read comes last
-#   seen(key)                    it has been read
-#   make_room(tenant, size, up to which score, grown)    gives why that was not enough, or false
+# Before it: `totals`.
+COUNT = """
+local function count(tenant, things, size)
+  redis.call('HINCRBY', totals, 'n', things)
+  redis.call('HINCRBY', totals, 'b', size)
+  redis.call('HINCRBY', totals, 'b:' .. tenant, size)
+  if redis.call('HINCRBY', totals, 'n:' .. tenant, things) <= 0 then
+    redis.call('HDEL', totals, 'n:' .. tenant, 'b:' .. tenant)
+  end
+end
+"""
+
+_MARGIN = 3_600_000  # ms that the books outlive what they count
+
+# For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`). The books of
+# one tenant are opened, changed and closed, so that a script reads and writes them once.
+#   check_books()                       before they are opened: what has expired is struck off
+#   open_books(tenant)
+#   give(key, size)                     it is not held any more
+#   take(key, size, ms)                 it is held until it expires; its record says so in `held`
+#   put_by(key, ms, keep, unread)       it may make room; what nobody has read comes last
+#   make_room(size, up to which score, grown)    gives why that was not enough, or false
+#   close_books(keep)                   ms that things are kept at most
+#   seen(key)                           it has been read; needs no books
 HOLD = (
-    """
+    FULL
+    + """
 local totals, index = KEYS[#KEYS - 1], KEYS[#KEYS]
 local UNREAD = 100000000000000
-local limit = redis.call('HMGET', totals, 'most', 'most_bytes', 'share')
-"""
-    + COUNT
-    + """
+local tenant, figures, limit
+local function whole(number) return string.format('%.0f', number) end
 local function owner(key) return string.match(key, '}:task:(.*)/') end
-local function shelf(tenant) return totals .. ':' .. tenant end
-local function at(ms) return string.format('%.0f', now + ms) end
-local function lasts(key, ms)
-  if redis.call('PTTL', key) < tonumber(ms) then redis.call('PEXPIRE', key, ms) end
+local function shelf(whose) return totals .. ':' .. whose end
+local function open_books(whose)
+  local had = redis.call('HMGET', totals, 'n', 'b', 'n:' .. whose, 'b:' .. whose, 'most', 'most_bytes', 'share')
+  tenant, limit, figures = whose, {had[5], had[6], had[7]}, {}
+  for i = 1, 4 do figures[i] = tonumber(had[i] or 0) end
 end
-local function set_bounds(most, most_bytes, share)
-  limit = {most, most_bytes, share}
-  redis.call('HSET', totals, 'most', most, 'most_bytes', most_bytes, 'share', share)
+local function close_books(keep)
+  redis.call('HSET', totals, 'n', whole(figures[1]), 'b', whole(figures[2]),
+    'n:' .. tenant, whole(figures[3]), 'b:' .. tenant, whole(figures[4]),
+    'most', limit[1] or '', 'most_bytes', limit[2] or '', 'share', limit[3] or '')
+  if figures[3] <= 0 then redis.call('HDEL', totals, 'n:' .. tenant, 'b:' .. tenant) end
+  if keep then
+    redis.call('PEXPIRE', totals, whole(keep + MARGIN))
+    redis.call('PEXPIRE', index, whole(keep + MARGIN))
+  end
 end
-local function give(key)
-  local size = redis.call('HGET', key, 'held')
-  if size and redis.call('ZREM', index, size .. ':' .. key) == 1 then count(owner(key), -1, -size) end
-  redis.call('ZREM', shelf(owner(key)), key)
+local function with(things, size)
+  return {figures[1] + things, figures[2] + size, figures[3] + things, figures[4] + size}
+end
+local function give(key, size)
+  if size and redis.call('ZREM', index, size .. ':' .. key) == 1 then figures = with(-1, -size) end
 end
 local function take(key, size, ms)
-  if redis.call('ZADD', index, at(ms), size .. ':' .. key) == 1 then count(owner(key), 1, size) end
-  redis.call('HSET', key, 'held', size)
-  lasts(index, ms)
-  lasts(totals, ms)
+  if redis.call('ZADD', index, whole(now + ms), size .. ':' .. key) == 1 then figures = with(1, size) end
 end
-local function put_by(key, ms, unread)
-  local mine = shelf(owner(key))
-  redis.call('ZADD', mine, string.format('%.0f', now + ms + (unread and UNREAD or 0)), key)
-  lasts(mine, ms)
+local function put_by(key, ms, keep, unread)
+  redis.call('ZADD', shelf(tenant), whole(now + ms + (unread and UNREAD or 0)), key)
+  redis.call('PEXPIRE', shelf(tenant), whole(keep + MARGIN))
+end
+local function make_room(size, most, grown)
+  local why = full(tenant, with(1, size), limit, grown)
+  for _ = 1, 1000 do
+    if not why then return false end
+    local oldest = redis.call('ZRANGEBYSCORE', shelf(tenant), '-inf', most, 'LIMIT', 0, 1)[1]
+    if not oldest then return why end
+    give(oldest, redis.call('HGET', oldest, 'held'))
+    redis.call('ZREM', shelf(tenant), oldest)
+    redis.call('UNLINK', oldest)
+    why = full(tenant, with(1, size), limit, grown)
+  end
+  return not grown and why  -- there is more that may go: the next one goes on with it
 end
 local function seen(key)
   local mine = shelf(owner(key))
   local score = tonumber(redis.call('ZSCORE', mine, key) or 0)
-  if score >= UNREAD then redis.call('ZADD', mine, string.format('%.0f', score - UNREAD), key) end
+  if score >= UNREAD then redis.call('ZADD', mine, whole(score - UNREAD), key) end
 end
 local function recount()
-  redis.call('DEL', totals)
   local sums, all, all_bytes = {}, 0, 0
   for _, member in ipairs(redis.call('ZRANGE', index, 0, -1)) do
     local size, key = string.match(member, '^(%d+):(.*)$')
-    local tenant = owner(key)
-    local sum = sums[tenant] or {0, 0}
-    sums[tenant] = {sum[1] + 1, sum[2] + size}
+    local whose = owner(key)
+    local sum = sums[whose] or {0, 0}
+    sums[whose] = {sum[1] + 1, sum[2] + size}
     all, all_bytes = all + 1, all_bytes + size
   end
-  redis.call('HSET', totals, 'n', all, 'b', string.format('%.0f', all_bytes))
-  for tenant, sum in pairs(sums) do
-    redis.call('HSET', totals, 'n:' .. tenant, sum[1], 'b:' .. tenant, string.format('%.0f', sum[2]))
+  redis.call('DEL', totals)
+  redis.call('HSET', totals, 'n', all, 'b', whole(all_bytes))
+  for whose, sum in pairs(sums) do
+    redis.call('HSET', totals, 'n:' .. whose, sum[1], 'b:' .. whose, whole(sum[2]))
   end
-  local left = redis.call('PTTL', index)
-  if left > 0 then redis.call('PEXPIRE', totals, left) end
 end
-local function strike_off()
+"""
+    + COUNT
+    + """
+local function check_books()
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 1000)) do
     redis.call('ZREM', index, member)
     local size, key = string.match(member, '^(%d+):(.*)$')
@@ -175,17 +201,5 @@ local function strike_off()
   end
   if tonumber(redis.call('HGET', totals, 'n') or 0) ~= redis.call('ZCARD', index) then recount() end
 end
-local function make_room(tenant, size, most, grown)
-  local why = full(tenant, 1, size, grown)
-  for _ = 1, 1000 do
-    if not why then return false end
-    local oldest = redis.call('ZRANGEBYSCORE', shelf(tenant), '-inf', most, 'LIMIT', 0, 1)[1]
-    if not oldest then return why end
-    give(oldest)
-    redis.call('UNLINK', oldest)
-    why = full(tenant, 1, size, grown)
-  end
-  return not grown and why  -- there is more that may go: the next one goes on with it
-end
 """
-)
+).replace("MARGIN", str(_MARGIN))

@@ -32,18 +32,26 @@ if status and not (over and had[3] == '0') then
   local asked_twice = had[4] == ARGV[2] and not placed
   if left > 0 and not asked_twice then return {'held', left, placed and 1 or 0} end
 end
-give(KEYS[1])
-redis.call('DEL', KEYS[1])
-set_bounds(ARGV[11], ARGV[12], ARGV[13])
-strike_off()
-local why = make_room(ARGV[1], tonumber(ARGV[10]), UNREAD, false)
-if why then return {'full', why} end
+check_books()
+open_books(ARGV[1])
+limit = {ARGV[11], ARGV[12], ARGV[13]}
+if status then
+  give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+  redis.call('ZREM', shelf(tenant), KEYS[1])
+  redis.call('DEL', KEYS[1])
+end
+local why = make_room(ARGV[10], UNREAD, false)
+if why then
+  close_books()
+  return {'full', why}
+end
 redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4], 'brief', ARGV[5],
   'fingerprint', ARGV[6], 'asked', ARGV[7], 'until', string.format('%.0f', now + ARGV[8]),
-  'ends', string.format('%.0f', now + ARGV[9]), 'status', 'PENDING', 'changed', now)
+  'ends', string.format('%.0f', now + ARGV[9]), 'status', 'PENDING', 'changed', now, 'held', ARGV[10])
 if ARGV[14] then redis.call('HSET', KEYS[1], 'id', ARGV[7], 'tier', ARGV[14], 'created', now) end
 redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[9])
 take(KEYS[1], ARGV[10], ARGV[4] + ARGV[9])
+close_books(ARGV[4] + ARGV[9])
 return {'ours'}
 """
 )
@@ -62,7 +70,9 @@ FORGET = Script(
     + OVER
     + """
 if over or redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return {0} end
-give(KEYS[1])
+open_books(owner(KEYS[1]))
+give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+close_books()
 redis.call('DEL', KEYS[1])
 return {1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """

@@ -8,7 +8,7 @@ Where the books do not agree with the stream (somebody has deleted letters by ha
 they are written anew from it.
 """
 
-from penstock.adapters.redis.holdings import COUNT
+from penstock.adapters.redis.holdings import COUNT, FULL
 from penstock.adapters.redis.scripts import Script
 from penstock.core.shares import OVERHEAD
 
@@ -18,9 +18,9 @@ from penstock.core.shares import OVERHEAD
 _LETTERS = (
     """
 local letters, totals = KEYS[1], KEYS[2]
-local limit = {}
 """
     + COUNT
+    + FULL
     + f"""
 local function shelf(tenant) return totals .. ':' .. tenant end
 local function read(entry)
@@ -76,7 +76,7 @@ ADD = Script(
     _LETTERS
     + """
 local tenant, ms = ARGV[1], ARGV[3]
-limit = {ARGV[4], ARGV[5], ARGV[6]}
+local limit = {ARGV[4], ARGV[5], ARGV[6]}
 check_books()
 drop_old(ms)
 local id = redis.call('XADD', letters, '*', 'd', ARGV[2], 't', tenant)
@@ -86,8 +86,10 @@ count(tenant, 1, size)
 local dropped = 0
 while redis.call('XLEN', letters) > 0 do
   local oldest
-  if full(tenant, 0, 0, true) then oldest = redis.call('LINDEX', shelf(tenant), 0) end
-  if not oldest and not full('', 0, 0, true) then break end
+  local figures = redis.call('HMGET', totals, 'n', 'b', 'n:' .. tenant, 'b:' .. tenant)
+  for i = 1, 4 do figures[i] = tonumber(figures[i] or 0) end
+  if full(tenant, figures, limit, true) then oldest = redis.call('LINDEX', shelf(tenant), 0) end
+  if not oldest and not full('', figures, limit, true) then break end
   local entry = redis.call('XRANGE', letters, oldest or '-', oldest or '+', 'COUNT', 1)[1]
   if entry then
     drop(entry)

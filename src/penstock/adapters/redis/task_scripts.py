@@ -36,20 +36,23 @@ local function tell(status)
   end
 end
 local function finish(status, output, code, message, details, execution, lasting)
-  local had = redis.call('HMGET', KEYS[1], 'tenant', 'keep', 'brief')
-  give(KEYS[1])
+  local had = redis.call('HMGET', KEYS[1], 'tenant', 'keep', 'brief', 'held')
+  open_books(had[1])
+  give(KEYS[1], had[4])
   local size = {OVERHEAD} + #output + #message + #details
-  if make_room(had[1], size, '+inf', true) and output ~= '' then
+  if make_room(size, '+inf', true) and output ~= '' then
     status, output, code, lasting, size = 'FAILED', '', '{Overloaded.code}', '0', {OVERHEAD}
     message = 'there was no room to keep the result: limits.tenant_share and ' ..
       (had[3] and 'idempotency.max_bytes' or 'limits.max_task_bytes') .. ' bound it'
   end
   redis.call('HSET', KEYS[1], 'status', status, 'changed', now, 'output', output,
-    'code', code, 'message', message, 'details', details, 'execution', execution or '', 'lasting', lasting or '1')
+    'code', code, 'message', message, 'details', details, 'execution', execution or '', 'lasting', lasting or '1',
+    'held', size)
   local ms = lasting == '0' and had[3] or had[2]
   redis.call('PEXPIRE', KEYS[1], ms)
   take(KEYS[1], size, ms)
-  put_by(KEYS[1], ms, not had[3] and status ~= 'CANCELLED')
+  put_by(KEYS[1], ms, had[2], not had[3] and status ~= 'CANCELLED')
+  close_books()
   tell(code ~= '' and code or status)
 end
 """
@@ -75,14 +78,19 @@ CREATE = Script(
     + HOLD
     + """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-set_bounds(ARGV[11], ARGV[12], ARGV[13])
-strike_off()
-local why = make_room(ARGV[2], tonumber(ARGV[10]), UNREAD, false)
-if why then return why end
+check_books()
+open_books(ARGV[2])
+limit = {ARGV[11], ARGV[12], ARGV[13]}
+local why = make_room(ARGV[10], UNREAD, false)
+if why then
+  close_books()
+  return why
+end
 redis.call('HSET', KEYS[1], 'id', ARGV[1], 'tenant', ARGV[2], 'tier', ARGV[3], 'key', ARGV[4], 'model', ARGV[5],
-  'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now)
+  'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now, 'held', ARGV[10])
 redis.call('PEXPIRE', KEYS[1], ARGV[7])
 take(KEYS[1], ARGV[10], ARGV[7])
+close_books(ARGV[7])
 if ARGV[8] ~= '' then
   redis.call('SADD', KEYS[2], ARGV[8])
   redis.call('PEXPIRE', KEYS[2], ARGV[9])
@@ -96,7 +104,10 @@ DROP = Script(
     NOW
     + HOLD
     + """
-give(KEYS[1])
+open_books(owner(KEYS[1]))
+give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+close_books()
+redis.call('ZREM', shelf(tenant), KEYS[1])
 return redis.call('DEL', KEYS[1])
 """
 )
