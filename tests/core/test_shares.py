@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.shares import LITTLE, Full, Shares, refusal
+from penstock.core.shares import Shares
 from penstock.errors import Overloaded, OverQuota
+from penstock.share import LITTLE, Full, refusal
 
 MOST, BYTES, SHARE = 100, 100_000, 0.4
 

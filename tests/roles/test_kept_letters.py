@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 
 from penstock.config import Config
-from penstock.core.shares import OVERHEAD
 from penstock.roles.dead_letters import MemoryMorgue, size_of
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
+from penstock.share import OVERHEAD
 from penstock.types import Attempt, Failure, Outcome, Reply, Request
 
 KIB = 1024

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from runtime_kit import Door
 
-from penstock.core.shares import OVERHEAD
 from penstock.errors import KeyReused, NotFound, Overloaded, OverQuota
 from penstock.idempotency import Replay
 from penstock.ports import Leaving
+from penstock.share import OVERHEAD
 from penstock.testing import Recorder, run_virtual
 from penstock.types import Ask, Execution, Failure, Outcome, Reply, TaskStatus, WorkerId
 

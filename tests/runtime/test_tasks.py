@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from runtime_kit import Door
 
-from penstock.core.shares import OVERHEAD
 from penstock.errors import Conflict, NotFound, Overloaded, OverQuota
 from penstock.ports import Asker, Waiting
+from penstock.share import OVERHEAD
 from penstock.testing import run_virtual
 from penstock.types import Ask, Failure, Outcome, Reply, Request, TaskStatus
 

@@ -1,31 +1,6 @@
-"""What each tenant holds of something that is bounded by number and by bytes: tasks, keys, dead letters.
+"""What each tenant holds of something that is bounded by number and by bytes: the rules are in `penstock.share`."""
 
-- All together hold at most `most` things and `most_bytes` bytes.
-- One tenant holds at most its share of either. It may always hold one thing.
-- The last fifth is kept for tenants that hold little: a 64th of all. So two or three that take all they may get
-  leave room for everybody else.
-- Where nobody is asked who they are there is one tenant, without a name, and it may hold everything.
-
-A thing that has grown since it was let in (a task has an output once it is over) is measured again. Then a tenant
-that holds little is let off, so that it never loses what it was promised because others hold much.
-
-`adapters.redis.holdings` has the same rules in Lua.
-"""
-
-from enum import StrEnum
-
-from penstock.errors import Overloaded, OverQuota, Refused
-
-OVERHEAD = 1536  # bytes of a thing besides what its tenant sent or is sent: names, times, its place in books
-RESERVED = 0.2  # of all: for tenants that hold little
-LITTLE = 64  # the part of all that is little
-
-
-class Full(StrEnum):
-    """Why there is no room."""
-
-    TENANT = "tenant"  # it holds all of its share
-    TOTAL = "total"
+from penstock.share import LITTLE, RESERVED, Full
 
 
 class Shares:
@@ -87,14 +62,3 @@ class Shares:
             self._held[tenant] = (number + things, held + size)
         else:
             del self._held[tenant]
-
-
-def refusal(full: Full, things: str, settings: str, share: float, retry_after: float) -> Refused:
-    """`settings`: which say how much all may hold."""
-    if full is Full.TENANT:
-        return OverQuota(
-            f"your {things} take all of a tenant's share: limits.tenant_share is {share:g}, {settings};"
-            " fetch results, or wait until old ones have expired",
-            retry_after=retry_after,
-        )
-    return Overloaded(f"there is no room for more {things}: {settings}", retry_after=retry_after)

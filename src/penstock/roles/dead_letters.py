@@ -16,13 +16,14 @@ from typing import Any
 from msgspec import structs
 
 from penstock.config import Config
-from penstock.core.shares import OVERHEAD, Shares
+from penstock.core.shares import Shares
 from penstock.errors import BatchRejected, NotFound
 from penstock.ports import Clock
 from penstock.roles.front import tier_names
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
+from penstock.share import OVERHEAD
 from penstock.types import Ask, DeadLetter, Identity, Outcome, Reply
 
 log = logging.getLogger("penstock.dead_letters")
@@ -132,7 +133,7 @@ def _as_text(when: float) -> str:
 
 
 class MemoryMorgue:
-    """Of one process, and gone with it. A tenant's oldest letters make room for its new ones (`core.shares`)."""
+    """Of one process, and gone with it. A tenant's oldest letters make room for its new ones (`penstock.share`)."""
 
     def __init__(
         self,

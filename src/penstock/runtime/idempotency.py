@@ -4,21 +4,22 @@
                                    ▲ who asks again is attached                     ▲ who asks again is told
                                    └ who leaves is detached, and it goes on
 
-Bounded by number and by bytes, in all and for each tenant (`core.shares`): a tenant's oldest outcomes make room for
-its new keys, never for another tenant's. Whoever asks for a forgotten one again has it executed again. When all of
-a tenant's are pending, it is refused. Nothing is timed: what is old is forgotten when the next one comes.
+Bounded by number and by bytes, in all and for each tenant (`penstock.share`): a tenant's oldest outcomes make room
+for its new keys, never for another tenant's. Whoever asks for a forgotten one again has it executed again. When all
+of a tenant's are pending, it is refused. Nothing is timed: what is old is forgotten when the next one comes.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
-from penstock.core.shares import Shares, refusal
+from penstock.core.shares import Shares
 from penstock.errors import NotFound
 from penstock.idempotency import Entry, Keyed, given_again, is_kept, key_reused
 from penstock.ports import Asker, Leaving
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.tasks import StoredTask
+from penstock.share import refusal
 from penstock.types import Reply
 
 

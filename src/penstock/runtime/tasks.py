@@ -1,6 +1,6 @@
 """Asynchronous requests: accepted now, fetched later (SPEC A2–A4).
 
-Bounded by number, by bytes and by time, in all and for each tenant (`core.shares`). A result that nobody has
+Bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that nobody has
 fetched is kept for its time: a tenant that has used up its share is refused. Results that were fetched make room
 before that, the oldest first. No tenant's results ever go to make room for another's.
 """
@@ -12,12 +12,13 @@ from typing import Protocol
 
 from msgspec import structs
 
-from penstock.core.shares import OVERHEAD, Full, Shares, refusal
+from penstock.core.shares import Shares
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.flight import is_queued
 from penstock.runtime.wheel import Wheel
+from penstock.share import OVERHEAD, Full, refusal
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 
 NO_ROOM = Overloaded.code  # of a task whose result could not be kept

@@ -15,9 +15,9 @@ from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import Ended, Outcomes
 from penstock.adapters.redis.tasks import RedisTasks
-from penstock.core.shares import OVERHEAD
 from penstock.errors import NotFound, Overloaded, OverQuota
 from penstock.idempotency import Keyed
+from penstock.share import OVERHEAD
 from penstock.types import Outcome, Request, TaskStatus
 from redis_servers import KINDS, VALKEY, patient, redis_server
 

@@ -1,4 +1,4 @@
-"""What each tenant holds in Redis, counted in the same step in which it changes: `core.shares`, in Lua.
+"""What each tenant holds in Redis, counted in the same step in which it changes: `penstock.share`, in Lua.
 
     totals   hash: n and b (things and bytes of all), n:TENANT and b:TENANT, and the bounds as last set
     index    sorted set: SIZE:KEY by the time at which the key expires
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from penstock.adapters.redis.connect import Store
 from penstock.adapters.redis.keys import TASK_BUCKETS
-from penstock.core.shares import LITTLE, RESERVED, Full, refusal
 from penstock.errors import Refused
+from penstock.share import LITTLE, RESERVED, Full, refusal
 
 MIB = 2**20
 NO_BOUND = 2**50
@@ -77,8 +77,8 @@ def letters(
     return Bounds(number, size, share, LETTERS_PART * memory_limit)
 
 
-# `full` gives why a tenant may hold no more, or false. Figures: number and bytes of all, then of the tenant, with what
-# is asked for. Limit: number, bytes, share.
+# `full` gives why a tenant may hold no more, or false. Figures: number and bytes of all, then of the tenant, with
+# what is asked for. Limit: number, bytes, share.
 FULL = f"""
 local function full(tenant, figures, limit, grown)
   local most, most_bytes, share = tonumber(limit[1]), tonumber(limit[2]), tonumber(limit[3])
@@ -109,8 +109,8 @@ end
 
 _MARGIN = 3_600_000  # ms that the books outlive what they count
 
-# For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`). The books of
-# one tenant are opened, changed and closed, so that a script reads and writes them once.
+# For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`). The books
+# of one tenant are opened, changed and closed, so that a script reads and writes them once.
 #   check_books()                       before they are opened: what has expired is struck off
 #   open_books(tenant)
 #   give(key, size)                     it is not held any more

@@ -10,7 +10,7 @@ they are written anew from it.
 
 from penstock.adapters.redis.holdings import COUNT, FULL
 from penstock.adapters.redis.scripts import Script
-from penstock.core.shares import OVERHEAD
+from penstock.share import OVERHEAD
 
 # For scripts whose KEYS are letters, held.
 #   drop(entry)         an entry of the stream, as XRANGE gives it

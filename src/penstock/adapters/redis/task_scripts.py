@@ -12,8 +12,8 @@ without `created` has its row elsewhere, from whoever waits for it.
 
 from penstock.adapters.redis.holdings import HOLD
 from penstock.adapters.redis.scripts import Script
-from penstock.core.shares import OVERHEAD
 from penstock.errors import Overloaded
+from penstock.share import OVERHEAD
 
 NOW = """
 local clock = redis.call('TIME')
@@ -72,7 +72,7 @@ return tonumber(gone or 0)
 # KEYS task, watch, held; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a
 # mailbox that is told of its end or nothing, and for how many ms at most; its bytes, and of all tasks the number,
 # the bytes and a tenant's share. Gives 1, or 0 when there is one with this id, or why there is no room
-# (`shares.Full`). Results that have been read make room for it.
+# (`share.Full`). Results that have been read make room for it.
 CREATE = Script(
     NOW
     + HOLD

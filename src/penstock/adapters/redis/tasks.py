@@ -17,8 +17,8 @@ from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.task_scripts import CANCEL, CREATE, DROP, PLACE, READ, WATCH
 from penstock.adapters.redis.wire import Notice, decode_execution
-from penstock.core.shares import OVERHEAD
 from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.share import OVERHEAD
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 
 WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
