@@ -10,3 +10,8 @@ def batchstring(inputs: list[str]) -> list[str]:
     if any(text.startswith("raise:") for text in inputs):
         raise ValueError("an input that nobody can compute")
     return [text[::-1] for text in inputs]
+
+
+def noted(inputs: list[str], note: str = "") -> list[str]:
+    """The same, with parameters."""
+    return batchstring(inputs)

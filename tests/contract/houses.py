@@ -134,9 +134,11 @@ class MemoryHouse:
         broker.subscribe(self.inbox.take, self.inbox.give_up)
         self.broker: Broker = broker
         self._waiters = Waiters(self.wheel, self.broker.withdraw)
-        self.tasks: Tasks = TaskStore(self.wheel, monotonic, time, max_tasks=100, max_bytes=10_000, ttl=ttl)
+        self.tasks: Tasks = TaskStore(
+            self.wheel, monotonic, time, max_tasks=100, max_bytes=1_000_000, ttl=ttl
+        )
         self.elsewhere: Tasks = self.tasks
-        keyed = KeyedStore(monotonic, time, max_keys=100, max_bytes=10_000, ttl=ttl)
+        keyed = KeyedStore(monotonic, time, max_keys=100, max_bytes=1_000_000, ttl=ttl)
         self.door = self.back_door = KeyedDoor(keyed, self.broker, self._waiters)
 
     async def accept(self, request: Request) -> Task:

@@ -10,10 +10,12 @@ from typing import Any
 import psutil
 import pytest
 from command_line import Typed, typed
+from redis import Redis
 from up_kit import Started, Up, started, up
 
 from own_ports import free_ports
 from penstock.bench.scrape import scrape
+from penstock.roles.store_memory import store_memory
 from server import eventually
 
 __all__ = ["typed"]
@@ -90,6 +92,13 @@ def test_the_banner_names_every_part_and_a_line_that_works(whole: Up) -> None:
         assert f"{url}/v1/inference" in whole.says(f"  {name} ")
     assert whole.says("  redis ").split()[1].startswith("redis://127.0.0.1:")
     assert whole.says("try it:").split()[3] == f"{whole.ports['gateway-1']}/v1/inference"
+
+
+def test_its_store_has_a_limit_and_evicts_nothing(whole: Up) -> None:
+    with Redis.from_url(whole.says("  redis ").split()[1]) as redis:
+        said = redis.config_get("maxmemory*")
+    assert said["maxmemory-policy"] == "noeviction"
+    assert int(said["maxmemory"]) == store_memory(None)
 
 
 @pytest.mark.parametrize("gateway", ["gateway-1", "gateway-2"])

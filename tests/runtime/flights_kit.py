@@ -71,7 +71,7 @@ class Airport:
         self.limiter = CountingLimiter()
         self.memory = Memory(100, 1 << 20)
         self.wheel = Wheel(loop, loop.time)
-        self.tasks = TaskStore(self.wheel, loop.time, loop.time, max_tasks=10, max_bytes=10_000, ttl=60.0)
+        self.tasks = TaskStore(self.wheel, loop.time, loop.time, max_tasks=10, max_bytes=1_000_000, ttl=60.0)
         broker = MemoryBroker()
         broker.subscribe(self._publish, self._withdraw)
         desk = Desk(

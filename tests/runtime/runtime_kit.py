@@ -120,8 +120,10 @@ class Door:
         self,
         *,
         max_tasks: int = 10,
-        max_bytes: int = 1000,
+        max_bytes: int = 100_000,
         ttl: float = 60.0,
+        share: float = 0.4,
+        takes_parameters: bool = False,
         limits: Limits | None = None,  # of each tenant
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -132,14 +134,16 @@ class Door:
         self.observed = Observed()
         self.wheel = Wheel(loop, loop.time)
         self.tasks = TaskStore(
-            self.wheel, loop.time, loop.time, max_tasks=max_tasks, max_bytes=max_bytes, ttl=ttl
+            self.wheel, loop.time, loop.time, max_tasks=max_tasks, max_bytes=max_bytes, ttl=ttl, share=share
         )
-        self.keyed = KeyedStore(loop.time, loop.time, max_keys=max_tasks, max_bytes=max_bytes, ttl=ttl)
+        self.keyed = KeyedStore(
+            loop.time, loop.time, max_keys=max_tasks, max_bytes=max_bytes, ttl=ttl, share=share
+        )
         broker = MemoryBroker()
         broker.subscribe(self.published.append, self.withdrawn.append)
         desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
-            backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: False,
+            backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: takes_parameters,
             time_limits=[(1.0, 1.5), (2.0, 4.0), (0.2, 0.3)], longest_limit=60.0,
         )  # fmt: skip
         self.gateway = Gateway(

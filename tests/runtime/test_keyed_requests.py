@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from runtime_kit import Door
 
-from penstock.errors import KeyReused, NotFound, Overloaded
+from penstock.errors import KeyReused, NotFound, Overloaded, OverQuota
 from penstock.idempotency import Replay
 from penstock.ports import Leaving
+from penstock.share import OVERHEAD
 from penstock.testing import Recorder, run_virtual
 from penstock.types import Ask, Execution, Failure, Outcome, Reply, TaskStatus, WorkerId
 
@@ -244,11 +245,58 @@ def test_the_oldest_outcomes_make_room_and_when_all_are_pending_the_door_is_clos
 
 def test_outcomes_are_bounded_by_their_bytes_too() -> None:
     async def body() -> None:
-        door = Door(max_bytes=100)
+        door = Door(max_bytes=2 * OVERHEAD + 100)
         for number, key in enumerate("abc"):
             say(door, key)
             door.answer(number, b"x" * 40)
-        assert (len(door.keyed), door.keyed.bytes) == (2, 80)
+        assert (len(door.keyed), door.keyed.bytes) == (2, 2 * OVERHEAD + 80)
+
+    run_virtual(body())
+
+
+def test_an_outcome_larger_than_all_may_be_is_told_and_not_kept() -> None:
+    async def body() -> None:
+        door = Door(max_bytes=10_000)
+        first, _ = say(door)
+        door.answer(output=b"x" * 10_000)
+        assert len(first.answer.result().output) == 10_000
+        assert (len(door.keyed), door.keyed.bytes) == (0, 0)
+
+    run_virtual(body())
+
+
+def test_no_tenants_keys_push_out_anothers() -> None:
+    async def body() -> None:
+        door = Door(max_tasks=10)
+        say(door, "mine", client_id="modest")
+        door.answer(output=b"42")
+        for number in range(20):
+            say(door, f"k{number}", client_id="greedy")
+            door.answer()
+        assert len(door.keyed) == 5
+        again, _ = say(door, "mine", client_id="modest")
+        await soon()
+        assert isinstance(again.answer.result(), Replay)
+        for number in range(4):
+            say(door, f"new{number}", client_id="greedy")
+        with pytest.raises(OverQuota, match=r"limits\.tenant_share"):
+            say(door, "one more", client_id="greedy")
+
+    run_virtual(body())
+
+
+def test_parameters_count_while_it_runs_and_are_not_kept_with_its_outcome() -> None:
+    async def body() -> None:
+        door = Door(takes_parameters=True)
+        say(door, parameters=b'{"a":1}')
+        assert door.keyed.bytes == OVERHEAD + len(b'{"a":1}' + b'"x"')
+        kept = door.published[0]
+        door.answer(output=b"1")
+        assert door.keyed.bytes == OVERHEAD + 1
+        assert kept.parameters  # by which a queue finds it
+        task, _ = await door.gateway.submit_keyed_task(Ask(b'"x"', parameters=b'{"a":1}'), "k")
+        assert task.answer is not None
+        assert task.answer.request.parameters == b""
 
     run_virtual(body())
 

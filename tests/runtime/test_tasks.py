@@ -5,9 +5,11 @@ import asyncio
 import pytest
 from runtime_kit import Door
 
-from penstock.errors import Conflict, NotFound, Overloaded
+from penstock.errors import Conflict, NotFound, Overloaded, OverQuota
+from penstock.ports import Asker, Waiting
+from penstock.share import OVERHEAD
 from penstock.testing import run_virtual
-from penstock.types import Ask, TaskStatus
+from penstock.types import Ask, Failure, Outcome, Reply, Request, TaskStatus
 
 
 async def submit(door: Door, name: str, client: str | None = None) -> str:
@@ -77,33 +79,117 @@ def test_when_all_are_pending_the_door_is_closed() -> None:
     run_virtual(body())
 
 
-def test_the_oldest_finished_result_makes_room_for_a_new_task() -> None:
+def test_a_result_that_was_fetched_makes_room_and_one_that_nobody_has_seen_is_kept() -> None:
     async def body() -> None:
         door = Door(max_tasks=3)
         for name in "abc":
             await submit(door, name)
-        door.answer(1)
-        door.answer(0)
+        for number in (1, 0):
+            door.answer(number)
         await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match=r"limits\.max_tasks is 3"):
+            await submit(door, "d")
+        for name in "ab":
+            await door.gateway.find_task(name, None)
         await submit(door, "d")
         with pytest.raises(NotFound):
-            await door.gateway.find_task("b", None)  # the first that was finished
-        assert [(await door.gateway.find_task(name, None)).id for name in "acd"] == ["a", "c", "d"]
+            await door.gateway.find_task("a", None)  # the first that was fetched
+        assert [(await door.gateway.find_task(name, None)).id for name in "bcd"] == ["b", "c", "d"]
         assert len(door.tasks) == 3
 
     run_virtual(body())
 
 
-def test_results_are_bounded_by_their_bytes_too() -> None:
+def test_a_long_poll_that_was_answered_and_a_cancelled_task_make_room() -> None:
     async def body() -> None:
-        door = Door(max_bytes=100)
-        for number, name in enumerate("abc"):
+        door = Door(max_tasks=2)
+        polled = await door.gateway.submit_task(Ask(b'"x"', request_id="polled"))
+        cancelled = await door.gateway.submit_task(Ask(b'"x"', request_id="cancelled"))
+        door.loop.call_later(1.0, door.answer, 0)
+        await polled.wait(5.0)
+        await cancelled.cancel()
+        for name in "ab":
             await submit(door, name)
-            door.answer(number, b"x" * 40)
-            await asyncio.sleep(0)
-        assert (len(door.tasks), door.tasks.bytes) == (2, 80)
+        assert len(door.tasks) == 2
+
+    run_virtual(body())
+
+
+def test_what_waits_and_what_is_kept_count_with_all_their_bytes() -> None:
+    async def body() -> None:
+        door = Door()
+        await door.gateway.submit_task(Ask(b'"' + b"x" * 98 + b'"', request_id="t"))
+        assert door.tasks.bytes == OVERHEAD + 100
+        door.answer(output=b"x" * 40)
+        assert door.tasks.bytes == OVERHEAD + 40
+        await submit(door, "broken")
+        failure = Failure("BACKEND_FAILED", "m" * 10, "d" * 20)
+        door.gateway.waiters.settle([Reply(door.published[-1], Outcome.FAILED, failure=failure)])
+        assert door.tasks.bytes == 2 * OVERHEAD + 70
+
+    run_virtual(body())
+
+
+def test_results_beyond_the_bytes_push_out_the_oldest_of_their_own_tenant() -> None:
+    async def body() -> None:
+        door = Door(max_bytes=100_000)
+        await submit(door, "other", "bert")
+        for name in "abc":
+            await submit(door, name, "anna")
+        for number in range(4):
+            door.answer(number, b"x" * 15_000)
         with pytest.raises(NotFound):
-            await door.gateway.find_task("a", None)
+            await door.gateway.find_task("a", "anna")
+        kept = [("other", "bert"), ("b", "anna"), ("c", "anna")]
+        assert [(await door.gateway.find_task(*each)).status for each in kept] == [TaskStatus.SUCCESS] * 3
+        assert door.tasks.bytes == 3 * (OVERHEAD + 15_000)
+
+    run_virtual(body())
+
+
+def test_a_result_larger_than_all_may_be_is_not_kept_and_its_task_says_so() -> None:
+    async def body() -> None:
+        door = Door(max_bytes=10_000)
+        task = await door.gateway.submit_task(Ask(b'"x"'))
+        door.answer(output=b"x" * 10_000)
+        assert task.answer is not None
+        assert task.answer.failure is not None
+        assert (task.status, task.answer.output) == (TaskStatus.FAILED, b"")
+        assert "limits.max_task_bytes is 10000" in task.answer.failure.message
+        assert door.tasks.bytes < 2 * OVERHEAD
+
+    run_virtual(body())
+
+
+def test_a_tenant_that_holds_its_share_is_refused_and_the_others_are_not() -> None:
+    async def body() -> None:
+        door = Door(max_tasks=10)
+        for number in range(4):
+            await submit(door, f"t{number}", "greedy")
+        with pytest.raises(
+            OverQuota, match=r"limits\.tenant_share is 0\.4, limits\.max_tasks is 10"
+        ) as refused:
+            await submit(door, "one more", "greedy")
+        assert refused.value.retry_after == 7.0
+        await submit(door, "mine", "modest")
+        door.answer(0)
+        await door.gateway.find_task("t0", "greedy")
+        await submit(door, "one more", "greedy")
+        assert len(door.tasks) == 5
+
+    run_virtual(body())
+
+
+def test_a_refused_task_gives_back_what_it_was_to_hold() -> None:
+    async def body() -> None:
+        door = Door()
+
+        def refuse(asker: Asker) -> Waiting:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await door.tasks.accept(Request("k", "m", b"1", 0.0, 1.0, 1.0, "r"), refuse, lambda: 1.0)
+        assert (len(door.tasks), door.tasks.bytes) == (0, 0)
 
     run_virtual(body())
 

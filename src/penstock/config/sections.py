@@ -98,6 +98,9 @@ class Redis:
         0.8  # part of maxmemory beyond which nothing is accepted
     )
     max_dead_letters: Positive = 10_000
+    store_memory: Annotated[int | None, Size()] = (
+        None  # of the store that `penstock up` starts; none: a quarter of the machine's
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,11 @@ class Limits:
     max_queue_bytes: Bytes = 512 * MIB
     max_tasks: Positive = 100_000  # asynchronous results, pending and kept
     max_task_bytes: Bytes = 512 * MIB
+    max_dead_letter_bytes: Bytes = 64 * MIB
+    dead_letter_ttl: Span = 7 * 24 * 3600.0
+    tenant_share: Annotated[float, Number(0, 1, above=True)] = (
+        0.4  # of tasks, dead letters and idempotency keys, that one tenant may hold
+    )
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_lanes: Positive = 256

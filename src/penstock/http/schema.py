@@ -15,6 +15,9 @@ from penstock.types import Ask
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._:+=@-]{1,128}")
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
 MOST_PARAMETERS = 16 * 1024  # bytes
+REMEMBERED_PARAMETERS = (
+    1024  # bytes: longer ones are read each time, so that nobody can have many of them kept
+)
 DEEPEST_PARAMETERS = 64
 LONGEST_QUOTE = 200  # characters of what a client sent, told to that client
 LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
@@ -64,7 +67,7 @@ class Reader:
         return Ask(
             self._payload(bytes(said.input), said.model, ascii_only),
             said.model,
-            _canonical(bytes(said.parameters)) if said.parameters else b"",
+            canonical(bytes(said.parameters)) if said.parameters else b"",
             said.client_id,
             None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
             request_id(headers[b"x-request-id"]) if b"x-request-id" in headers else None,
@@ -160,9 +163,12 @@ def traceparent(given: bytes | None) -> str | None:
     return given.decode() if given is not None and TRACEPARENT.fullmatch(given) else None
 
 
-@lru_cache(maxsize=1024)
-def _canonical(parameters: bytes) -> bytes:
+def canonical(parameters: bytes) -> bytes:
     """The same parameters in the same bytes, so that they can share a lane."""
+    return _remembered(parameters) if len(parameters) <= REMEMBERED_PARAMETERS else _read(parameters)
+
+
+def _read(parameters: bytes) -> bytes:
     if len(parameters) > MOST_PARAMETERS:
         raise Unacceptable(f"'parameters' are longer than {MOST_PARAMETERS} bytes")
     clean.check_depth(parameters, DEEPEST_PARAMETERS, "parameters", "")
@@ -172,3 +178,6 @@ def _canonical(parameters: bytes) -> bytes:
     if not isinstance(value, dict):
         raise Unacceptable("'parameters' must be an object")
     return msgspec.json.encode(value, order="sorted") if value else b""
+
+
+_remembered = lru_cache(maxsize=1024)(_read)

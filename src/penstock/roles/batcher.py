@@ -16,7 +16,6 @@ from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.credits import Credits
 from penstock.adapters.redis.dispatch import Dispatcher
-from penstock.adapters.redis.dlq import DeadLetters
 from penstock.adapters.redis.intake import Intake
 from penstock.adapters.redis.leases import Leases
 from penstock.adapters.redis.wire import Finished, Message
@@ -27,7 +26,8 @@ from penstock.core.batcher import Batcher
 from penstock.core.door import Door
 from penstock.errors import PenstockError
 from penstock.ports import Clock
-from penstock.roles.dead_letters import is_dead, letter_of, say_so
+from penstock.roles.bounds import dead_letters
+from penstock.roles.dead_letters import is_dead, letter_of, say_dropped, say_so, within
 from penstock.roles.doorkeeping import check_admin
 from penstock.roles.front import capacity_rules, tier_names
 from penstock.roles.registered import all_worker_rows, health_of
@@ -40,7 +40,7 @@ from penstock.types import Batch, DeadLetter, Failure, Outcome, Reply, Request, 
 log = logging.getLogger("penstock.batcher")
 
 NO_MODEL = Failure("NOT_FOUND", "no worker has ever announced this model")
-MOST_UNWRITTEN = 10_000  # dead letters that wait for Redis
+UNWRITTEN_BYTES = 16 * 2**20  # of dead letters that wait for Redis
 
 
 class BatcherRole(Member):
@@ -66,9 +66,10 @@ class BatcherRole(Member):
         self.intake = Intake(self.store, self.name, clock, self.leases, self.alive("batchers"))
         self.dispatcher = Dispatcher(self.store, self.post, self.name)
         self.dispatcher.on_undelivered = self._worker_left
-        self._letters = DeadLetters(self.store, config.redis.max_dead_letters)
+        self._letters = dead_letters(self.store, config)
         self._dead: list[DeadLetter] = []
         self._died: Counter[str] = Counter()  # letters by model, since the start
+        self._letters_dropped = 0  # before their time, since the start
         self._somebody_died = asyncio.Event()
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token)
@@ -225,7 +226,7 @@ class BatcherRole(Member):
         dead = [letter_of(reply, self._clock) for reply in replies if is_dead(reply, attempts)]
         if dead:
             self._died.update(letter.model for letter in dead)
-            self._dead += dead[: MOST_UNWRITTEN - len(self._dead)]
+            self._dead = within(UNWRITTEN_BYTES, self._dead + dead)
             self._somebody_died.set()
         self.intake.settled([reply.request for reply in replies])
 
@@ -270,13 +271,16 @@ class BatcherRole(Member):
             self._somebody_died.clear()
             dead, self._dead = self._dead, []
             try:
-                await self._letters.add(dead)
+                dropped = await self._letters.add(dead)
                 say_so(dead)
+                if dropped:
+                    self._letters_dropped += dropped
+                    say_dropped(dropped)
             except PenstockError as error:
                 log.warning(
                     "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
                 )
-                self._dead = (dead + self._dead)[:MOST_UNWRITTEN]
+                self._dead = within(UNWRITTEN_BYTES, dead + self._dead)
                 self._somebody_died.set()
                 await asyncio.sleep(0.5)
 
@@ -343,4 +347,8 @@ class BatcherRole(Member):
     def _gauges(self) -> ServerGauges:
         now = self._clock()
         models = {name: model_gauges(pump.batcher, self._tiers, now, 0) for name, pump in self._pumps.items()}
-        return ServerGauges(models, 0, 0, {name: self._died[name] for name in self._pumps})
+        return ServerGauges(
+            models,
+            dead_letters={name: self._died[name] for name in self._pumps},
+            letters_dropped=self._letters_dropped,
+        )

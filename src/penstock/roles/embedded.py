@@ -77,6 +77,7 @@ class Embedded:
             max_tasks=limits.max_tasks,
             max_bytes=limits.max_task_bytes,
             ttl=limits.result_ttl,
+            share=limits.tenant_share,
         )
         self._keyed = KeyedStore(
             clock,
@@ -84,6 +85,7 @@ class Embedded:
             max_keys=config.idempotency.max_keys,
             max_bytes=config.idempotency.max_bytes,
             ttl=config.idempotency.ttl,
+            share=limits.tenant_share,
         )
         self._memory = memory_of(config)
         self._ledger = ledger_of(config, loop, clock)
@@ -266,4 +268,5 @@ class Embedded:
             ledger_gauges(self._ledger),
             counts_of(stack.desk for stack in self.stacks.values()),
             self._memory.evicted,
+            self.morgue.dropped,
         )

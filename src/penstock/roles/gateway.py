@@ -11,7 +11,6 @@ from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.dlq import DeadLetters
 from penstock.adapters.redis.ended_tasks import EndedTasks
 from penstock.adapters.redis.key_store import RedisKeys
 from penstock.adapters.redis.keyed import RedisClaims
@@ -24,6 +23,7 @@ from penstock.config import Config
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.http.edge import Edge
 from penstock.ports import Clock
+from penstock.roles.bounds import bounds_of_keys, bounds_of_tasks, dead_letters
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
 from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, time_limits, tls_health
@@ -62,8 +62,10 @@ class GatewayRole(Member):
         self._desks: dict[str, Desk] = {}
         self._has_batcher = False
         self._last_batcher_left = -inf
-        self._tasks = RedisTasks(self.store, self.name, self.post, config.limits.result_ttl)
-        self._dead_letters = DeadLetters(self.store, config.redis.max_dead_letters)
+        self._tasks = RedisTasks(
+            self.store, self.name, self.post, config.limits.result_ttl, bounds_of_tasks(config)
+        )
+        self._dead_letters = dead_letters(self.store, config)
         self.publisher = Publisher(
             self.store, self.name, clock,
             max_requests=config.limits.max_queue, max_bytes=config.limits.max_queue_bytes,
@@ -83,7 +85,9 @@ class GatewayRole(Member):
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
-        claims = RedisClaims(self.store, self.post, config.idempotency.ttl, config.limits.result_ttl)
+        claims = RedisClaims(
+            self.store, self.post, config.idempotency.ttl, config.limits.result_ttl, bounds_of_keys(config)
+        )
         self._keyed = KeyedDesk(self._task_desk, claims, clock)
         self._memory = memory_of(config)
         self._answers = SharedAnswers(

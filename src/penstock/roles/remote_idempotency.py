@@ -105,7 +105,9 @@ class KeyedDesk:
         request = structs.replace(
             entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, quota=None
         )
-        claim = await self._claims.claim(keyed, request, entry.request.request_id, limit, row=row)
+        claim = await self._claims.claim(
+            keyed, request, entry.request.request_id, limit, row=row, retry_after=entry.backlog_seconds()
+        )
         if claim.other:
             raise key_reused()
         if not claim.ours:

@@ -96,9 +96,9 @@ class TaskDesk:
         on_end: Callable[[str], None] | None = None,
     ) -> RemoteTask:
         """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
+        await self._create(request, watch=on_end is not None, retry_after=backlog_seconds())
         if on_end is None:
-            return await self.take(request)
-        await self._create(request, watch=True)
+            return await self._send(request)
         # Before it is on its way: it may be over before we hear that it is.
         held = Held(self._held, task_name(request.tenant, request.request_id), on_end, request.deadline)
         self._wheel.add(held)
@@ -110,7 +110,7 @@ class TaskDesk:
 
     async def take(self, request: Request) -> RemoteTask:
         """For nobody who counts it."""
-        await self._create(request, watch=False)
+        await self._create(request, watch=False, retry_after=1.0)
         return await self._send(request)
 
     def over(self, notice: Notice) -> None:
@@ -118,8 +118,9 @@ class TaskDesk:
         if held is not None:
             held.end(notice.code)
 
-    async def _create(self, request: Request, *, watch: bool) -> None:
-        await self.tasks.create(request, request.deadline - self._clock(), watch=watch)
+    async def _create(self, request: Request, *, watch: bool, retry_after: float) -> None:
+        left = request.deadline - self._clock()
+        await self.tasks.create(request, left, watch=watch, retry_after=retry_after)
 
     async def _send(self, request: Request) -> RemoteTask:
         try:
@@ -142,7 +143,7 @@ class TaskDesk:
     async def describe(self, task_id: str, tenant: str) -> dict[str, object] | None:
         """How a task stands, for people; when it came is not kept, and so neither is how long it took."""
         try:
-            record = await self.tasks.find(task_id, tenant)
+            record = await self.tasks.peek(task_id, tenant)
         except NotFound:
             return None
         when = datetime.fromtimestamp(record.changed_at, UTC).isoformat(timespec="milliseconds")

@@ -18,6 +18,7 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.core.backoff import backoff
 from penstock.errors import StoreDown, UserMistake
+from penstock.roles.store_memory import store_memory
 from penstock.roles.up_plan import Part, Plan
 from penstock.roles.up_processes import apart, cause, printed, send
 from penstock.roles.up_store import OwnStore
@@ -40,7 +41,8 @@ class Installation:
         self._banners: dict[str, asyncio.Future[str]] = {}
         self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
         fsync = plan.config.redis.durability == "fsync"
-        self._store = None if plan.redis else OwnStore(say, fsync=fsync)
+        memory = store_memory(plan.config.redis.store_memory)
+        self._store = None if plan.redis else OwnStore(say, memory, fsync=fsync)
         # Should we be killed, a part drains if the store is another's. Ours ends in the same moment.
         self._farewell = signal.SIGTERM if plan.redis else signal.SIGKILL
         self._tellings: set[asyncio.Task[None]] = set()

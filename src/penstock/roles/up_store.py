@@ -35,9 +35,10 @@ LOG = "appendonlydir"
 
 
 class OwnStore:
-    def __init__(self, say: Callable[[str, str], None], *, fsync: bool = False) -> None:
-        """`fsync`: nothing is answered before the disk has it."""
+    def __init__(self, say: Callable[[str, str], None], memory: int, *, fsync: bool = False) -> None:
+        """`memory`: bytes that it may use. `fsync`: nothing is answered before the disk has it."""
         self._say = say
+        self._memory = memory
         self._sync = "always" if fsync else "no"
         self._home = _home()
         self._port = 0
@@ -120,7 +121,8 @@ class OwnStore:
         process = self._process = await asyncio.create_subprocess_exec(
             _binary(), "--port", str(self._port), "--bind", HOST, "--dir", str(self._home.path),
             "--save", "", "--appendonly", "yes", "--appendfsync", self._sync, "--appenddirname", LOG,
-            "--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning",
+            "--maxmemory", str(self._memory), "--maxmemory-policy", "noeviction",
+            "--daemonize", "no", "--loglevel", "warning",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, preexec_fn=apart(signal.SIGKILL),
         )  # fmt: skip

@@ -25,6 +25,7 @@ from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
 
+REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can have many of them kept
 NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
 
 
@@ -360,16 +361,18 @@ def _check_parameters(desk: Desk, parameters: bytes) -> None:
         raise Unacceptable(f"the model {desk.model!r} takes no parameters")
     known = desk.parameter_names()
     if known is not None:
-        for name in _names_in(parameters):
+        for name in (_names_in if len(parameters) > REMEMBERED else _remembered_names)(parameters):
             if name not in known:
                 raise Unacceptable(
                     f"the model {desk.model!r} takes no parameter {name[:100]!r}; it takes {', '.join(known)}"
                 )
 
 
-@lru_cache(maxsize=1024)
 def _names_in(parameters: bytes) -> Sequence[str]:
     return tuple(msgspec.json.decode(parameters, type=dict[str, msgspec.Raw]))
+
+
+_remembered_names = lru_cache(maxsize=1024)(_names_in)
 
 
 def _over_quota(denied: Denied, model: str, tenant: str) -> OverQuota:

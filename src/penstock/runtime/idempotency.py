@@ -4,19 +4,22 @@
                                    ▲ who asks again is attached                     ▲ who asks again is told
                                    └ who leaves is detached, and it goes on
 
-Bounded by count and by bytes, as results are: the oldest outcomes go first, and whoever asks for one of those again
-has it executed again; when all are pending, the door is closed. Nothing is timed: what is old is forgotten when the
-next one comes.
+Bounded by number and by bytes, in all and for each tenant (`penstock.share`): a tenant's oldest outcomes make room
+for its new keys, never for another tenant's. Whoever asks for a forgotten one again has it executed again. When all
+of a tenant's are pending, it is refused. Nothing is timed: what is old is forgotten when the next one comes.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
-from penstock.errors import NotFound, Overloaded
+from penstock.core.shares import Shares
+from penstock.errors import NotFound
 from penstock.idempotency import Entry, Keyed, given_again, is_kept, key_reused
 from penstock.ports import Asker, Leaving
+from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.tasks import StoredTask
+from penstock.share import refusal
 from penstock.types import Reply
 
 
@@ -100,18 +103,25 @@ class KeyedStore:
         max_keys: int,
         max_bytes: int,
         ttl: float,
+        share: float = 1.0,
     ) -> None:
+        """`share`: the part of all that one tenant may hold."""
         self._clock = clock
         self._wall_clock = wall_clock
-        self._max_keys = max_keys
-        self._max_bytes = max_bytes
+        self._settings = f"idempotency.max_keys is {max_keys} and idempotency.max_bytes is {max_bytes}"
+        self._share = share
+        self._shares = Shares(max_keys, max_bytes, share)
         self._ttl = ttl
         self._tasks: dict[str, KeyedTask] = {}
         self._finished: OrderedDict[str, KeyedTask] = OrderedDict()  # the oldest first
-        self.bytes = 0
+        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the same, for each tenant
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    @property
+    def bytes(self) -> int:
+        return self._shares.bytes
 
     def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving:
         task = self._known(keyed)
@@ -146,44 +156,49 @@ class KeyedStore:
         before = self._tasks.get(keyed.id)
         if before is not None:  # how it ended is not kept
             self.forget(before)
-        if len(self._tasks) >= self._max_keys:
-            if not self._finished:
-                raise Overloaded(
-                    "too many requests with an Idempotency-Key are pending: idempotency.max_keys is"
-                    f" {self._max_keys}",
-                    retry_after=entry.backlog_seconds(),
-                )
-            self._evict()
         task = KeyedTask(self, keyed, entry, self._wall_clock())
+        while (full := self._shares.full(keyed.tenant, task.size)) is not None:
+            oldest = self._outcomes.oldest(keyed.tenant)
+            if oldest is None:
+                things = "requests with an Idempotency-Key"
+                raise refusal(full, things, self._settings, self._share, entry.backlog_seconds())
+            self.forget(oldest)
         task.entered(entry.enter(task))
         self._tasks[keyed.id] = task
+        self._shares.take(keyed.tenant, task.size)
         return task
 
     # ---- for the tasks -------------------------------------------------------------------------------------
 
-    def holds(self, task: StoredTask) -> bool:
-        return self._tasks.get(task.id) is task
-
     def finish(self, task: StoredTask, reply: Reply) -> None:
         assert isinstance(task, KeyedTask)
+        before, tenant = task.size, task.keyed.tenant
+        task.keep(reply)
+        self._shares.grow(tenant, task.size - before)
         task.changed_at = self._wall_clock()
-        reply.request.input = b""  # nobody needs it any more
-        self._finished[task.id] = task
-        self.bytes += len(reply.output)
         task.when = self._clock() + self._ttl
-        while self.bytes > self._max_bytes and self._finished:
-            self._evict()
+        self._finished[task.id] = task
+        self._outcomes.add(tenant, task.id, task)
+        while self._shares.overgrown(tenant) is not None:  # at last this one itself goes
+            oldest = self._outcomes.oldest(tenant)
+            if oldest is None:
+                break
+            self.forget(oldest)
+
+    def fetched(self, task: StoredTask) -> None:
+        """A key is kept for its time, whether or not its outcome was read."""
 
     def forget(self, task: StoredTask) -> None:
         if self._finished.pop(task.id, None) is not None:
+            assert isinstance(task, KeyedTask)
             del self._tasks[task.id]
-            assert task.answer is not None
-            self.bytes -= len(task.answer.output)
-
-    def _evict(self) -> None:
-        self.forget(next(iter(self._finished.values())))
+            self._outcomes.drop(task.keyed.tenant, task.id)
+            self._shares.give(task.keyed.tenant, task.size)
 
     def _forget_the_old(self) -> None:
         now = self._clock()
-        while self._finished and next(iter(self._finished.values())).when <= now:
-            self._evict()
+        while self._finished:
+            oldest = next(iter(self._finished.values()))
+            if oldest.when > now:
+                break
+            self.forget(oldest)

@@ -1,6 +1,8 @@
 """Asynchronous requests: accepted now, fetched later (SPEC A2–A4).
 
-Bounded by count and by bytes: the oldest finished results go first; when all are pending, the door is closed.
+Bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that nobody has
+fetched is kept for its time: a tenant that has used up its share is refused. Results that were fetched make room
+before that, the oldest first. No tenant's results ever go to make room for another's.
 """
 
 import asyncio
@@ -8,27 +10,32 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import structs
+
+from penstock.core.shares import Shares
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
+from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.flight import is_queued
 from penstock.runtime.wheel import Wheel
-from penstock.types import Reply, Request, TaskStatus
+from penstock.share import OVERHEAD, Full, refusal
+from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+
+NO_ROOM = Overloaded.code  # of a task whose result could not be kept
 
 
 class Keeper(Protocol):
     """Where a task is kept."""
 
-    def holds(self, task: "StoredTask") -> bool: ...
-
     def finish(self, task: "StoredTask", reply: Reply) -> None: ...
 
-    def forget(self, task: "StoredTask") -> None: ...
+    def fetched(self, task: "StoredTask") -> None: ...
 
 
 class StoredTask:
     """An asker that keeps the answer until somebody fetches it."""
 
-    __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "when")
+    __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "size", "when")
 
     def __init__(self, store: Keeper, request: Request, now: float) -> None:
         self._store = store
@@ -38,6 +45,7 @@ class StoredTask:
         self.answer: Reply | None = None
         self.changed_at = now
         self.when = 0.0  # until which the answer is kept, once there is one
+        self.size = size_of_pending(request)  # bytes that it counts for
 
     def entered(self, waiter: Waiting) -> None:
         self._waiter = waiter
@@ -49,11 +57,6 @@ class StoredTask:
     @property
     def name(self) -> tuple[str, str]:
         return self.request.tenant, self.request.request_id
-
-    @property
-    def settled(self) -> bool:
-        """Evicted already."""
-        return not self._store.holds(self)
 
     @property
     def status(self) -> TaskStatus:
@@ -69,20 +72,50 @@ class StoredTask:
                 await asyncio.wait([over], timeout=seconds)
             finally:
                 self._pollers.remove(over)
+            self._store.fetched(self)
 
     def reply(self, reply: Reply) -> None:
-        self.answer = reply
         self._store.finish(self, reply)
         for over in self._pollers:
             over.set_result(None)
+
+    def keep(self, reply: Reply) -> None:
+        """The answer, and of the request no more than its names. The request itself may still be in a queue, where
+        it is found by its parameters."""
+        reply.request.input = b""
+        self.request = structs.replace(
+            reply.request, parameters=b"", quota=None, origin=None, flight=None, ticket=None, history=()
+        )
+        self.answer = Reply(self.request, reply.outcome, reply.output, reply.failure, reply.execution)
+        self.size = size_of_answer(self.answer)
 
     async def cancel(self) -> None:
         if self._waiter is not None:
             self._waiter.withdraw()
 
-    def expire(self) -> None:
-        """Kept long enough."""
-        self._store.forget(self)
+
+def size_of_pending(request: Request) -> int:
+    return OVERHEAD + len(request.input) + len(request.parameters)
+
+
+def size_of_answer(answer: Reply) -> int:
+    failure = answer.failure
+    return (
+        OVERHEAD
+        + len(answer.output)
+        + (0 if failure is None else len(failure.message) + len(failure.details))
+    )
+
+
+class Sweep:
+    """The time at which the oldest result has been kept long enough."""
+
+    __slots__ = ("expire", "settled", "when")
+
+    def __init__(self, when: float, expire: Callable[[], None]) -> None:
+        self.when = when
+        self.settled = False
+        self.expire = expire
 
 
 class TaskStore:
@@ -95,19 +128,27 @@ class TaskStore:
         max_tasks: int,
         max_bytes: int,
         ttl: float,
+        share: float = 1.0,
     ) -> None:
+        """`share`: the part of all that one tenant may hold."""
         self._wheel = wheel
         self._clock = clock
         self._wall_clock = wall_clock
-        self._max_tasks = max_tasks
-        self._max_bytes = max_bytes
+        self._settings = f"limits.max_tasks is {max_tasks} and limits.max_task_bytes is {max_bytes}"
+        self._share = share
+        self._shares = Shares(max_tasks, max_bytes, share)
         self._ttl = ttl
         self._tasks: dict[tuple[str, str], StoredTask] = {}  # tenants choose their ids, and two the same
-        self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()
-        self.bytes = 0
+        self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()  # the oldest first
+        self._fetched: ByTenant[StoredTask] = ByTenant()  # each finished task is here
+        self._unread: ByTenant[StoredTask] = ByTenant()  # or here
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    @property
+    def bytes(self) -> int:
+        return self._shares.bytes
 
     async def accept(
         self,
@@ -121,18 +162,17 @@ class TaskStore:
             raise Conflict(
                 f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
             )
-        if len(self._tasks) >= self._max_tasks:
-            if not self._finished:
-                raise Overloaded(
-                    f"too many tasks are pending: limits.max_tasks is {self._max_tasks}",
-                    retry_after=backlog_seconds(),
-                )
-            self._evict()
+        size = size_of_pending(request)
+        full = self._make_room(request.tenant, size)
+        if full is not None:
+            raise refusal(full, "tasks", self._settings, self._share, backlog_seconds())
         task = self._tasks[name] = StoredTask(self, request, self._wall_clock())
+        self._shares.take(request.tenant, size)
         try:
             task.entered(enter(task))
         except BaseException:
             del self._tasks[name]  # it was refused
+            self._shares.give(request.tenant, size)
             raise
         return task
 
@@ -141,16 +181,15 @@ class TaskStore:
         task = self._tasks.get((tenant, task_id))
         if task is None:
             raise NotFound(
-                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s"
+                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s, or was"
+                " fetched and made room for others"
             )
+        self.fetched(task)
         return task
 
     def ended_at(self, task: StoredTask) -> float:
         """When it was answered, if it was."""
         return task.when - self._ttl
-
-    def holds(self, task: StoredTask) -> bool:
-        return self._tasks.get(task.name) is task
 
     def peek(self, task_id: str, tenant: str | None = None) -> StoredTask | None:
         """Of whichever tenant, if none is named: for the admin plane. That searches."""
@@ -160,19 +199,59 @@ class TaskStore:
 
     def finish(self, task: StoredTask, reply: Reply) -> None:
         task.changed_at = self._wall_clock()
-        reply.request.input = b""  # nobody needs it any more
-        self._finished[task.name] = task
-        self.bytes += len(reply.output)
         task.when = self._clock() + self._ttl
-        self._wheel.add(task)
-        while self.bytes > self._max_bytes and self._finished:
-            self._evict()
+        tenant = task.request.tenant
+        self._measure(task, reply)
+        while (full := self._shares.overgrown(tenant)) is not None:
+            oldest = self._fetched.oldest(tenant) or self._unread.oldest(tenant)
+            if oldest is None:
+                self._measure(task, self._too_large(reply, full))
+                break
+            self.forget(oldest)
+        self._finished[task.name] = task
+        row = self._fetched if reply.outcome is Outcome.CANCELLED else self._unread  # who cancelled it knows
+        row.add(tenant, task.name, task)
+        if len(self._finished) == 1:
+            self._wheel.add(Sweep(task.when, self._sweep))
 
-    def _evict(self) -> None:
-        self.forget(next(iter(self._finished.values())))
+    def _measure(self, task: StoredTask, reply: Reply) -> None:
+        before = task.size
+        task.keep(reply)
+        self._shares.grow(task.request.tenant, task.size - before)
+
+    def _too_large(self, reply: Reply, full: Full) -> Reply:
+        why = refusal(full, "results", self._settings, self._share, 1.0)
+        return Reply(reply.request, Outcome.FAILED, failure=Failure(NO_ROOM, why.message))
+
+    def _sweep(self) -> None:
+        """Forget what has been kept long enough, and come back for the next."""
+        now = self._clock()
+        while self._finished:
+            oldest = next(iter(self._finished.values()))
+            if oldest.when > now:
+                self._wheel.add(Sweep(oldest.when, self._sweep))
+                return
+            self.forget(oldest)
+
+    def fetched(self, task: StoredTask) -> None:
+        """From now on it may make room, if it is over."""
+        tenant = task.request.tenant
+        if self._unread.drop(tenant, task.name):
+            self._fetched.add(tenant, task.name, task)
 
     def forget(self, task: StoredTask) -> None:
         if self._finished.pop(task.name, None) is not None:
+            tenant = task.request.tenant
             del self._tasks[task.name]
-            assert task.answer is not None
-            self.bytes -= len(task.answer.output)
+            self._shares.give(tenant, task.size)
+            if not self._fetched.drop(tenant, task.name):
+                self._unread.drop(tenant, task.name)
+
+    def _make_room(self, tenant: str, size: int) -> Full | None:
+        """By what its tenant has fetched. Why that is not enough, if it is not."""
+        while (full := self._shares.full(tenant, size)) is not None:
+            oldest = self._fetched.oldest(tenant)
+            if oldest is None:
+                return full
+            self.forget(oldest)
+        return None

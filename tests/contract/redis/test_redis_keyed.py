@@ -11,6 +11,7 @@ from redis_kit import ask, opened, until
 
 from penstock.adapters.redis.connect import RedisSettings, Store
 from penstock.adapters.redis.gathered import MOST, Gathered
+from penstock.adapters.redis.holdings import keyed
 from penstock.adapters.redis.keyed import RedisClaims
 from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
 from penstock.adapters.redis.keys import task_name
@@ -36,15 +37,17 @@ class Kit:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.names = [store.keys.task(TASK), store.keys.watch(TASK)]
+        self.held = store.keys.held(TASK)
         self.outcomes = Outcomes(store, Post(store))
 
     async def claim(
         self, by: str, *, tenant: str = "anna", fingerprint: str = "f1", place_ms: int = HOUR, ms: int = HOUR
     ) -> list[Any]:
         arguments: list[Argument] = [
-            tenant, by, "model", KEEP, BRIEF, fingerprint, f"id of {by}", place_ms, ms,
+            tenant, by, "model", KEEP, BRIEF, fingerprint, f"id of {by}", place_ms, ms, 100,
+            *keyed().arguments(self.store),
         ]  # fmt: skip
-        answer: list[Any] = await CLAIM(self.store.commands, self.names[:1], arguments)
+        answer: list[Any] = await CLAIM(self.store.commands, [self.names[0], *self.held], arguments)
         return answer
 
     async def place(self, by: str) -> list[Any]:
@@ -52,7 +55,7 @@ class Kit:
         return answer
 
     async def forget(self, by: str) -> list[Any]:
-        answer: list[Any] = await FORGET(self.store.commands, self.names, [by])
+        answer: list[Any] = await FORGET(self.store.commands, [*self.names, *self.held], [by])
         return answer
 
     async def end(self, outcome: Outcome, failure: Failure | None = None) -> None:
@@ -155,7 +158,7 @@ def test_who_watches_is_told_when_it_is_placed_or_forgotten(redis_settings: Redi
     async def body() -> None:
         async with kit(redis_settings) as redis:
             await redis.claim("a")
-            await WATCH(redis.store.commands, redis.names, ["there", HOUR])
+            await WATCH(redis.store.commands, [*redis.names, *redis.held], ["there", HOUR])
             assert await redis.place("a") == [1, b"there"]
             assert await redis.forget("a") == [1, b"there"]
             assert await redis.forget("a") == [0]

@@ -59,6 +59,7 @@ class ServerGauges:
     ledger: LedgerGauges | None = None  # where one is kept
     caches: Mapping[str, CacheCounts] = field(default_factory=dict)
     evicted: int = 0  # answers, since the start
+    letters_dropped: int = 0  # before their time, since the start
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -170,7 +171,23 @@ class Exposition:
         )
         for name, number in server.dead_letters.items():
             letters.add_metric([name], number)
-        yield from (depth, workers, load, capacity, busy, restarts, pressure, clients, tasks, letters)
+        dropped = CounterMetricFamily(
+            "penstock_dead_letters_dropped", "Dead letters that made room for newer ones"
+        )
+        dropped.add_metric([], server.letters_dropped)
+        yield from (
+            depth,
+            workers,
+            load,
+            capacity,
+            busy,
+            restarts,
+            pressure,
+            clients,
+            tasks,
+            letters,
+            dropped,
+        )
         for name, count in server.tls.items():
             family = CounterMetricFamily(f"penstock_tls_{name}", f"TLS: {name.replace('_', ' ')}")
             family.add_metric([], count)

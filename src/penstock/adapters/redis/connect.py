@@ -19,7 +19,13 @@ from redis.backoff import NoBackoff
 
 from penstock.adapters.redis.address import Address, parse_address
 from penstock.adapters.redis.connection import Cluster, write_directly
-from penstock.adapters.redis.features import Features, check_durability, memory_ratio, read_features
+from penstock.adapters.redis.features import (
+    Features,
+    check_durability,
+    maxmemory,
+    memory_ratio,
+    read_features,
+)
 from penstock.adapters.redis.keys import Keys
 from penstock.adapters.redis.link import Link
 from penstock.adapters.redis.outage import Patience, guard, is_outage, translate
@@ -42,9 +48,10 @@ class Store:
         if not settings.namespace or {*"{}"} & {*settings.namespace}:
             raise UserMistake("The Redis namespace is a name without braces, like penstock.")
         self.settings = settings
-        self.keys = Keys(settings.namespace)
         self._address = parse_address(settings.url)
         self.clustered = self._address.clustered
+        self.keys = Keys(settings.namespace, clustered=self.clustered)
+        self.maxmemory = 0  # bytes that each primary may use, when it was last asked; 0: no limit
         self.commands: Client = _client(self._address, settings.timeout, settings.timeout)
         self.link = Link(settings.timeout)
         self._blocking: list[Client] = []
@@ -74,6 +81,7 @@ class Store:
             await self.close()
             raise UserMistake(f"{self.where} is a node of a cluster: start its URL with redis+cluster://.")
         self._features = read_features(infos, policies)
+        self.maxmemory = self._features.maxmemory
 
     def blocking(self) -> Client:
         """A client for one reader that blocks up to `settings.block`; closed together with the store."""
@@ -133,6 +141,7 @@ class Store:
         infos = [answer for answer in answers if not isinstance(answer, BaseException)]
         if not infos:
             raise answers[0]
+        self.maxmemory = maxmemory(infos)
         return max(memory_ratio(info) for info in infos)
 
     async def close(self) -> None:

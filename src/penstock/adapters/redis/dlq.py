@@ -1,47 +1,59 @@
 """Dead letters: requests that spent all their attempts, kept for people to look at (SPEC E4).
 
-One stream, so its ids are unique, in order, and tell the time by Redis's clock. Bounded: the oldest go first.
+One stream, so its ids are unique, in order, and tell the time by Redis's clock. Bounded by number, bytes and time,
+in all and for each tenant: a tenant's oldest letters make room for its new ones (`letter_scripts`).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import DecodeError, msgpack
 
 from penstock.adapters.redis.connect import Store, guard
+from penstock.adapters.redis.holdings import Bounds
+from penstock.adapters.redis.holdings import letters as usual_bounds
+from penstock.adapters.redis.letter_scripts import ADD, DROP_OLD, PURGE, REMOVE
+from penstock.adapters.redis.scripts import Call
 from penstock.errors import NotFound
 from penstock.types import DeadLetter
 
 _FIELD = b"d"
 _VERSION = b"\x01"
-
+WEEK = 7 * 24 * 3600.0
 
 _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(DeadLetter).decode
 
 
 class DeadLetters:
-    def __init__(self, store: Store, bound: int = 10_000) -> None:
+    def __init__(self, store: Store, bounds: Bounds | None = None, ttl: float = WEEK) -> None:
+        """`ttl`: seconds a letter is kept."""
         self._store = store
         self._key = store.keys.dlq
-        self._bound = bound
+        self._keys = [store.keys.dlq, store.keys.letters_held]
+        self._bounds = bounds or usual_bounds()
+        self._ttl = round(ttl * 1e3)
 
-    async def add(self, letters: Sequence[DeadLetter]) -> None:
-        """Each is given its id."""
-        commands: list[tuple[Any, ...]] = [
-            ("XADD", self._key, "*", _FIELD, _VERSION + _encode(letter)) for letter in letters
+    async def add(self, letters: Sequence[DeadLetter]) -> int:
+        """Each is given its id. How many made room for them."""
+        bounds = self._bounds.whole(self._store)
+        calls: Sequence[Call] = [
+            (self._keys, [letter.tenant, _VERSION + _encode(letter), self._ttl, *bounds])
+            for letter in letters
         ]
+        dropped = 0
         with guard():
-            for letter, answer in zip(letters, await self._store.each(commands), strict=True):
+            for letter, answer in zip(letters, await ADD.each(self._store, calls), strict=True):
                 if isinstance(answer, Exception):
                     raise answer
-                letter.id = answer.decode()
-            await self._store.commands.execute_command("XTRIM", self._key, "MAXLEN", self._bound)
+                letter.id = answer[0].decode()
+                dropped += answer[1]
+        return dropped
 
     async def list(self, limit: int = 100, before: str | None = None) -> list[DeadLetter]:
         """The newest first; `before`: the id of the last one on the page before."""
         last = "+" if before is None else f"({_checked(before)}"
         with guard():
+            await DROP_OLD(self._store.commands, self._keys, [self._ttl])
             entries = await self._store.commands.execute_command(
                 "XREVRANGE", self._key, last, "-", "COUNT", limit
             )
@@ -58,14 +70,14 @@ class DeadLetters:
 
     async def remove(self, letter_id: str) -> None:
         with guard():
-            removed = await self._store.commands.execute_command("XDEL", self._key, _checked(letter_id))
+            removed = await REMOVE(self._store.commands, self._keys, [_checked(letter_id)])
         if not removed:
             raise _unknown(letter_id)
 
     async def purge(self) -> int:
         """All of them; how many there were."""
         with guard():
-            return int(await self._store.commands.execute_command("XTRIM", self._key, "MAXLEN", 0))
+            return int(await PURGE(self._store.commands, self._keys))
 
 
 def _checked(letter_id: str) -> str:

@@ -34,7 +34,6 @@ def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str 
     """From the INFO of each primary: of several, the one that can do least."""
     kind = "valkey" if "valkey_version" in infos[0] else "redis"
     policies = [str(info.get("maxmemory_policy", "noeviction")) for info in infos]
-    limits = [int(info.get("maxmemory", 0)) for info in infos]
     asked = set(appendfsync)
     return Features(
         kind=kind,
@@ -42,9 +41,15 @@ def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str 
         append_only=all(str(info.get("aof_enabled", 0)) == "1" for info in infos),
         appendfsync=asked.pop() if len(asked) == 1 else None,
         replicas=min(int(info.get("connected_slaves", 0)) for info in infos),
-        maxmemory=min((limit for limit in limits if limit), default=0),
+        maxmemory=maxmemory(infos),
         maxmemory_policy=next((policy for policy in policies if policy != "noeviction"), "noeviction"),
     )
+
+
+def maxmemory(infos: Sequence[Mapping[str, Any]]) -> int:
+    """Of the primary that may use least; 0 where nothing limits any."""
+    limits = [int(info.get("maxmemory", 0)) for info in infos]
+    return min((limit for limit in limits if limit), default=0)
 
 
 def memory_ratio(info: Mapping[str, Any]) -> float:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from penstock.adapters.redis.connect import Store, guard
 from penstock.adapters.redis.gathered import Gathered
+from penstock.adapters.redis.holdings import Bounds
+from penstock.adapters.redis.holdings import keyed as usual_bounds
 from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
 from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import News, tell
 from penstock.adapters.redis.scripts import Argument
+from penstock.adapters.redis.tasks import size_of
 from penstock.idempotency import Keyed
 from penstock.types import Request, TaskStatus
 
@@ -36,25 +39,40 @@ class Claim:
 
 
 class RedisClaims:
-    def __init__(self, store: Store, post: Post, ttl: float, brief: float) -> None:
+    def __init__(
+        self, store: Store, post: Post, ttl: float, brief: float, bounds: Bounds | None = None
+    ) -> None:
         """`ttl`: seconds an outcome is kept; `brief`: the same of one that does not last."""
+        self._bounds = bounds or usual_bounds()
         self._store, self._post = store, post
         self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
         self._claim, self._place = Gathered(CLAIM, store), Gathered(PLACE, store)
 
     async def claim(
-        self, keyed: Keyed, request: Request, asked: str, limit: float, *, row: bool = False
+        self,
+        keyed: Keyed,
+        request: Request,
+        asked: str,
+        limit: float,
+        *,
+        row: bool = False,
+        retry_after: float = 1.0,
     ) -> Claim:
         """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
-        `row`: nobody waits for it, so that its end is to be told to the ledger from Redis."""
+        `row`: nobody waits for it, so that its end is to be told to the ledger from Redis; `retry_after`: told
+        where there is no room for it."""
         arguments: tuple[Argument, ...] = (
             keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
             round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
+            size_of(request), *self._bounds.arguments(self._store),
         )  # fmt: skip
         if row:
             arguments += (request.tier,)
         with guard():
-            said, *rest = await self._claim([self._store.keys.task(_name(keyed))], arguments)
+            name, keys = _name(keyed), self._store.keys
+            said, *rest = await self._claim([keys.task(name), *keys.held(name)], arguments)
+        if said == b"full":
+            raise self._bounds.refusal(rest[0], self._store, retry_after)
         if said == b"held":
             return Claim(placed=bool(rest[1]), seconds=rest[0] / 1e3)
         return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
@@ -69,7 +87,8 @@ class RedisClaims:
     async def forget(self, keyed: Keyed, request: Request) -> None:
         """It was not accepted: whoever waits for it elsewhere may try."""
         with guard():
-            answer = await FORGET(self._store.commands, self._names(keyed), [request.key])
+            places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
+            answer = await FORGET(self._store.commands, places, [request.key])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     def _names(self, keyed: Keyed) -> list[str]:

@@ -9,15 +9,18 @@ outcome does not last), and in ms since the epoch until (when who claimed it mus
 must be over). One that is being processed has been placed, whether or not who claimed it lived to say so.
 """
 
+from penstock.adapters.redis.holdings import HOLD
 from penstock.adapters.redis.scripts import Script
 from penstock.adapters.redis.task_scripts import NOW, OVER
 
-# KEYS task; ARGV tenant, key, model, ms an outcome is kept, ms one that does not last is kept, fingerprint, the
-# asker's id, ms to place it, ms until it is over, tier (none: its row in the ledger is told elsewhere). Gives
-# {'ours'}: it is to be executed by the caller; {'other'}: it stands for another request; {'held', ms, 1 if placed}:
-# somebody has it, and is believed for so long; {'over'}.
+# KEYS task, held; ARGV tenant, key, model, ms an outcome is kept, ms one that does not last is kept, fingerprint,
+# the asker's id, ms to place it, ms until it is over, its bytes, and of all keys the number, the bytes and a
+# tenant's share; tier (none: its row in the ledger is told elsewhere). Gives {'ours'}: it is to be executed by the
+# caller; {'other'}: it stands for another request; {'held', ms, 1 if placed}: somebody has it, and is believed
+# for so long; {'over'}; {'full', why}. The oldest outcomes of its tenant make room for it.
 CLAIM = Script(
     NOW
+    + HOLD
     + OVER
     + """
 local had = redis.call('HMGET', KEYS[1], 'tenant', 'fingerprint', 'lasting', 'key', 'shard', 'until', 'ends')
@@ -29,12 +32,26 @@ if status and not (over and had[3] == '0') then
   local asked_twice = had[4] == ARGV[2] and not placed
   if left > 0 and not asked_twice then return {'held', left, placed and 1 or 0} end
 end
-redis.call('DEL', KEYS[1])
+check_books()
+open_books(ARGV[1])
+limit = {ARGV[11], ARGV[12], ARGV[13]}
+if status then
+  give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+  redis.call('ZREM', shelf(tenant), KEYS[1])
+  redis.call('DEL', KEYS[1])
+end
+local why = make_room(ARGV[10], UNREAD, false)
+if why then
+  close_books()
+  return {'full', why}
+end
 redis.call('HSET', KEYS[1], 'tenant', ARGV[1], 'key', ARGV[2], 'model', ARGV[3], 'keep', ARGV[4], 'brief', ARGV[5],
   'fingerprint', ARGV[6], 'asked', ARGV[7], 'until', string.format('%.0f', now + ARGV[8]),
-  'ends', string.format('%.0f', now + ARGV[9]), 'status', 'PENDING', 'changed', now)
-if ARGV[10] then redis.call('HSET', KEYS[1], 'id', ARGV[7], 'tier', ARGV[10], 'created', now) end
+  'ends', string.format('%.0f', now + ARGV[9]), 'status', 'PENDING', 'changed', now, 'held', ARGV[10])
+if ARGV[14] then redis.call('HSET', KEYS[1], 'id', ARGV[7], 'tier', ARGV[14], 'created', now) end
 redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[9])
+take(KEYS[1], ARGV[10], ARGV[4] + ARGV[9])
+close_books(ARGV[4] + ARGV[9])
 return {'ours'}
 """
 )
@@ -46,11 +63,16 @@ redis.call('HSET', KEYS[1], 'shard', ARGV[2])
 return {1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """)
 
-# KEYS task, watch; ARGV key. Gives {1, watching mailboxes...}, or {0} when it is another's, or over.
+# KEYS task, watch, held; ARGV key. Gives {1, watching mailboxes...}, or {0} when it is another's, or over.
 FORGET = Script(
-    OVER
+    NOW
+    + HOLD
+    + OVER
     + """
 if over or redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return {0} end
+open_books(owner(KEYS[1]))
+give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+close_books()
 redis.call('DEL', KEYS[1])
 return {1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """

@@ -5,17 +5,21 @@ What stands in braces is a cluster's hash tag: keys that one script or transacti
 
 from zlib import crc32
 
+from penstock.idempotency import MARK
+
 TASK_BUCKETS = 16  # over which tasks are spread, each in one place with the list of those that have ended
 
 
 class Keys:
     """The names under one namespace, so that several installations can share a server."""
 
-    __slots__ = ("dlq", "namespace")
+    __slots__ = ("_clustered", "dlq", "letters_held", "namespace")
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, *, clustered: bool = False) -> None:
         self.namespace = namespace
+        self._clustered = clustered
         self.dlq = f"{{{namespace}:dlq}}"  # stream: what was given up on
+        self.letters_held = f"{{{namespace}:dlq}}:held"  # hash: how much that is (`holdings`)
 
     def shard(self, shard: int) -> str:
         """Stream: envelopes of accepted requests."""
@@ -61,10 +65,18 @@ class Keys:
         """Counter: of those that had to go because nobody took them."""
         return f"{{{self.namespace}:t{bucket}}}:crowded-out"
 
+    def held(self, name: str) -> list[str]:
+        """Hash and sorted set: what tenants hold of tasks, or of those with an Idempotency-Key (`holdings`). In a
+        cluster those that are where the task is."""
+        place = self._bucket(name) if self._clustered else f"{{{self.namespace}:held}}"
+        kind = "keyed" if f"/{MARK}" in name else "tasks"
+        return [f"{place}:{kind}", f"{place}:{kind}:index"]
+
     def all_of_task(self, name: str) -> list[str]:
         """What the script that ends a task touches."""
         bucket = bucket_of(name)
-        return [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
+        places = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
+        return places + self.held(name)
 
     def _bucket(self, name: str) -> str:
         return f"{{{self.namespace}:t{bucket_of(name)}}}"

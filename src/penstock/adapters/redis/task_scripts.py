@@ -4,13 +4,16 @@
 
 A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once it
 is over), shard (that its request went to), and at the end output and execution, or code, message and details; and
-lasting. Those with an Idempotency-Key have more (`keyed_scripts`).
+lasting; and held, the bytes it counts for (`holdings`). Those with an Idempotency-Key have more (`keyed_scripts`).
 
 Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart. One
 without `created` has its row elsewhere, from whoever waits for it.
 """
 
+from penstock.adapters.redis.holdings import HOLD
 from penstock.adapters.redis.scripts import Script
+from penstock.errors import Overloaded
+from penstock.share import OVERHEAD
 
 NOW = """
 local clock = redis.call('TIME')
@@ -33,10 +36,23 @@ local function tell(status)
   end
 end
 local function finish(status, output, code, message, details, execution, lasting)
+  local had = redis.call('HMGET', KEYS[1], 'tenant', 'keep', 'brief', 'held')
+  open_books(had[1])
+  give(KEYS[1], had[4])
+  local size = {OVERHEAD} + #output + #message + #details
+  if make_room(size, '+inf', true) and output ~= '' then
+    status, output, code, lasting, size = 'FAILED', '', '{Overloaded.code}', '0', {OVERHEAD}
+    message = 'there was no room to keep the result: limits.tenant_share and ' ..
+      (had[3] and 'idempotency.max_bytes' or 'limits.max_task_bytes') .. ' bound it'
+  end
   redis.call('HSET', KEYS[1], 'status', status, 'changed', now, 'output', output,
-    'code', code, 'message', message, 'details', details, 'execution', execution or '', 'lasting', lasting or '1')
-  local brief = lasting == '0' and redis.call('HGET', KEYS[1], 'brief')
-  redis.call('PEXPIRE', KEYS[1], brief or redis.call('HGET', KEYS[1], 'keep'))
+    'code', code, 'message', message, 'details', details, 'execution', execution or '', 'lasting', lasting or '1',
+    'held', size)
+  local ms = lasting == '0' and had[3] or had[2]
+  redis.call('PEXPIRE', KEYS[1], ms)
+  take(KEYS[1], size, ms)
+  put_by(KEYS[1], ms, had[2], not had[3] and status ~= 'CANCELLED')
+  close_books()
   tell(code ~= '' and code or status)
 end
 """
@@ -53,20 +69,46 @@ redis.call('DEL', KEYS[2])
 return tonumber(gone or 0)
 """)
 
-# KEYS task, watch; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a mailbox
-# that is told of its end or nothing, and for how many ms at most. Gives 1, or 0 when there is one with this id.
+# KEYS task, watch, held; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a
+# mailbox that is told of its end or nothing, and for how many ms at most; its bytes, and of all tasks the number,
+# the bytes and a tenant's share. Gives 1, or 0 when there is one with this id, or why there is no room
+# (`share.Full`). Results that have been read make room for it.
 CREATE = Script(
     NOW
+    + HOLD
     + """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+check_books()
+open_books(ARGV[2])
+limit = {ARGV[11], ARGV[12], ARGV[13]}
+local why = make_room(ARGV[10], UNREAD, false)
+if why then
+  close_books()
+  return why
+end
 redis.call('HSET', KEYS[1], 'id', ARGV[1], 'tenant', ARGV[2], 'tier', ARGV[3], 'key', ARGV[4], 'model', ARGV[5],
-  'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now)
+  'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now, 'held', ARGV[10])
 redis.call('PEXPIRE', KEYS[1], ARGV[7])
+take(KEYS[1], ARGV[10], ARGV[7])
+close_books(ARGV[7])
 if ARGV[8] ~= '' then
   redis.call('SADD', KEYS[2], ARGV[8])
   redis.call('PEXPIRE', KEYS[2], ARGV[9])
 end
 return 1
+"""
+)
+
+# KEYS task, held. Gives 1, or 0 when there is no such task.
+DROP = Script(
+    NOW
+    + HOLD
+    + """
+open_books(owner(KEYS[1]))
+give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+close_books()
+redis.call('ZREM', shelf(tenant), KEYS[1])
+return redis.call('DEL', KEYS[1])
 """
 )
 
@@ -87,11 +129,12 @@ return 1
 """
 )
 
-# KEYS task, watch, ended, crowded out; ARGV status, output, code, message, details, execution, lasting.
+# KEYS task, watch, ended, crowded out, held; ARGV status, output, code, message, details, execution, lasting.
 # Gives {1 if this was the ending, watching mailboxes...}. They are told each time: whoever settles twice got no
 # answer the first time, and so told nobody.
 SETTLE = Script(
     NOW
+    + HOLD
     + OVER
     + _END
     + """
@@ -101,11 +144,11 @@ return {over and 0 or 1, unpack(redis.call('SMEMBERS', KEYS[2]))}
 """
 )
 
-# KEYS task, watch, ended, crowded out; ARGV tenant, code, message. Gives {} when there is no such task of this
-# tenant, else
-# {1 if this ended it, shard, key, watching mailboxes...}.
+# KEYS task, watch, ended, crowded out, held; ARGV tenant, code, message. Gives {} when there is no such task of
+# this tenant, else {1 if this ended it, shard, key, watching mailboxes...}.
 CANCEL = Script(
     NOW
+    + HOLD
     + OVER
     + _END
     + """
@@ -116,14 +159,30 @@ return {over and 0 or 1, where[1] or '', where[2], unpack(redis.call('SMEMBERS',
 """
 )
 
-# KEYS task, watch; ARGV mailbox, ms to watch. Gives the record; if it is not over, the mailbox is told of its end.
+# KEYS task, watch, held; ARGV mailbox, ms to watch. Gives the record; if it is not over, the mailbox is told of its
+# end, and if it is, it has been read.
 WATCH = Script(
-    OVER
+    NOW
+    + HOLD
+    + OVER
     + """
-if status and not over then
+if over then
+  seen(KEYS[1])
+elseif status then
   redis.call('SADD', KEYS[2], ARGV[1])
   redis.call('PEXPIRE', KEYS[2], ARGV[2])
 end
+return redis.call('HGETALL', KEYS[1])
+"""
+)
+
+# KEYS task, held. Gives the record; if it is over, it has been read.
+READ = Script(
+    NOW
+    + HOLD
+    + OVER
+    + """
+if over then seen(KEYS[1]) end
 return redis.call('HGETALL', KEYS[1])
 """
 )

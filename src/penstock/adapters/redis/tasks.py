@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from penstock.adapters.redis.connect import Store, guard
 from penstock.adapters.redis.gathered import Gathered
+from penstock.adapters.redis.holdings import Bounds, tasks
 from penstock.adapters.redis.keys import task_name
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.outcomes import News, tell
-from penstock.adapters.redis.task_scripts import CANCEL, CREATE, PLACE, WATCH
+from penstock.adapters.redis.task_scripts import CANCEL, CREATE, DROP, PLACE, READ, WATCH
 from penstock.adapters.redis.wire import Notice, decode_execution
 from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.share import OVERHEAD
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 
 WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
@@ -45,24 +47,30 @@ class Withdrawal:
 
 
 class RedisTasks:
-    def __init__(self, store: Store, box: str, post: Post, ttl: float) -> None:
+    def __init__(self, store: Store, box: str, post: Post, ttl: float, bounds: Bounds | None = None) -> None:
         """`box`: this gateway's mailbox, which `notice` must be fed from; `ttl`: seconds a result is kept."""
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
+        self._bounds = bounds or tasks()
         self._look = Gathered(WATCH, store)
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
-    async def create(self, request: Request, limit: float, *, watch: bool = False) -> None:
+    async def create(
+        self, request: Request, limit: float, *, watch: bool = False, retry_after: float = 1.0
+    ) -> None:
         """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
-        `watch`: this gateway wants a notice of its end."""
+        `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no room for it."""
         keep, span = round(self._ttl * 1e3), round(limit * 1e3)
         box = self._box if watch else ""
         arguments = (
             request.request_id, request.tenant, request.tier, request.key, request.model, keep, keep + span,
-            box, span + 60_000,
+            box, span + 60_000, size_of(request), *self._bounds.arguments(self._store),
         )  # fmt: skip
         name, keys = task_name(request.tenant, request.request_id), self._store.keys
+        places = [keys.task(name), keys.watch(name), *keys.held(name)]
         with guard():
-            created = await CREATE(self._store.commands, [keys.task(name), keys.watch(name)], arguments)
+            created = await CREATE(self._store.commands, places, arguments)
+        if isinstance(created, bytes):
+            raise self._bounds.refusal(created, self._store, retry_after)
         if not created:
             raise Conflict(
                 f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
@@ -77,13 +85,19 @@ class RedisTasks:
 
     async def forget(self, task_id: str, tenant: str) -> None:
         """It was never accepted."""
+        name, keys = task_name(tenant, task_id), self._store.keys
         with guard():
-            await self._store.commands.execute_command(
-                "DEL", self._store.keys.task(task_name(tenant, task_id))
-            )
+            await DROP(self._store.commands, [keys.task(name), *keys.held(name)])
 
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
-        """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
+        """For its tenant, who has read it now. To anyone else it does not exist (SPEC A3)."""
+        name, keys = task_name(tenant, task_id), self._store.keys
+        with guard():
+            flat = await READ(self._store.commands, [keys.task(name), *keys.held(name)])
+        return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
+
+    async def peek(self, task_id: str, tenant: str) -> TaskRecord:
+        """For people who look after the server: its tenant has not read it."""
         key = self._store.keys.task(task_name(tenant, task_id))
         with guard():
             fields = await self._store.commands.execute_command("HGETALL", key)
@@ -130,7 +144,8 @@ class RedisTasks:
         keys, name = self._store.keys, task_name(tenant, task_id)
         with guard():
             flat = await self._look(
-                [keys.task(name), keys.watch(name)], [self._box, round(seconds * 1e3) + 60_000]
+                [keys.task(name), keys.watch(name), *keys.held(name)],
+                [self._box, round(seconds * 1e3) + 60_000],
             )
         return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
@@ -151,5 +166,11 @@ class RedisTasks:
 
     def _unknown(self, task_id: str) -> NotFound:
         return NotFound(
-            f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s"
+            f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s, or was fetched"
+            " and made room for others"
         )
+
+
+def size_of(request: Request) -> int:
+    """Bytes that it counts for until it is over."""
+    return OVERHEAD + len(request.input) + len(request.parameters)

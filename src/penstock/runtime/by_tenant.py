@@ -1,0 +1,30 @@
+"""Things in the order in which they came, for each tenant apart."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class ByTenant(Generic[T]):
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: dict[str, OrderedDict[Hashable, T]] = {}  # a plain dict is slow to find its first again
+
+    def add(self, tenant: str, name: Hashable, thing: T) -> None:
+        self._rows.setdefault(tenant, OrderedDict())[name] = thing
+
+    def drop(self, tenant: str, name: Hashable) -> bool:
+        """Whether it was there."""
+        row = self._rows.get(tenant)
+        if row is None or row.pop(name, None) is None:
+            return False
+        if not row:
+            del self._rows[tenant]
+        return True
+
+    def oldest(self, tenant: str) -> T | None:
+        row = self._rows.get(tenant)
+        return None if row is None else next(iter(row.values()))
