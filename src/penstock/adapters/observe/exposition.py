@@ -58,6 +58,8 @@ class ServerGauges:
     ledger: LedgerGauges | None = None  # where one is kept
     caches: Mapping[str, CacheCounts] = field(default_factory=dict)
     evicted: int = 0  # answers, since the start
+    aside: Mapping[str, int] = field(default_factory=dict)  # what could not be read, by kind, since the start
+    restarts: Mapping[str, int] = field(default_factory=dict)  # of loops, by name, since the start
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -90,6 +92,7 @@ class Exposition:
         gauges = self._gauges()
         yield from self._levels(gauges)
         yield from self._caches(gauges)
+        yield from _mishaps(gauges)
         if gauges.ledger is not None:
             yield from _ledger(gauges.ledger)
 
@@ -198,6 +201,18 @@ class Exposition:
         )
         evicted.add_metric([], server.evicted)
         yield from (requests, stored, collapsed, evicted)
+
+
+def _mishaps(server: ServerGauges) -> Iterator[Metric]:
+    aside = CounterMetricFamily("penstock_set_aside", "What could not be read, by kind", labels=["kind"])
+    for kind, number in server.aside.items():
+        aside.add_metric([kind], number)
+    restarts = CounterMetricFamily(
+        "penstock_loop_restarts", "Background loops that ended and were started again", labels=["loop"]
+    )
+    for loop, number in server.restarts.items():
+        restarts.add_metric([loop], number)
+    yield from (aside, restarts)
 
 
 def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:
