@@ -6,7 +6,7 @@ BIN     = $(VENV)/bin
 # Tests that start whole servers and installations; those and the others take about as long.
 ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples tests/deploy
 
-.PHONY: run install wheel test check unit unit-core unit-faults unit-roles unit-rest bench bench-peers chaos lock format clean help
+.PHONY: run install wheel test check unit unit-core unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -36,6 +36,7 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
 	tools/system-packages chromium redis-server curl openssl
 	$(MAKE) --no-print-directory -j3 -O unit-faults unit-roles unit-rest unit-core
+	$(MAKE) --no-print-directory unit-attacks
 
 # Three at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
@@ -44,11 +45,15 @@ unit-core: $(VENV)/.dev
 unit-faults: $(VENV)/.dev
 	$(BIN)/pytest tests/chaos
 
+# After the others: a verdict on latency needs the machine for itself.
+unit-attacks: $(VENV)/.dev
+	$(BIN)/pytest tests/attack
+
 unit-roles: $(VENV)/.dev
 	$(BIN)/pytest $(ROLES)
 
 unit-rest: $(VENV)/.dev
-	$(BIN)/pytest --ignore tests/core --ignore tests/chaos $(addprefix --ignore ,$(ROLES))
+	$(BIN)/pytest --ignore tests/core --ignore tests/chaos --ignore tests/attack $(addprefix --ignore ,$(ROLES))
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk
@@ -58,10 +63,11 @@ bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serv
 	tools/system-packages wrk
 	$(BIN)/python -m benchmarks.peers
 
-chaos: $(VENV)/.dev  ## the long forms of the fault tests, and examples that nobody tried before
+chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examples that nobody tried before
 	tools/system-packages chromium redis-server curl openssl
 	$(BIN)/pytest tests/chaos --chaos-long
-	$(BIN)/pytest --ignore tests/chaos --hypothesis-profile=explore
+	$(BIN)/pytest tests/attack --chaos-long
+	$(BIN)/pytest --ignore tests/chaos --ignore tests/attack --hypothesis-profile=explore
 
 lock:  ## write the lock files anew from pyproject.toml
 	$(BIN)/pip install --quiet uv

@@ -7,6 +7,7 @@ told to try again where no connection was to be had, or it broke, or they were t
 import asyncio
 import gc
 import json
+import ssl
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -122,8 +123,10 @@ class Clients:
         retry: bool = False,
         keyed: bool = False,
         keys: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._where = where
+        self._tls = tls
         self.keys = keys or {}  # API keys of clients who have one
         self._retry = retry
         self.keyed = keyed
@@ -226,7 +229,9 @@ class Clients:
     async def _connect_and_send(self, record: Record, url: str) -> None:
         host, _, port = urlsplit(url).netloc.rpartition(":")
         try:
-            _, client = await self._loop.create_connection(lambda: Client(self, url), host, int(port))
+            _, client = await self._loop.create_connection(
+                lambda: Client(self, url), host, int(port), ssl=self._tls
+            )
         except OSError:
             record.unsent = True
             self.failed(record)
@@ -248,9 +253,10 @@ async def drive(
     retry: bool = False,
     keyed: bool = False,
     keys: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> History:
     """Send the schedule to the server, inject the faults when they are due, tell what became of it all.
     `where`: a URL, or what gives the one for the next request (None: there is none now). `keyed`: each with its own
-    Idempotency-Key, the same for all attempts. `keys`: API keys, by client."""
+    Idempotency-Key, the same for all attempts. `keys`: API keys, by client. `tls`: for an https:// URL."""
     find = (lambda: where) if isinstance(where, str) else where
-    return await Clients(find, schedule, seed, retry, keyed, keys).run(faults or {})
+    return await Clients(find, schedule, seed, retry, keyed, keys, tls).run(faults or {})
