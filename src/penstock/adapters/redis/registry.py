@@ -10,10 +10,12 @@ A member that has missed heartbeats is looked at again in the very moment its le
 heartbeat. One whose supervisor saw it die is gone at once (`departed`).
 
 What somebody says of itself and cannot be read is set aside. A member that is known keeps what it said last; one
-that is not known does not count until it can be read, which its next heartbeat may mend.
+that is not known does not count until it can be read, which its next heartbeat may mend. Nor is a member older than
+it was when we last asked, and the time since: whatever its place in the registry says, somebody else wrote that.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
@@ -28,6 +30,8 @@ from penstock.adapters.redis.scripts import BEAT
 KINDS = ("gateways", "batchers", "workers")
 _FORGET_MS = 60_000
 _MEMORY_EVERY = 1.0
+_SLACK_MS = 100.0  # by which two clocks may count the time from one heartbeat to the next differently
+_STAMPED = re.compile(rb"\d+ ")
 SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
 _SOON = (
     0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
@@ -52,6 +56,7 @@ class Registry:
         self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
         self._texts: dict[tuple[str, str], bytes] = {}  # descriptions as they were read last
         self._announced: dict[str, bytes] = {}
+        self._asked = 0.0  # when we last did, by our clock
         self._memory_read = -_MEMORY_EVERY
         self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
         self._emptied: dict[str, float] = {}  # since when nobody of a kind is there any more, by our clock
@@ -95,10 +100,13 @@ class Registry:
             )  # fmt: skip
             self._store.link.answered(asked)
             await self._repeat_announcements(models)
-        doubtful: set[str] = set()  # whose place in the registry somebody else has written to
+        since, self._asked = asked - self._asked, asked
+        self.ages = {name: age + since for name, age in self.ages.items()}
+        doubtful: set[str] = set()  # whose place in the registry somebody else may have written to
         for key, name, value in zip(strange[::3], strange[1::3], strange[2::3], strict=True):
-            self._unreadable(key, name, "it has no stamp", value)
             doubtful.add(_shown(name))
+            if not _STAMPED.match(value):
+                self._unreadable(key, name, "it has no stamp", value)
         changed = not self.reachable
         self.reachable = True
         changed |= self._update_models(models, settled=unbroken >= lease)
@@ -184,14 +192,16 @@ class Registry:
     def _update_members(
         self, kind: str, entries: list[Any], doubtful: set[str], *, settled: bool, lease: int
     ) -> bool:
-        """`doubtful`: those who are taken to be there until the next heartbeat."""
+        """`doubtful`: those who are there for as long as they would be if nothing had been heard of them."""
         members, changed = self.members[kind], False
-        live = doubtful.intersection(members)
+        live = {name for name in doubtful.intersection(members) if self.ages.get(name, 0.0) * 1e3 <= lease}
         silent: dict[str, tuple[float, bytes]] = {}
         for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
             name = raw.decode(errors="replace")
             if name in self._buried:
                 continue
+            if name in members:
+                age = min(age, self.ages.get(name, 0.0) * 1e3 + _SLACK_MS)
             if age > lease:
                 silent[name] = age / 1e3, text
                 continue

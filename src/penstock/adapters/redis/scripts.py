@@ -49,8 +49,8 @@ class Script:
 # Stamps one member and reads them all.
 #   KEYS  pulse, models, then a hash for each kind of member
 #   ARGV  index of the own kind (1...), own name, own description, lease ms, ms until one is forgotten
-#   gives {ms of unbroken service, models, then for each kind {name, age ms, description, ...}, and last what is
-#   no member, and was taken out: {key, name, value, ...}}
+#   gives {ms of unbroken service, models, then for each kind {name, age ms, description, ...}, and last what was
+#   taken out, because it is no member or has long been silent: {key, name, value, ...}}
 # Service is broken when nobody at all has beaten for half a lease, or the server's clock went back: then
 # Redis was away, not the members, and their age counts from now.
 BEAT = Script("""
@@ -72,11 +72,9 @@ for kind = 3, #KEYS do
     local stamp, description = string.match(entries[i + 1], '^(%d+) (.*)$')
     stamp = tonumber(stamp)
     if stamp and (stamp > now or stamp < since) then stamp = since end
-    if not stamp then
+    if not stamp or now - stamp > forget then
       redis.call('HDEL', KEYS[kind], entries[i])
       for _, each in ipairs({KEYS[kind], entries[i], entries[i + 1]}) do strange[#strange + 1] = each end
-    elseif now - stamp > forget then
-      redis.call('HDEL', KEYS[kind], entries[i])
     else
       seen[#seen + 1] = entries[i]
       seen[#seen + 1] = now - stamp
