@@ -68,8 +68,8 @@ class Misfits:
                 lives = BOX_LIFETIME_MS if name.startswith(self._keys.box("")[:-1]) else 0
                 arguments = (wanted, KEPT_MS, LARGE, lives)
                 found = await execute("EVAL", _SET_ASIDE, 2, name, f"{name}:aside", *arguments)
+                mended = True  # by us, or by somebody who met it at the same moment
                 if found is not None:
-                    mended = True
                     self.on_set_aside(name, _text(found))
         return mended
 
