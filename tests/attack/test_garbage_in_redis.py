@@ -79,8 +79,9 @@ def commands(names: list[str], rng: random.Random) -> Iterator[Command]:
 
 async def send(aim: Aim) -> None:
     rng = random.Random(14)
-    async with Redis.from_url(aim.redis_url) as client:
-        boxes = await client.keys(key("box:*"))
+    client: Any = Redis.from_url(aim.redis_url)
+    async with client:
+        boxes: list[bytes] = await client.keys(key("box:*"))
         names = sorted(box.decode().removeprefix(key("box:")[:-1]).removesuffix("}") for box in boxes)
         while True:
             for command in commands(names, rng):

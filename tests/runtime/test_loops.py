@@ -14,7 +14,7 @@ from penstock.testing import run_virtual
 
 
 def failing(
-    times: float, error: Exception | None = None
+    times: float, error: BaseException | None = None
 ) -> tuple[list[float], Callable[[], Coroutine[Any, Any, None]]]:
     """A loop that fails so often and then goes on, and when it was started."""
     starts: list[float] = []
