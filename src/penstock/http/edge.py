@@ -5,6 +5,7 @@ those that have stayed too long where a client can keep them for ever are ended.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -14,6 +15,8 @@ from penstock.http.caller import Caller
 from penstock.http.connection import Connection, State
 from penstock.http.heads import Head, Headers, Heads
 from penstock.http.tls import ServerTls
+
+log = logging.getLogger("penstock.edge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,17 @@ class Edge:
         return len(self.connections) > self.limits.max_connections
 
     def _turn(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, self._turn)  # first: nothing below may end it
         self.tick += 1
         self.ending = f"date: {formatdate(usegmt=True)}\r\n"
         self.last_ending = f"{self.ending}connection: close\r\n"
         for connection in [c for c in self.connections if c.state < State.BUSY]:
             if self.tick - connection.since > self._patience[connection.state]:
-                connection.out_of_time()
-        self._timer = self._loop.call_later(self._seconds, self._turn)
+                try:
+                    connection.out_of_time()
+                except Exception:
+                    log.exception("a connection could not be told that its time is over")
+                    connection.abort()
 
     def finish(self) -> None:
         """From now on every answer is the last one on its connection, and whoever asks nothing is let go."""

@@ -92,7 +92,6 @@ class Member:
         self.post = Post(self.store)
         self.mailbox = Mailbox(self.store, self.name)
         self.registry = Registry(self.store, kind, self.name, self.describe)
-        self._starting: asyncio.Task[None] | None = None
         self.loops = Loops()
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._retired = False
@@ -125,7 +124,7 @@ class Member:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._starting = self.loops.send("the start", self._start())
+        self.loops.send("the start", self._start())
 
     async def _start(self) -> None:
         """A Redis that is not there yet is waited for: whichever is started first."""
