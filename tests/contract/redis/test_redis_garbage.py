@@ -168,7 +168,7 @@ def test_an_entry_that_cannot_be_read_or_taken_costs_its_neighbours_nothing(
 
 
 @pytest.mark.parametrize(
-    "value", ["garbage", "", "somebody:x", "dead-batcher:7", "me:9999999999999999999999"]
+    "value", ["garbage", "", "somebody:x", "dead-batcher:7", "me:9999999999999999999999", "-1", "me:0"]
 )
 def test_a_lease_that_nobody_holds_is_taken(redis_settings: RedisSettings, value: str) -> None:
     """One without an end is nobody's, whatever it says."""

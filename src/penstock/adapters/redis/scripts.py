@@ -94,7 +94,8 @@ local held, owner, number = redis.call('GET', KEYS[1]), nil, nil
 if held then
   owner, number = string.match(held, '^(.*):(%d+)$')
   local left = redis.call('PTTL', KEYS[1])
-  if owner and (#number > 15 or left < 0 or left > math.max(3600000, 10 * ARGV[2])) then owner = nil end
+  local counts = owner and #number <= 15 and tonumber(number) > 0
+  if not counts or left < 0 or left > math.max(3600000, 10 * ARGV[2]) then owner = nil end
 end
 """
 
@@ -119,7 +120,7 @@ if owner then
   return tonumber(number)
 end
 local fence = redis.pcall('INCR', KEYS[2])
-if type(fence) == 'table' then
+if type(fence) == 'table' or fence < 1 then
   fence = redis.call('TIME')[1]
   redis.call('SET', KEYS[2], fence)
 end
