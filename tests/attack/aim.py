@@ -26,6 +26,7 @@ class Aim:
     key: str | None = None  # of the attacker's own tenant, where the server asks for keys
     authority: str | None = None  # a file, where the server speaks TLS
     long: bool = False
+    redis_url: str = ""  # of an installation, for who can write to its Redis
     tally: Counter[str] = field(default_factory=Counter)  # what was done and what came of it, for the table
 
     @property

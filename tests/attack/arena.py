@@ -130,7 +130,7 @@ def attacker(attack: Attack, place: Place, long: bool) -> Iterator[Attacker]:
     """Ready to begin; ended with the block."""
     aim = {
         "url": place.url, "admin_url": place.admin_url, "key": place.keys.get(ATTACKER), "long": long,
-        "authority": str(place.authority) if place.authority else None,
+        "authority": str(place.authority) if place.authority else None, "redis_url": place.redis_url,
     }  # fmt: skip
     command = [
         sys.executable,

@@ -30,6 +30,7 @@ class Place:
     pid: int
     keys: dict[str, str] = field(default_factory=dict)
     authority: Path | None = None
+    redis_url: str = ""
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -78,8 +79,12 @@ def _up(stage: Stage, folder: Path) -> Iterator[Place]:
     (folder / "penstock.toml").write_text(stage.config + auth)
     options = ("--config", str(folder / "penstock.toml"), *stage.options)
     with up(stage.target, *options, workers=stage.workers) as whole:
-        keys = tenants_in_redis(whole.says("  redis ").split()[1], TENANTS) if stage.keys else {}
-        place = Place(stage, whole.ports["gateway-1"], whole.admins["gateway-1"], whole.process.pid, keys)
+        redis_url = whole.says("  redis ").split()[1]
+        keys = tenants_in_redis(redis_url, TENANTS) if stage.keys else {}
+        place = Place(
+            stage, whole.ports["gateway-1"], whole.admins["gateway-1"], whole.process.pid, keys,
+            redis_url=redis_url,
+        )  # fmt: skip
         eventually(place.serves)
         yield place
         assert whole.end() == 0, whole.lines

@@ -1,10 +1,8 @@
 """The door is opened when the keys are known, and not before (SPEC D1)."""
 
-import asyncio
 import subprocess
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +10,7 @@ from penstock.auth.authenticator import Authenticator
 from penstock.auth.keys import KeyRing, make_key
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
+from penstock.loops import Loops
 from penstock.roles.doorkeeping import Doorkeeper
 from penstock.testing import run_virtual
 from redis_servers import redis_server
@@ -52,16 +51,11 @@ class Late:
 def test_a_store_that_is_not_there_yet_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
         ring, store = KeyRing(TIERS), Late(3)
-        loops: list[asyncio.Task[None]] = []
-
-        def keep(name: str, loop: Coroutine[Any, Any, None]) -> None:
-            loops.append(asyncio.create_task(loop, name=name))
-
+        loops = Loops()
         keeper = Doorkeeper(Authenticator(ring), store, ring, None)
-        await keeper.open(keep)
+        await keeper.open(loops)
         assert keeper.authenticator.identify({b"x-api-key": KEY.encode()}).tenant == "acme"
-        assert [loop.get_name() for loop in loops] == ["the watch over API keys"]
-        loops[0].cancel()
+        assert [task.get_name() for task in loops.cancel()] == ["the watch over API keys"]
         await keeper.close()
         assert store.closed
 
@@ -74,7 +68,7 @@ def test_a_mistake_is_not_waited_for() -> None:
         ring = KeyRing(TIERS)
         keeper = Doorkeeper(Authenticator(ring), Late(0, UserMistake("no such thing")), ring, None)
         with pytest.raises(UserMistake, match="no such thing"):
-            await keeper.open(lambda name, loop: loop.close())
+            await keeper.open(Loops())
 
     run_virtual(scene())
 

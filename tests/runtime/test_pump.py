@@ -8,6 +8,7 @@ import pytest
 from runtime_kit import WORKER, Observed, Station, ask
 
 from penstock.core.batcher import Batcher, BatchingRules, Effects
+from penstock.loops import MOST, SPAN
 from penstock.runtime.pump import STUCK, Pump
 from penstock.testing import Answer, MockBackend, VirtualClock, run_virtual
 from penstock.types import Batch, Outcome, Reason, Request, Result, WorkerId
@@ -193,19 +194,31 @@ def test_what_a_lost_worker_had_in_hand_is_answered_or_tried_again() -> None:
     run_virtual(body())
 
 
-def test_a_batcher_that_cannot_decide_is_reported_as_dead() -> None:
+def test_a_batcher_that_cannot_decide_tries_again_and_is_dead_only_if_that_does_not_help() -> None:
     class Broken(Batcher):
+        steps = 0
+        well = False
+
         def step(self, now: float) -> Effects:
+            self.steps += 1
+            if self.well:
+                return super().step(now)
             raise ZeroDivisionError
 
     async def body() -> None:
+        batcher = Broken(BatchingRules())
         loop = asyncio.get_running_loop()
-        complaints: list[object] = []
-        loop.set_exception_handler(lambda _, context: complaints.append(context["exception"]))
-        pump = pump_of(Broken(BatchingRules()))
-        await asyncio.sleep(0.001)
-        assert isinstance(pump.error, ZeroDivisionError)
-        assert complaints == [pump.error]
+        pump = Pump(batcher, lambda replies: None, Observed(), loop, loop.time)
+        pump.ready(WORKER)
+        await asyncio.sleep(1.0)
+        assert 1 < batcher.steps < MOST
+        assert not pump.dead()
+        await asyncio.sleep(SPAN / 2)
+        assert "ZeroDivisionError" in pump.dead()[0]
+        batcher.well = True
+        await asyncio.sleep(SPAN)
+        assert not pump.dead()
+        pump.close()
 
     run_virtual(body())
 
@@ -218,9 +231,9 @@ def test_a_wake_up_missed_by_long_counts_as_stuck() -> None:
         pump.ready(WORKER)
         pump.offer(ask())
         await asyncio.sleep(0.001)
-        assert not pump.overdue()
+        assert not pump.dead()
         clock.advance(STUCK + 1.0)  # the world's time passes, the loop's does not
-        assert pump.overdue()
+        assert pump.dead() == ["the batcher of model is stuck"]
         pump.close()
 
     run_virtual(body())

@@ -56,7 +56,15 @@ class Morgue(Protocol):
     async def purge(self) -> int: ...
 
 
-def admin_app(inside: Inside, morgue: Morgue | None = None, token: str = "") -> Starlette:
+class Aside(Protocol):
+    """What could not be read."""
+
+    async def list(self, limit: int) -> Sequence[Mapping[str, Any]]: ...
+
+
+def admin_app(
+    inside: Inside, morgue: Morgue | None = None, token: str = "", aside: Aside | None = None
+) -> Starlette:
     """With a token, everything but the probes asks for it."""
 
     async def livez(request: Request) -> Response:
@@ -94,6 +102,7 @@ def admin_app(inside: Inside, morgue: Morgue | None = None, token: str = "") -> 
             Route("/internal/workers", workers),
             Route("/internal/requests/{id}", one_request),
             *(dead_letter_routes(morgue) if morgue is not None else []),
+            *([aside_route(aside)] if aside is not None else []),
         ],
         exception_handlers={PenstockError: _refused},
         middleware=[Middleware(TokenCheck, token=token)] if token else [],
@@ -124,12 +133,24 @@ async def _refused(request: Request, exc: Exception) -> Response:
     return JSONResponse({"error": exc.code, "message": exc.message}, exc.status)
 
 
+def aside_route(aside: Aside) -> Route:
+    async def listing(request: Request) -> Response:
+        return JSONResponse(await aside.list(_limit(request)))
+
+    return Route("/internal/aside", listing, methods=["GET"])
+
+
+def _limit(request: Request) -> int:
+    """How many go on one page."""
+    limit = request.query_params.get("limit", "100")
+    if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_LETTERS):
+        raise Unacceptable(f"'limit' must be a whole number from 1 to {MOST_LETTERS}")
+    return int(limit)
+
+
 def dead_letter_routes(morgue: Morgue) -> list[Route]:
     async def listing(request: Request) -> Response:
-        limit = request.query_params.get("limit", "100")
-        if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_LETTERS):
-            raise Unacceptable(f"'limit' must be a whole number from 1 to {MOST_LETTERS}")
-        return JSONResponse(await morgue.list(int(limit), request.query_params.get("before")))
+        return JSONResponse(await morgue.list(_limit(request), request.query_params.get("before")))
 
     async def show(request: Request) -> Response:
         return JSONResponse(await morgue.show(request.path_params["id"]))

@@ -8,6 +8,7 @@ from there.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -24,6 +25,8 @@ from penstock.http.turns import Turns
 
 SILENT = (State.NEW, State.IDLE, State.LINGERING)  # what those are in who ask nothing
 AT_ONCE = 64  # connections that are ended in one turn of the loop
+
+log = logging.getLogger("penstock.edge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,7 @@ class Edge:
         return self._over or len(self.connections) > self.limits.max_connections + REFUSED_AT_ONCE
 
     def _turn(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, self._turn)  # first: nothing below may end it
         self.tick += 1
         self.ending = f"date: {formatdate(usegmt=True)}\r\n"
         self.last_ending = f"{self.ending}connection: close\r\n"
@@ -154,13 +158,16 @@ class Edge:
             for gone in those_who_left(self.deaf):
                 gone.abort()
         self.held.look()
-        self._timer = self._loop.call_later(self._seconds, self._turn)
 
     def _end_late(self, late: list[Member]) -> None:
         """Those that have been where they are for too long. A crowd that came together is ended a few at a time."""
         for each in late[:AT_ONCE]:
             if each.state < State.BUSY and self.tick - each.since > self._patience[each.state]:
-                each.out_of_time()
+                try:
+                    each.out_of_time()
+                except Exception:
+                    log.exception("a connection could not be told that its time is over")
+                    each.abort()
         if len(late) > AT_ONCE:
             self._loop.call_soon(self._end_late, late[AT_ONCE:])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import UserMistake
+from penstock.loops import Loops
 
 EVERY = 0.5  # seconds between two looks at the files
 CIPHERS = (
@@ -47,21 +48,22 @@ class ServerTls:
         self.loads = 1
         self.failures = 0
         self.failed_handshakes = 0
-        self._task: asyncio.Task[None] | None = None
+        self._loops: Loops | None = None
 
     # ---- life --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self._task is None:
-            self._task = asyncio.create_task(self._watch(), name="the watch over certificates")
+        if self._loops is None:
+            self._loops = Loops()
+            self._loops.keep("the watch over certificates", self._watch)
 
     @property
     def dead(self) -> bool:
-        return self._task is not None and self._task.done()
+        return self._loops is not None and bool(self._loops.dead())
 
     def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._loops is not None:
+            self._loops.cancel()
 
     async def _watch(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.credits import Credits
 from penstock.adapters.redis.dispatch import Dispatcher
-from penstock.adapters.redis.intake import Intake
+from penstock.adapters.redis.intake import Entry, Intake
 from penstock.adapters.redis.leases import Leases
 from penstock.adapters.redis.wire import Finished, Message
 from penstock.admin.app import admin_app
@@ -39,7 +39,11 @@ from penstock.types import Batch, DeadLetter, Failure, Outcome, Reply, Request, 
 
 log = logging.getLogger("penstock.batcher")
 
-NO_MODEL = Failure("NOT_FOUND", "no worker has ever announced this model")
+# The gateway has heard of the model, or it would not have let the request in.
+NO_MODEL = Failure(
+    "SERVICE_OVERLOADED", "this batcher has not heard of the model yet: try again", retry_after=1.0
+)
+FOR_GATEWAYS = ("takes_parameters", "parameter_names")  # what of an announcement a batcher has no use for
 UNWRITTEN_BYTES = 16 * 2**20  # of dead letters that wait for Redis
 
 
@@ -72,21 +76,23 @@ class BatcherRole(Member):
         self._letters_dropped = 0  # before their time, since the start
         self._somebody_died = asyncio.Event()
         check_admin(config)
-        self.admin = admin_app(self, token=config.server.admin_token)
+        self.admin = admin_app(self, token=config.server.admin_token, aside=self.store.aside)
         self.intake.subscribe(self._take, self._withdraw)
         self.intake.on_inherited = self._inherit
         self.intake.on_lost = self._lost
+        self.intake.on_refused = self._refuse
+        self.intake.on_unreadable = self.dispatcher.refuse
         self.leases.on_gained = self.leases.on_lost = self._shards_changed
         self.registry.on_changed = self._look_around
         self.registry.on_heard = self._see_workers
 
     async def begin(self) -> None:
         self._look_around()
-        self.keep("the dispatcher", self.dispatcher.run())
-        self.keep("the dead letters", self._write_letters())
-        self.keep("the watchdog", self._watch_batches())
-        self.keep("the leases", self.leases.run())
-        self.keep("the intake", self.intake.run())
+        self.loops.keep("the dispatcher", self.dispatcher.run)
+        self.loops.keep("the dead letters", self._write_letters)
+        self.loops.keep("the watchdog", self._watch_batches)
+        self.loops.keep("the leases", self.leases.run)
+        self.loops.keep("the intake", self.intake.run)
 
     def describe(self) -> dict[str, object]:
         now = self._clock()
@@ -107,15 +113,11 @@ class BatcherRole(Member):
     # ---- models and workers ------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
-        config = with_models(self.config, self.registry.models)
         for name, said in self.registry.models.items():
-            if name not in self._pumps:
-                self._open(name, config)
-            elif self._announced[name] != said:
-                log.warning(
-                    "a model was announced anew; restart the batchers to follow", extra={"model": name}
-                )
-            self._announced[name] = said
+            ours = {field: value for field, value in said.items() if field not in FOR_GATEWAYS}
+            if self._announced.get(name) != ours:
+                self._announced[name] = ours
+                self._meet(name, said)
         self._see_workers()
         for process in self._slots.keys() - self.registry.members["workers"].keys():
             self._worker_left(process)
@@ -125,14 +127,25 @@ class BatcherRole(Member):
             self.leases.batchers_changed()
         self.intake.shards_changed()
 
+    def _meet(self, name: str, said: Mapping[str, Any]) -> None:
+        if name in self._pumps:
+            log.warning("a model was announced anew; restart the batchers to follow", extra={"model": name})
+            return
+        try:
+            self._open(name, with_models(self.config, {name: said}))
+        except Exception as error:  # the others are served, and its next announcement may be better
+            self.store.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
+
     def _open(self, name: str, config: Config) -> None:
         rules = replace(batching_rules(name, config), shared=True)
+        batcher = Batcher(rules)
+        door = Door(batcher, self._admission, self._capacity)
         self._metrics.add_model(name)
-        pump = self._pumps[name] = Pump(Batcher(rules), self._deliver, self._metrics, self._loop, self._clock)
+        pump = self._pumps[name] = Pump(batcher, self._deliver, self._metrics, self._loop, self._clock)
         borrower = Borrower(name, pump, Credits(self.store), self._send, self._is_gone, self._clock)
         pump.batcher.share = self._share
-        self._doors[name] = Door(pump.batcher, self._admission, self._capacity)
-        self.keep(f"the borrower of {name}", borrower.run())
+        self._doors[name] = door
+        self.loops.keep(f"the borrower of {name}", borrower.run)
 
     def _see_workers(self) -> None:
         for process, said in self.registry.members["workers"].items():
@@ -171,9 +184,10 @@ class BatcherRole(Member):
             del self._departed[next(iter(self._departed))]
 
     def _is_gone(self, slot: str) -> bool:
-        """One we have not heard of yet stands in the line again soon; one that died before we came does not."""
+        """One we have not heard of yet stands in the line again soon; one that died before we came does not, nor
+        does what never was a slot."""
         process = slot.partition("/")[0]
-        return process in self._departed or process not in self.registry.members["workers"]
+        return process in self._departed or slot not in self._slots.get(process, ())
 
     @property
     def _share(self) -> float:
@@ -189,23 +203,37 @@ class BatcherRole(Member):
     def _take(self, request: Request) -> None:
         pump = self._pumps.get(request.model)
         if pump is None:
-            self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
+            self._refuse(request, NO_MODEL)
             return
+        if not 0 <= request.tier < len(self._tiers):
+            self._find_tier(request)
         refused = self._doors[request.model].refusal(request, self._clock())
         if refused is not None:
             self._metrics.refused_at_door(request.model, refused.code)
-            failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)
-            self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
+            self._refuse(request, Failure(refused.code, refused.message, retry_after=refused.retry_after))
             return
         pump.offer(request)
+
+    def _refuse(self, request: Request, failure: Failure) -> None:
+        self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
+
+    def _find_tier(self, request: Request) -> None:
+        """A gateway with more tiers than we have has let it in: it is served after all that we know better."""
+        entry = request.origin
+        source = entry.gateway if isinstance(entry, Entry) else ""
+        why = f"tier {request.tier} of {len(self._tiers)}: served as the lowest; give all processes the same tiers"
+        self.store.aside.add("request of an unknown tier", source, why)
+        request.tier = len(self._tiers) - 1
 
     def _inherit(self, request: Request) -> None:
         """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
         pump = self._pumps.get(request.model)
         if pump is None:
-            self._deliver([Reply(request, Outcome.FAILED, failure=NO_MODEL)])
-        else:
-            pump.offer(request)
+            self._refuse(request, NO_MODEL)
+            return
+        if not 0 <= request.tier < len(self._tiers):
+            self._find_tier(request)
+        pump.offer(request)
 
     def _withdraw(self, request: Request) -> None:
         pump = self._pumps.get(request.model)
@@ -233,7 +261,7 @@ class BatcherRole(Member):
     def received(self, message: Message) -> None:
         if isinstance(message, Finished):
             model = self._slots.get(message.slot.partition("/")[0], {}).get(message.slot)
-            pump = self._pumps.get(model or message.slot.split("/")[1])
+            pump = self._pumps.get(model or "".join(message.slot.split("/")[1:2]))
             if pump is not None:
                 outcome = message.failure or Result(
                     delivered=message.count, version=message.version, executed=message.executed,
@@ -276,12 +304,14 @@ class BatcherRole(Member):
                 if dropped:
                     self._letters_dropped += dropped
                     say_dropped(dropped)
-            except PenstockError as error:
+            except BaseException as error:
+                self._dead = within(UNWRITTEN_BYTES, dead + self._dead)
+                self._somebody_died.set()
+                if not isinstance(error, PenstockError):
+                    raise
                 log.warning(
                     "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
                 )
-                self._dead = within(UNWRITTEN_BYTES, dead + self._dead)
-                self._somebody_died.set()
                 await asyncio.sleep(0.5)
 
     # ---- life --------------------------------------------------------------------------------------------
@@ -317,13 +347,8 @@ class BatcherRole(Member):
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def dead_loops(self) -> Sequence[str]:
-        dead = list(super().dead_loops())
-        for name, pump in self._pumps.items():
-            if pump.error is not None:
-                dead.append(f"the batcher of {name} failed: {type(pump.error).__name__}")
-            elif pump.overdue():
-                dead.append(f"the batcher of {name} is stuck")
-        return dead
+        dead = [word for pump in self._pumps.values() for word in pump.dead()]
+        return [*super().dead_loops(), *dead]
 
     def health(self) -> Mapping[str, Any]:
         return {
@@ -351,4 +376,6 @@ class BatcherRole(Member):
             models,
             dead_letters={name: self._died[name] for name in self._pumps},
             letters_dropped=self._letters_dropped,
+            aside=self.store.aside.counts,
+            restarts=self.loops.restarts,
         )

@@ -3,9 +3,8 @@
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from penstock.auth.authenticator import Authenticator
 from penstock.auth.claims import ClaimRules
@@ -17,10 +16,9 @@ from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch
 from penstock.config import Config, Jwt
 from penstock.errors import StoreDown, UserMistake
+from penstock.loops import Loops
 from penstock.roles.front import tier_names
 from penstock.roles.key_store import keys_at
-
-Keep = Callable[[str, Coroutine[Any, Any, None]], None]
 
 AGAIN = 1.0  # seconds between two attempts at a store that was away from the start
 
@@ -70,14 +68,14 @@ class Doorkeeper:
         self._ring = ring
         self._tokens = tokens
 
-    async def open(self, keep: Keep) -> None:
+    async def open(self, loops: Loops) -> None:
         """Reads the keys once, however long that takes, then starts the loops. Raises UserMistake."""
         if self._store is not None:
             watch = KeyWatch(self._store, self._ring)
             await _first_look(watch)
-            keep("the watch over API keys", watch.run())
+            loops.keep("the watch over API keys", watch.run)
         if self._tokens is not None and self._tokens.provider is not None:
-            keep("the fetching of token keys", self._tokens.provider.run())
+            loops.keep("the fetching of token keys", self._tokens.provider.run)
 
     async def close(self) -> None:
         if self._store is not None:

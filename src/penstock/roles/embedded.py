@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.adapters.keys_file import KeysFile
@@ -17,6 +17,7 @@ from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError, PenstockError, UserMistake
 from penstock.http.edge import Edge
+from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.roles.condition import UNHEALTHY, worst
 from penstock.roles.dead_letters import MemoryMorgue
@@ -115,14 +116,15 @@ class Embedded:
         self.admin = admin_app(self, self.morgue, config.server.admin_token)
         self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._listeners: Sequence[DataListener | AdminListener] = ()
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._opening: asyncio.Task[None] | None = None  # of the door, which may take a while
+        self.loops = Loops()
 
     def _replied(self, replies: Sequence[Reply]) -> None:
         failed = [reply for reply in replies if reply.failure is not None]
-        if failed:
-            self.morgue.add(failed)
-        self.gateway.settle(replies)
+        try:
+            if failed:
+                self.morgue.add(failed)
+        finally:
+            self.gateway.settle(replies)  # whatever becomes of the letters
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -131,25 +133,22 @@ class Embedded:
             self._ledger.start()
         if self._doorkeeper is not None:
             self._not_started.add(KEYS)
-            self._opening = asyncio.create_task(self._open_the_door(self._doorkeeper))
+            self.loops.send("opening the door", self._open_the_door(self._doorkeeper))  # it may take a while
         for stack in self.stacks.values():
             for slot in stack.slots:
-                self._running[slot.worker] = asyncio.create_task(slot.run(), name=f"worker {slot.worker}")
+                self.loops.keep(f"the slot {slot.worker}", slot.run)
         if self._reloader is not None:
-            self._keep("the reloader", self._reloader.run())
+            self.loops.keep("the reloader", self._reloader.run)
 
     async def _open_the_door(self, keeper: Doorkeeper) -> None:
         """Nobody can be let in before the keys have been read."""
         try:
-            await keeper.open(self._keep)
+            await keeper.open(self.loops)
         except PenstockError as error:
             if not self.started.done():
                 self.started.set_exception(error)
         else:
             self._part_started(KEYS)
-
-    def _keep(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
-        self._running[name] = asyncio.create_task(loop, name=name)
 
     def watch(self, *listeners: DataListener | AdminListener) -> None:
         """Listeners whose end makes this server dead."""
@@ -188,10 +187,7 @@ class Embedded:
         return await self.gateway.drained(seconds)
 
     async def stop(self) -> None:
-        running = [*self._running.values(), *([self._opening] if self._opening else [])]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self.loops.close()
         if self._doorkeeper is not None:
             await self._doorkeeper.close()
         for stack in self.stacks.values():
@@ -206,15 +202,9 @@ class Embedded:
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def dead_loops(self) -> Sequence[str]:
-        dead = [f"{name} has ended" for name, task in self._running.items() if task.done()]
+        dead = self.loops.dead()
         dead += [f"the listener at {listener.url} has ended" for listener in self._listeners if listener.dead]
-        for stack in self.stacks.values():
-            for pump in stack.pumps:
-                if pump.error is not None:
-                    dead.append(f"the batcher of {stack.name} failed: {type(pump.error).__name__}")
-                elif pump.overdue():
-                    dead.append(f"the batcher of {stack.name} is stuck")
-        return dead
+        return dead + [word for stack in self.stacks.values() for pump in stack.pumps for word in pump.dead()]
 
     def not_ready(self) -> str:
         if self._retired:
@@ -269,4 +259,5 @@ class Embedded:
             counts_of(stack.desk for stack in self.stacks.values()),
             self._memory.evicted,
             self.morgue.dropped,
+            restarts=self.loops.restarts,
         )

@@ -60,6 +60,7 @@ class GatewayRole(Member):
         self._metrics = Metrics(())
         self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._desks: dict[str, Desk] = {}
+        self._heard_of: dict[str, Mapping[str, Any]] = {}  # models, as they were announced last
         self._has_batcher = False
         self._last_batcher_left = -inf
         self._tasks = RedisTasks(
@@ -115,19 +116,19 @@ class GatewayRole(Member):
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
         self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman, self.not_ready)
         self.morgue = RedisMorgue(self._dead_letters, self._task_desk, config, clock)
-        self.admin = admin_app(self, self.morgue, config.server.admin_token)
+        self.admin = admin_app(self, self.morgue, config.server.admin_token, self.store.aside)
         self.registry.on_changed = self._look_around
 
     async def begin(self) -> None:
         self._look_around()
         if self._doorkeeper is not None:
-            await self._doorkeeper.open(self.keep)
+            await self._doorkeeper.open(self.loops)
         if self._ledger is not None and self._ended_tasks is not None:
             self._ledger.start()
-            self.keep("the ledger's reader", self._ended_tasks.run())
-        self.keep("the quotas", self._limiter.run())
-        self.keep("the shared cache", self._answers.run())
-        self.keep("the publisher", self.publisher.run())
+            self.loops.keep("the ledger's reader", self._ended_tasks.run)
+        self.loops.keep("the quotas", self._limiter.run)
+        self.loops.keep("the shared cache", self._answers.run)
+        self.loops.keep("the publisher", self.publisher.run)
 
     def describe(self) -> dict[str, object]:
         waiting, ledger = len(self.gateway.waiters), self._ledger is not None
@@ -146,13 +147,23 @@ class GatewayRole(Member):
         if had and not self._has_batcher:
             self._last_batcher_left = self._clock()
         for name, said in self.registry.models.items():
-            if name not in self._desks or self._desks[name].announced != said:
-                self._metrics.add_model(name)
-                self._desks[name] = self._desk(name, said)
-                self.gateway.desks_changed()
+            if self._heard_of.get(name) != said:
+                self._heard_of[name] = said
+                self._meet(name, said)
         if self._ended_tasks is not None:
             self._ended_tasks.look_again()
         follow_versions(self._desks.values(), worker_rows(self.registry))
+
+    def _meet(self, name: str, said: Mapping[str, Any]) -> None:
+        """An announcement that cannot be used changes nothing: a model that is known is served as before."""
+        try:
+            desk = self._desk(name, said)
+        except Exception as error:
+            self.store.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
+            return
+        self._metrics.add_model(name)
+        self._desks[name] = desk
+        self.gateway.desks_changed()
 
     def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
         config, former = with_models(self.config, {name: said}), self._desks.get(name)
@@ -325,4 +336,6 @@ class GatewayRole(Member):
             ledger=ledger_gauges(self._ledger),
             caches=counts_of(self._desks.values()),
             evicted=self._memory.evicted,
+            aside=self.store.aside.counts,
+            restarts=self.loops.restarts,
         )

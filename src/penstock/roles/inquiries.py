@@ -54,8 +54,10 @@ class Inquiries:
             self._open[request_id].remove(asking)
             if not self._open[request_id]:
                 del self._open[request_id]
-        found: Mapping[str, Any] | None = msgspec.json.decode(answer) if answer else None
-        return found
+        try:
+            return msgspec.json.decode(answer, type=dict[str, Any]) if answer else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
 
     def asked(self, question: Question) -> None:
         found = self._describe(question.request_id)

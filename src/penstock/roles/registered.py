@@ -87,10 +87,8 @@ def _add_capacity(model: dict[str, Any], said: Mapping[str, Any], healthy: int) 
     """Of one batcher: what it has learned of a worker, times the workers that are healthy by what is known here.
     Its own count came with its last heartbeat, and that would be one heartbeat too late (SPEC D3)."""
     of_batcher = said.get("workers_healthy")
-    if (
-        not of_batcher or said.get("warning_depth") is None
-    ):  # nothing is known yet, or it is of another version
-        return
+    if not of_batcher or None in [said.get(each) for each in ("capacity_rps", *DEPTHS)]:
+        return  # nothing is known yet, or it is of another version
     change = healthy / of_batcher
     model["capacity_rps"] = max(model["capacity_rps"], round(said["capacity_rps"] * change, 3))
     for depth in DEPTHS:  # of its part of the queue

@@ -16,7 +16,7 @@ from msgspec import structs
 from penstock.adapters.redis.connect import Patience
 from penstock.adapters.redis.keyed import SETTLED_WITHIN, Claim, RedisClaims
 from penstock.adapters.redis.tasks import TaskRecord
-from penstock.errors import STATUS_BY_CODE, NotFound, PenstockError, StoreDown
+from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
 from penstock.idempotency import Entry, Keyed, given_again, key_reused
 from penstock.ports import Asker, Clock, Leaving
 from penstock.roles.remote_tasks import RemoteTask, TaskDesk
@@ -148,6 +148,9 @@ class KeyedDesk:
                     self._tell(pursuit, record)
         except PenstockError as error:
             self._refuse(pursuit, error)
+        except Exception as error:
+            log.error("a keyed request was given up on", exc_info=error)
+            self._refuse(pursuit, Internal("what became of this request cannot be found out"))
         finally:
             del self._pursuits[pursuit.keyed.id]
 

@@ -5,9 +5,12 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.adapters.redis.connect import RedisSettings, Store, check_durability, guard
@@ -15,8 +18,11 @@ from penstock.adapters.redis.mailbox import Mailbox, Post
 from penstock.adapters.redis.registry import Registry
 from penstock.adapters.redis.wire import Departed, Garbled, Message, decode
 from penstock.config import Config, Model
+from penstock.config.kinds import Choice, Number, Whole
+from penstock.config.schema import Key, places
 from penstock.config.time_limits import own_limits
 from penstock.errors import StoreDown
+from penstock.loops import Loops
 from penstock.roles.condition import UNHEALTHY
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.registered import condition_of
@@ -53,9 +59,17 @@ def announcement(config: Config, model: str) -> dict[str, object]:
 
 
 def announced(said: Mapping[str, Any]) -> Model:
-    """Of a newer worker we may hear what we do not know; of an older one we may miss something."""
+    """Of a newer worker we may hear what we do not know; of an older one we may miss something. Raises ValueError
+    for values that no model can have."""
     known = {field.name for field in fields(Model)}
-    return Model(target="redis", **{name: value for name, value in said.items() if name in known})
+    values = {name: value for name, value in said.items() if name in known}
+    model = msgspec.convert({**values, "target": "redis"}, Model)
+    for name, place in places(Model).items():
+        if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
+            value = getattr(model, name)
+            if value is not None:
+                place.kind.take(value)
+    return model
 
 
 def with_models(config: Config, models: Mapping[str, Mapping[str, Any]]) -> Config:
@@ -76,10 +90,11 @@ class Member:
         self.started: asyncio.Future[None] = loop.create_future()
         self.pauses = LoopPauses()
         self.store = Store(redis_settings(config))
+        self.store.aside.me = self.name
         self.post = Post(self.store)
         self.mailbox = Mailbox(self.store, self.name)
         self.registry = Registry(self.store, kind, self.name, self.describe)
-        self._loops: dict[str, asyncio.Task[None]] = {}
+        self.loops = Loops()
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._retired = False
 
@@ -100,7 +115,7 @@ class Member:
         }
 
     async def begin(self) -> None:
-        """The store is open: start what else there is, with `keep`."""
+        """The store is open: start what else there is, with `loops`."""
 
     def received(self, message: Message) -> None:
         """From the mailbox."""
@@ -111,11 +126,7 @@ class Member:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.keep("start", self._start())
-
-    def keep(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
-        """A loop whose end, unless it is the start, means that this process is broken."""
-        self._loops[name] = asyncio.create_task(loop, name=name)
+        self.loops.send("the start", self._start())
 
     async def _start(self) -> None:
         """A Redis that is not there yet is waited for: whichever is started first."""
@@ -135,8 +146,9 @@ class Member:
             except Exception as error:
                 self.started.set_exception(error)
                 return
-        self.keep("the mailbox", self.mailbox.run(self._message))
-        self.keep("the registry", self.registry.run())
+        self.loops.keep("the mailbox", partial(self.mailbox.run, self._message))
+        self.loops.keep("the registry", self.registry.run)
+        self.loops.keep("what is set aside", self.store.aside.run)
         try:
             await self.begin()
         except Exception as error:  # whatever it is, somebody waits for the start to end
@@ -145,15 +157,19 @@ class Member:
             self.started.set_result(None)
 
     def _message(self, payload: bytes) -> None:
+        """One that cannot be read, or that nobody here knows what to do with, must not keep the others."""
         try:
             message = decode(payload)
+            if isinstance(message, Departed):
+                self.registry.departed(message.kind, message.name)
+            else:
+                self.received(message)
         except Garbled as error:
-            log.warning("a message was skipped", extra={"error": str(error)})
-            return
-        if isinstance(message, Departed):
-            self.registry.departed(message.kind, message.name)
-        else:
-            self.received(message)
+            self.store.aside.add("message", self.mailbox.owner, str(error), payload)
+        except Exception as error:
+            if not self.store.aside.counts["message"]:  # where it happened is said once
+                log.error("a message could not be handled", exc_info=error)
+            self.store.aside.add("message", self.mailbox.owner, f"{type(error).__name__}: {error}", payload)
 
     def retire(self) -> None:
         self._retired = True
@@ -168,9 +184,7 @@ class Member:
             log.debug("left without a word", extra={"error": str(error)})
 
     async def stop(self) -> None:
-        for task in self._loops.values():
-            task.cancel()
-        await asyncio.gather(*self._loops.values(), return_exceptions=True)
+        await self.loops.close()
         await self.leave()
         await self.store.close()
 
@@ -180,8 +194,9 @@ class Member:
         self._listeners = listeners
 
     def dead_loops(self) -> Sequence[str]:
-        dead = [f"{name} has ended" for name, task in self._loops.items() if task.done() and name != "start"]
-        return dead + [f"the listener at {each.url} has ended" for each in self._listeners if each.dead]
+        return self.loops.dead() + [
+            f"the listener at {each.url} has ended" for each in self._listeners if each.dead
+        ]
 
     def not_ready(self) -> str:
         if self._retired:

@@ -83,14 +83,14 @@ class WorkerRole(Member):
         self._batchers: set[str] = set()  # known when we last looked
         self.registry.on_changed = self._look_around
         check_admin(config)
-        self.admin = admin_app(self, token=config.server.admin_token)
+        self.admin = admin_app(self, token=config.server.admin_token, aside=self.store.aside)
 
     async def begin(self) -> None:
         await self._announce_models()
         for name, dock in self._docks.items():
-            self.keep(f"the dock of {name}", dock.run())
+            self.loops.keep(f"the dock of {name}", dock.run)
         for worker, (_, slot) in self._slots.items():
-            self.keep(f"the slot {worker}", slot.run())
+            self.loops.keep(f"the slot {worker}", slot.run)
         await self._first_started
         await self._announce_models()  # now it is known which parameters a function takes
 
@@ -235,4 +235,4 @@ class WorkerRole(Member):
                 capacity=0.0,
                 restarts=sum(self._slots[worker][1].restarts for worker in own),
             )
-        return ServerGauges(models, 0, 0)
+        return ServerGauges(models, aside=self.store.aside.counts, restarts=self.loops.restarts)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.errors import StoreDown
+from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, WorkerId
@@ -53,12 +54,13 @@ class Borrower:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._borrow())
-            group.create_task(self._give_back())
+        async with Loops() as loops:
+            loops.keep("borrowing", self._borrow)
+            loops.keep("giving back", self._give_back)
 
     async def _borrow(self) -> None:
         batcher = self._pump.batcher
+        self._wanted.set()  # if it failed, it may have missed that
         while True:
             await self._wanted.wait()
             self._wanted.clear()

@@ -3,6 +3,8 @@
 However many requests arrive in one turn, `step` runs once. A batch that ends is not an event like the others: its
 worker stands idle until the next decision, so that is made at once, and before anybody is answered.
 One timer, set to when the batcher asked to be woken.
+
+A decision that fails is said in the log and made again after a while, like a loop that ended (`penstock.loops`).
 """
 
 import asyncio
@@ -10,6 +12,8 @@ from collections.abc import Callable, Sequence
 from math import ceil
 
 from penstock.core.batcher import Batcher
+from penstock.errors import BackendUnavailable
+from penstock.loops import Failures, say
 from penstock.ports import Clock, Observer
 from penstock.types import Batch, Failure, Reply, Request, Result, WorkerId
 
@@ -17,6 +21,7 @@ Deliver = Callable[[Sequence[Reply]], None]
 Take = Callable[[Batch], None]  # how a worker is handed a batch
 
 STUCK = 5.0  # seconds a wake-up may be overdue before the loop counts as stuck
+NOT_SENT = Failure(BackendUnavailable.code, "the batch could not be handed to its worker")
 
 
 class Pump:
@@ -45,7 +50,7 @@ class Pump:
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._wake: float | None = None
-        self.error: BaseException | None = None
+        self._failures = Failures()
 
     # ---- events ------------------------------------------------------------------------------------------
 
@@ -119,16 +124,27 @@ class Pump:
     def _decide(self, *, answer_later: bool = False) -> None:
         try:
             self._step(answer_later)
-        except BaseException as exc:
-            self.error = exc  # /livez tells: a batcher that cannot decide is dead
-            raise
+        except Exception as error:
+            now = self._clock()
+            self._set_timer(now + self._failed(error), now)
+
+    def _failed(self, error: Exception) -> float:
+        """How long to wait until the next try."""
+        wait = self._failures.note(error, self._clock())
+        say(f"the batcher of {self.batcher.rules.model}", self._failures.error, wait, error)
+        return wait
 
     def _step(self, answer_later: bool) -> None:
         now = self._clock()
         effects = self.batcher.step(now)
         for worker, batch in effects.dispatches:
-            self._workers[worker](batch)
-            self._observer.dispatched(batch)
+            try:
+                self._workers[worker](batch)
+                self._observer.dispatched(batch)
+            except Exception as error:
+                self._failed(error)
+                self.batcher.finished(worker, batch.id, NOT_SENT, now)
+                self._kick()
         if effects.replies:
             if answer_later:
                 self._loop.call_soon(self._deliver, effects.replies)
@@ -159,9 +175,14 @@ class Pump:
         if not self._scheduled:
             self._turn()
 
-    def overdue(self) -> bool:
-        """Whether a wake-up was missed by so much that this loop must be stuck."""
-        return self._wake is not None and self._clock() > self._wake + STUCK
+    def dead(self) -> list[str]:
+        """Why this loop is dead or stuck, in a few words; empty when all is well."""
+        name, now = f"the batcher of {self.batcher.rules.model}", self._clock()
+        if self._failures.too_many(now):
+            return [f"{name} failed again and again ({self._failures.error})"]
+        if self._wake is not None and now > self._wake + STUCK:  # it missed a wake-up
+            return [f"{name} is stuck"]
+        return []
 
     def close(self) -> None:
         if self._timer is not None:

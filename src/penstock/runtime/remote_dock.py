@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from penstock.errors import BackendUnavailable, StoreDown
+from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.runtime.borrowing import Line
 from penstock.types import Batch, Failure, Result, WorkerId
@@ -60,7 +61,7 @@ class RemoteDock:
         self._report = report
         self._clock = clock
         self._places: dict[WorkerId, _Place] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Loops()
         self._ended = asyncio.Event()  # a batch, well or not
         self._again = asyncio.Event()
         self.draining = False
@@ -158,7 +159,9 @@ class RemoteDock:
 
     @property
     def busy(self) -> bool:
-        return bool(self._tasks) or any(place.order or place.waiting for place in self._places.values())
+        return bool(self._errands.errands) or any(
+            place.order or place.waiting for place in self._places.values()
+        )
 
     # ---- the loop ----------------------------------------------------------------------------------------
 
@@ -185,24 +188,24 @@ class RemoteDock:
         for worker in self._places:
             await self._step_out(worker)
         while self.busy:
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            if self._errands.errands:
+                await asyncio.wait(self._errands.errands)
             else:
                 self._ended.clear()
                 await self._ended.wait()
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._errands.send(f"telling of a slot of {self._model}", work)
 
     async def _finish(
         self, worker: WorkerId, message: Any, outcome: Result | Failure, seconds: float
     ) -> None:
         """First to those who ask, then to the batcher: a success it hears of has been delivered."""
-        if isinstance(outcome, Result):
-            await self._report.answer(message, outcome, seconds, worker)
-        await self._report.finished(message, outcome, seconds)
+        try:
+            if isinstance(outcome, Result):
+                await self._report.answer(message, outcome, seconds, worker)
+        finally:  # a batcher that hears nothing would hold the slot, and its askers, until the watchdog comes
+            await self._report.finished(message, outcome, seconds)
 
     async def _tell(self, message: Any, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)

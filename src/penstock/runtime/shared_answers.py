@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from penstock.errors import StoreDown
+from penstock.loops import Loops
 from penstock.ports import AnswerStore, Clock
 
 log = logging.getLogger("penstock.cache")
@@ -106,9 +107,9 @@ class SharedAnswers:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_up_all())
-            group.create_task(self._write_all())
+        async with Loops() as loops:
+            loops.keep("looking up", self._look_up_all)
+            loops.keep("writing", self._write_all)
 
     async def _look_up_all(self) -> None:
         while True:
@@ -116,7 +117,12 @@ class SharedAnswers:
             asked = _first(self._wanted)
             if not self._wanted:
                 self._asked.clear()
-            found = await self._fetch([fingerprint for fingerprint, _ in asked])
+            try:
+                found = await self._fetch([fingerprint for fingerprint, _ in asked])
+            except BaseException:
+                self._wanted = {**dict(asked), **self._wanted}  # somebody waits for each of these
+                self._asked.set()
+                raise
             values = found or [None] * len(asked)
             self._weigh(values)
             assert self.on_looked_up is not None

@@ -152,6 +152,8 @@ class Slot:
     async def run(self) -> None:
         """Until cancelled."""
         failures = 0
+        self._batch = None  # if it failed with one in hand, that goes to another
+        self._arrived.clear()
         try:
             while True:
                 if await self._start():

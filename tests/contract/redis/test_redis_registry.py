@@ -26,7 +26,7 @@ class Process:
     """A member that notes who comes and goes, whenever it is told that something has changed."""
 
     def __init__(self, store: Store, kind: str, name: str) -> None:
-        self.description: dict[str, Any] = {"slots": 1}
+        self.description: dict[str, Any] = {"load": 1}
         self.registry = Registry(store, kind, name, lambda: self.description)
         self.told: list[str] = []
         self.changes = 0
@@ -52,9 +52,9 @@ def test_members_see_each_other_with_their_descriptions(redis_settings: RedisSet
             await becomes(lambda: gateway.sees("workers") == {"w1"} and worker.sees("gateways") == {"g1"})
             assert gateway.registry.reachable
             assert gateway.registry.memory_ratio == 0
-            assert gateway.registry.members["workers"]["w1"] == {"slots": 1}
-            worker.description = {"slots": 2}
-            await becomes(lambda: gateway.registry.members["workers"]["w1"] == {"slots": 2})
+            assert gateway.registry.members["workers"]["w1"] == {"load": 1}
+            worker.description = {"load": 2}
+            await becomes(lambda: gateway.registry.members["workers"]["w1"] == {"load": 2})
         assert sorted(gateway.told) == ["+g1", "+w1"]
         assert gateway.changes >= 2
         await store.close()

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 
 from penstock.adapters.ledger.chunk import Chunk
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, Store
+from penstock.loops import kept_thread
 
 log = logging.getLogger("penstock.ledger")
 
@@ -56,8 +57,8 @@ class Writer:
         self.given = 0  # rows that were handed to us
         self._written = 0
         self._forgotten = 0
-        self._spooling = Thread(target=self._spool_all, name="ledger spool", daemon=True)
-        self._delivering = Thread(target=self._deliver_all, name="ledger database", daemon=True)
+        self._spooling = kept_thread("ledger spool", self._spool_all)
+        self._delivering = kept_thread("ledger database", self._deliver_all)
 
     def start(self) -> None:
         self._spooling.start()
@@ -103,17 +104,20 @@ class Writer:
     def _spool_all(self) -> None:
         while (handed := self._handed.get()) is not None:
             lines, rows, on_fate = handed
-            self._spool.add(lines, rows, shared=on_fate is not None, on_fate=on_fate)
+            try:
+                self._spool.add(lines, rows, shared=on_fate is not None, on_fate=on_fate)
+            except BaseException:
+                if on_fate is not None:  # whoever waits for that tells of them again
+                    on_fate(False)
+                raise
         self._spool.finish()
 
     # ---- to the database -----------------------------------------------------------------------------------
 
     def _deliver_all(self) -> None:
-        try:
-            while not self._stopped.is_set() and not self._spool.done:
-                self._attempt(self._spool.oldest(max(0.0, self._chores_due - time.monotonic())))
-        finally:
-            self._store.close()
+        while not self._stopped.is_set() and not self._spool.done:
+            self._attempt(self._spool.oldest(max(0.0, self._chores_due - time.monotonic())))
+        self._store.close()
 
     def _attempt(self, chunk: Chunk | None) -> None:
         try:

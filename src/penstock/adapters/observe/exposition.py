@@ -60,6 +60,8 @@ class ServerGauges:
     caches: Mapping[str, CacheCounts] = field(default_factory=dict)
     evicted: int = 0  # answers, since the start
     letters_dropped: int = 0  # before their time, since the start
+    aside: Mapping[str, int] = field(default_factory=dict)  # what could not be read, by kind, since the start
+    restarts: Mapping[str, int] = field(default_factory=dict)  # of loops, by name, since the start
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -97,6 +99,7 @@ class Exposition:
         yield from self._caches(gauges)
         if self._pauses is not None:
             yield from _pauses(self._pauses)
+        yield from _mishaps(gauges)
         if gauges.ledger is not None:
             yield from _ledger(gauges.ledger)
 
@@ -238,6 +241,18 @@ def _pauses(pauses: LoopPauses) -> Iterator[Metric]:
         "The longest of these in the last minute or two",
         pauses.longest(),
     )
+
+
+def _mishaps(server: ServerGauges) -> Iterator[Metric]:
+    aside = CounterMetricFamily("penstock_set_aside", "What could not be read, by kind", labels=["kind"])
+    for kind, number in server.aside.items():
+        aside.add_metric([kind], number)
+    restarts = CounterMetricFamily(
+        "penstock_loop_restarts", "Background loops that ended and were started again", labels=["loop"]
+    )
+    for loop, number in server.restarts.items():
+        restarts.add_metric([loop], number)
+    yield from (aside, restarts)
 
 
 def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:

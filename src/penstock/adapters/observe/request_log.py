@@ -16,6 +16,7 @@ from functools import lru_cache
 from queue import SimpleQueue
 from threading import Thread
 
+from penstock.loops import kept_thread
 from penstock.types import Batch, Execution, Reply
 
 log = logging.getLogger("penstock.requests")
@@ -94,7 +95,7 @@ class RequestLog:
             self.dropped += len(lines)
             return
         if self._thread is None:
-            self._thread = Thread(target=self._write_all, name="request log", daemon=True)
+            self._thread = kept_thread("request log", self._write_all)
             self._thread.start()
         self._given += len(lines)
         self._handed.put(lines)
@@ -111,11 +112,15 @@ class RequestLog:
 
     def _write_all(self) -> None:
         while (lines := self._handed.get()) is not None:
+            written = False
             try:
                 self._write(as_text(lines, time.time()))
-            except OSError:  # nobody reads the log any more, so there is nobody to tell
-                self.dropped += len(lines)
-            self._written += len(lines)
+                written = True
+            except OSError:
+                pass  # nobody reads the log any more, so there is nobody to tell
+            finally:
+                self.dropped += 0 if written else len(lines)
+                self._written += len(lines)
             if self.dropped > self._told:
                 self._told, dropped = self.dropped, self.dropped - self._told
                 log.warning(

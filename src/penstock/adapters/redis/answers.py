@@ -1,18 +1,22 @@
 """Answers that gateways keep for each other in Redis (SPEC D7): read with MGET, and gone when their time is over.
 
 In a cluster the keys of one command must lie in one slot, so they are spread over as many places as requests are.
-Whatever Redis has against a command, here it only means that there is no cache.
+Whatever Redis has against a command, here it only means that there is no cache. A value carries its checksum: what
+somebody else has written there is nobody's answer.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.connect import Store, is_outage
 from penstock.adapters.redis.scripts import Call, Script
 from penstock.errors import StoreDown
+
+_CHECK = 4  # bytes
 
 # KEYS one for each answer; ARGV for each its value and its lifetime in ms.
 KEEP = Script("""
@@ -39,8 +43,15 @@ class RedisAnswers:
         found: list[bytes | None] = [None] * len(fingerprints)
         for (_, indices), values in zip(places, _good(answers), strict=True):
             for index, value in zip(indices, values, strict=True):
-                found[index] = value
+                found[index] = None if value is None else self._checked(value, fingerprints[index])
         return found
+
+    def _checked(self, value: bytes, fingerprint: bytes) -> bytes | None:
+        kept = value[_CHECK:]
+        if value[:_CHECK] == _checksum(kept):
+            return kept
+        self._store.aside.add("cached answer", "the cache", "its checksum is wrong", value)
+        return None
 
     async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
         calls: list[Call] = []
@@ -49,7 +60,7 @@ class RedisAnswers:
             arguments: list[bytes | int] = []
             for index in indices:
                 _, value, ttl = answers[index]
-                arguments += (value, max(1, round(ttl * 1000)))
+                arguments += (_checksum(value) + value, max(1, round(ttl * 1000)))
             calls.append((keys, arguments))
         _good(await KEEP.each(self._store, calls))
 
@@ -64,6 +75,10 @@ class RedisAnswers:
 
     def _key(self, place: int, fingerprint: bytes) -> bytes:
         return self._store.keys.answer(place) + fingerprint
+
+
+def _checksum(value: bytes) -> bytes:
+    return crc32(value).to_bytes(_CHECK, "big")
 
 
 def _good(answers: list[Any]) -> list[Any]:

@@ -18,7 +18,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from penstock.adapters.redis.address import Address, parse_address
-from penstock.adapters.redis.connection import Cluster, write_directly
+from penstock.adapters.redis.aside import Aside
+from penstock.adapters.redis.connection import Cluster, SingleServer, write_directly
 from penstock.adapters.redis.features import (
     Features,
     check_durability,
@@ -28,6 +29,7 @@ from penstock.adapters.redis.features import (
 )
 from penstock.adapters.redis.keys import Keys
 from penstock.adapters.redis.link import Link
+from penstock.adapters.redis.misfits import Misfits, is_misfit
 from penstock.adapters.redis.outage import Patience, guard, is_outage, translate
 from penstock.adapters.redis.settings import RedisSettings
 from penstock.errors import PenstockError, StoreDown, UserMistake
@@ -52,7 +54,9 @@ class Store:
         self.clustered = self._address.clustered
         self.keys = Keys(settings.namespace, clustered=self.clustered)
         self.maxmemory = 0  # bytes that each primary may use, when it was last asked; 0: no limit
-        self.commands: Client = _client(self._address, settings.timeout, settings.timeout)
+        self.misfits = Misfits(self.keys)
+        self.aside = Aside(self)
+        self.commands: Client = self._client(settings.timeout)
         self.link = Link(settings.timeout)
         self._blocking: list[Client] = []
         self._errands: set[asyncio.Task[None]] = set()
@@ -86,9 +90,12 @@ class Store:
     def blocking(self) -> Client:
         """A client for one reader that blocks up to `settings.block`; closed together with the store."""
         settings = self.settings
-        client = _client(self._address, settings.block + 2 * settings.timeout, settings.timeout)
+        client = self._client(settings.block + 2 * settings.timeout)
         self._blocking.append(client)
         return client
+
+    def _client(self, timeout: float) -> Client:
+        return _client(self._address, timeout, self.settings.timeout, self.misfits)
 
     def send(self, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """For work that nobody's cancellation may cut short; it ends with the store, whose connections it uses."""
@@ -123,9 +130,20 @@ class Store:
             pipeline = client.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command)
-            return list(await pipeline.execute(raise_on_error=False))
+            answers = list(await pipeline.execute(raise_on_error=False))
         except Exception as error:
             return [error] * len(commands)
+        for index, answer in enumerate(answers):
+            if isinstance(answer, Exception) and is_misfit(answer):
+                answers[index] = await self._alone(commands[index])
+        return answers
+
+    async def _alone(self, command: Command) -> Any:
+        """The answer, or the error that it met."""
+        try:
+            return await self.commands.execute_command(*command)
+        except Exception as error:
+            return error
 
     async def infos(self) -> list[dict[str, Any]]:
         """The INFO of each primary."""
@@ -175,7 +193,7 @@ class Store:
         return next((_text(value) for name, value in answer.items() if _text(name) == "appendfsync"), None)
 
 
-def _client(address: Address, timeout: float, connect_timeout: float) -> Client:
+def _client(address: Address, timeout: float, connect_timeout: float, misfits: Misfits) -> Client:
     options: dict[str, Any] = {
         **address.options,
         "socket_timeout": timeout,
@@ -184,13 +202,14 @@ def _client(address: Address, timeout: float, connect_timeout: float) -> Client:
         "protocol": 2,
         "driver_info": None,
     }
-    client: Client
+    client: Cluster | SingleServer
     if address.clustered:
         nodes = [ClusterNode(host, port) for host, port in address.nodes]
         # A moved slot is looked up by itself; reading the whole map anew would close connections in use.
         client = Cluster(startup_nodes=nodes, reinitialize_steps=0, **options)
     else:
-        client = Redis(host=address.nodes[0][0], port=address.nodes[0][1], **options)
+        client = SingleServer(host=address.nodes[0][0], port=address.nodes[0][1], **options)
+    client.misfits = misfits
     write_directly(client)
     return client
 

@@ -1,4 +1,4 @@
-"""redis-py's connections and cluster client, mended in two places.
+"""redis-py's connections and clients, mended in three places.
 
 Writing: redis-py goes through `asyncio.wait_for`, which on Python 3.11 makes a task for each command and
 swallows a cancellation that comes as the write ends: a reader's loop that is told to stop would then run on.
@@ -6,15 +6,20 @@ swallows a cancellation that comes as the write ends: a reader's loop that is to
 Moving slots: redis-py sends ASKING and the command it is for one after the other, each over the connection
 that was idle longest. With several idle they part, the command is turned away, and after some rounds
 redis-py closes everybody's connections. Taking the one that was used last keeps the two together.
+
+Keys of the wrong type: see `misfits`.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Connection, Redis, SSLConnection
 from redis.asyncio.cluster import RedisCluster
+
+from penstock.adapters.redis.misfits import Misfits
 
 
 class _PlainConnection(Connection):
@@ -52,7 +57,19 @@ class _LastUsedFirst(deque[Connection]):
         self.appendleft(connection)
 
 
+class SingleServer(Redis):
+    misfits: Misfits
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        return await self.misfits.without(super().execute_command, args, options)
+
+
 class Cluster(RedisCluster):
+    misfits: Misfits
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        return await self.misfits.without(super().execute_command, args, options)
+
     async def initialize(
         self,
         additional_startup_nodes_info: list[tuple[str, int]] | None = None,

@@ -17,7 +17,7 @@ class Credits:
         seconds = max(0.001, min(block_seconds, self._store.settings.block))  # 0 would wait for ever
         with guard():
             answer = await self._blocking.execute_command("BZPOPMIN", self._store.keys.idle(model), seconds)
-        return answer[1].decode() if answer else None
+        return answer[1].decode(errors="replace") if answer else None
 
     async def post(self, model: str, slot: str) -> bool:
         """The slot is idle. One that waits already keeps its place, and False says so."""

@@ -29,7 +29,7 @@ from penstock.adapters.redis.wire import (
     encode,
     encode_execution,
 )
-from penstock.errors import StoreDown
+from penstock.loops import Loops
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result
 
 log = logging.getLogger("penstock.dispatch")
@@ -50,7 +50,7 @@ class Dispatcher:
         self._tasks_due = asyncio.Event()
         self._recording = False
         self._progress = asyncio.Event()
-        self._group: asyncio.TaskGroup | None = None
+        self._loops: Loops | None = None
         self.on_undelivered: Callable[[str], None] = lambda box: None  # a mailbox that takes no more
 
     async def flush(self) -> None:
@@ -93,15 +93,21 @@ class Dispatcher:
             ]
             self._put(gateway, encode(Failed(endings)))
 
+    def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
+        """Requests of which no more is known than who waits for them."""
+        ending = Ending(
+            list(keys), Outcome.FAILED, failure.code, failure.message, failure.details, failure.retry_after
+        )
+        self._put(gateway, encode(Failed([ending])))
+
     # ---- the loop ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
+        async with Loops() as self._loops:
             for lane in self._lanes:
-                group.create_task(self._empty(lane))
-            group.create_task(self._keep_records())
+                self._loops.send("sending messages", self._empty(lane))
+            self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
         """In a cluster each mailbox has a lane of its own: a lost node must hold up nobody else's messages."""
@@ -111,22 +117,30 @@ class Dispatcher:
             waiting.append((box, payload))
             return
         self._lanes[lane] = [(box, payload)]
-        if self._group is not None:
-            self._group.create_task(self._empty(lane))
+        if self._loops is not None:
+            self._loops.send("sending messages", self._empty(lane))
 
     async def _empty(self, lane: str) -> None:
         while messages := self._lanes[lane]:
             self._lanes[lane] = []
             try:
-                sent = await self._post.send_all(messages)
-            except StoreDown as error:
-                log.error("messages were not sent", extra={"messages": len(messages), "error": error.message})
-                sent = [False] * len(messages)
+                sent = await _sent(self._post, messages)
+            except BaseException:
+                self._lanes[lane][:0] = messages  # `run` begins with them when it is started again
+                raise
             for (box, _), arrived in zip(messages, sent, strict=True):
                 if not arrived:
-                    self.on_undelivered(box)
+                    self._undelivered(box)
         del self._lanes[lane]
         self._progress.set()
+
+    def _undelivered(self, box: str) -> None:
+        try:
+            self.on_undelivered(box)
+        except Exception:
+            log.exception(
+                "a mailbox that takes no more was not given up"
+            )  # the other messages go all the same
 
     async def _keep_records(self) -> None:
         while True:
@@ -135,12 +149,14 @@ class Dispatcher:
             self._recording = True
             started, self._started = self._started, []
             endings, self._endings = self._endings, []
-            if started:
-                await self._outcomes.processing(started)
-            if endings:
-                await self._outcomes.settle(endings)
-            self._recording = False
-            self._progress.set()
+            try:
+                if started:
+                    await self._outcomes.processing(started)
+                if endings:
+                    await self._outcomes.settle(endings)
+            finally:
+                self._recording = False
+                self._progress.set()
 
 
 class WorkerPost:
@@ -207,10 +223,16 @@ class WorkerPost:
 
     async def _send(self, messages: Sequence[tuple[str, bytes]]) -> None:
         if messages:
-            try:
-                await self._post.send_all(messages)
-            except StoreDown as error:  # so long that the askers have been told it is too late
-                log.error("messages were not sent", extra={"messages": len(messages), "error": error.message})
+            await _sent(self._post, messages)
+
+
+async def _sent(post: Post, messages: Sequence[tuple[str, bytes]]) -> list[bool]:
+    """Whether each was. If Redis is away for so long that this fails, the askers have been told it is too late."""
+    try:
+        return await post.send_all(messages)
+    except Exception as error:
+        log.error("messages were not sent", extra={"messages": len(messages), "error": str(error)})
+        return [False] * len(messages)
 
 
 def _gateway(request: Request) -> str:

@@ -9,6 +9,7 @@ with what was left; a row that two have read is one in the ledger. Nobody is tol
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -18,6 +19,7 @@ from redis.exceptions import RedisError
 from penstock.adapters.redis.connect import Command, Patience, Store
 from penstock.adapters.redis.keys import TASK_BUCKETS
 from penstock.adapters.redis.task_scripts import EXPECT
+from penstock.loops import Loops
 
 log = logging.getLogger("penstock.ledger")
 
@@ -62,9 +64,10 @@ class EndedTasks:
         """Until cancelled."""
         every = range(TASK_BUCKETS)
         parts = [[bucket] for bucket in every] if self._store.clustered else [list(every)]
-        async with asyncio.TaskGroup() as group:
+        async with Loops() as loops:
             for buckets in parts:
-                group.create_task(self._read_all(buckets))
+                name = "reading" if len(buckets) > 1 else f"reading bucket {buckets[0]}"
+                loops.keep(name, partial(self._read_all, buckets))
 
     async def _read_all(self, buckets: Sequence[int]) -> None:
         """One reader of these: in a cluster one bucket, for a read goes to one node."""
@@ -134,8 +137,8 @@ def _tasks(entries: Entries) -> list[EndedTask]:
 
 def _task(fields: dict[bytes, bytes]) -> EndedTask | None:
     """None for what another version wrote, and we cannot read."""
-    text = {name.decode(): value.decode() for name, value in fields.items()}
     try:
+        text = {name.decode(): value.decode() for name, value in fields.items()}
         return EndedTask(
             text["key"], text["id"], text["tenant"], int(text["tier"]), text["model"], text["status"],
             int(text["created"]) / 1e3, int(text["completed"]) / 1e3,

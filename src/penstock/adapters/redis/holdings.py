@@ -127,7 +127,7 @@ local UNREAD = 100000000000000
 local tenant, figures, limit
 local function whole(number) return string.format('%.0f', number) end
 local function owner(key) return string.match(key, '}:task:(.*)/') end
-local function shelf(whose) return totals .. ':' .. whose end
+local function shelf(whose) return totals .. ':of:' .. whose end
 local function open_books(whose)
   local had = redis.call('HMGET', totals, 'n', 'b', 'n:' .. whose, 'b:' .. whose, 'most', 'most_bytes', 'share')
   tenant, limit, figures = whose, {had[5], had[6], had[7]}, {}

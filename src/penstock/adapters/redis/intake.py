@@ -14,12 +14,16 @@ a connection broke, a batcher left. The pending list then tells what to do with 
 
 What was taken over, and what lay in a shard before we had it, is inherited. It was accepted, and waited while
 nobody was there to send it. So nobody refuses it any more. Its queue limit is void: only its deadline bounds it.
+
+What cannot be read, or cannot be taken in, is set aside and acknowledged. Left pending, it would meet every
+successor. Whoever asked for it is told, as far as the entry says who that is.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from math import inf
 from typing import Protocol
 
@@ -38,9 +42,10 @@ from penstock.adapters.redis.pending import (
     pending,
 )
 from penstock.adapters.redis.scripts import ACK, DROP_CONSUMER, Call
-from penstock.adapters.redis.wire import Garbled, WireRequest, decode_envelope
+from penstock.adapters.redis.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
+from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
-from penstock.types import Request
+from penstock.types import Failure, Request
 
 log = logging.getLogger("penstock.batcher")
 
@@ -51,6 +56,12 @@ GATHER = 0.1  # seconds between acknowledgements: each costs three commands for 
 _COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
 _LOOK = 4  # shards that are looked over at once
 _FIELD = b"e"
+NOT_READ = Failure(
+    "SERVICE_OVERLOADED",
+    "a batcher of another version could not read this request: try again",
+    retry_after=1.0,
+)
+NOT_TAKEN = Failure("INTERNAL", "a batcher could not take this request in")
 
 
 class Leases(Protocol):
@@ -78,6 +89,7 @@ class Intake:
     ) -> None:
         """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there."""
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
+        self._aside = store.aside
         self._reader = store.blocking()
         self._streams = [store.keys.shard(shard) for shard in range(store.settings.shards)]
         self._shard_of = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
@@ -96,6 +108,10 @@ class Intake:
         self.in_hand: dict[str, Request] = {}
         self.on_inherited: Callable[[Request], None] = lambda request: None
         self.on_lost: Callable[[Sequence[Request]], None] = lambda requests: None
+        # Told of a request that is in hand and could not be taken in; it is settled in any case.
+        self.on_refused: Callable[[Request, Failure], None] = lambda request, failure: None
+        # Told of the mailbox of a gateway, and of the keys whose requests it cannot be told more about.
+        self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
 
     def subscribe(
         self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
@@ -128,10 +144,10 @@ class Intake:
         every = range(self._store.settings.shards)
         parts = [[shard] for shard in every] if self._store.clustered else [list(every)]
         self._reading = len(parts)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._acknowledge())
+        async with Loops() as loops:
+            loops.keep("acknowledging", self._acknowledge)
             for shards in parts:
-                group.create_task(self._read_all(shards))
+                loops.keep(_reader(shards), partial(self._read_all, shards))
 
     async def release(self) -> None:
         """Read no more; returns when all that is in hand is settled and acknowledged. `run` must go on."""
@@ -148,7 +164,10 @@ class Intake:
 
     async def _read_all(self, shards: Sequence[int]) -> None:
         """One reader of these: in a cluster one shard, for a read goes to one node."""
-        patience = Patience("The intake" if len(shards) > 1 else f"The intake of shard {shards[0]}")
+        patience = Patience(f"The intake, {_reader(shards)},")
+        self._doubtful |= self._owned.intersection(
+            shards
+        )  # if it failed, it may have lost some that it had read
         while not self._closing:
             started = self._clock()
             self._note_changes()
@@ -171,6 +190,7 @@ class Intake:
                 await asyncio.sleep(rest)
         self._reading -= 1
         self._progress.set()
+        await for_ever()
 
     async def _until_changed(self) -> None:
         try:
@@ -213,12 +233,11 @@ class Intake:
         if (shard, entry_id) in self._entries:  # read again after Redis forgot that we have it
             return 0
         entry = self._entries[shard, entry_id] = Entry(shard, entry_id, "")
+        body = fields.get(_FIELD, b"")
         try:
-            envelope = decode_envelope(fields.get(_FIELD, b""))
+            envelope = decode_envelope(body)
         except Garbled as error:
-            log.warning("an entry was skipped", extra={"shard": shard, "error": str(error)})
-            self._let_go(entry)
-            return 0
+            envelope = self._salvage(shard, body, error)
         entry.gateway = envelope.gateway
         sent = received - self._offsets.transit(envelope.gateway, envelope.sent, received)
         in_hand = self.in_hand
@@ -226,19 +245,48 @@ class Intake:
             if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
                 request = in_hand[wire.key] = _request(wire, entry, sent)
                 entry.left += 1
-                if inherited:
-                    if request.expires < request.deadline:  # alike, they tell of a client's own limit
-                        request.expires = inf
-                    self.on_inherited(request)
-                else:
-                    self._on_request(request)
+                try:
+                    if inherited:
+                        if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                            request.expires = inf
+                        self.on_inherited(request)
+                    else:
+                        self._on_request(request)
+                except Exception as error:
+                    self._refuse(request, entry.gateway, error)
         for key in envelope.withdrawn:
             withdrawn = in_hand.get(key)
             if withdrawn is not None:
-                self._on_withdraw(withdrawn)
-                self.settled([withdrawn])
+                self._withdraw(withdrawn)
         self._let_go(entry)
         return len(envelope.requests)
+
+    def _withdraw(self, request: Request) -> None:
+        try:
+            self._on_withdraw(request)
+        except Exception as error:
+            self._aside.add("withdrawal", request.model, f"{type(error).__name__}: {error}")
+        self.settled([request])
+
+    def _salvage(self, shard: int, body: bytes, error: Garbled) -> Envelope:
+        """As much of it as can be read."""
+        self._aside.add("envelope", self._streams[shard], str(error), body)
+        try:
+            salvaged = salvage_envelope(body)
+        except Garbled:
+            return Envelope("", 0.0, [], [])
+        if salvaged.unreadable:
+            self.on_unreadable(salvaged.envelope.gateway, salvaged.unreadable, NOT_READ)
+        return salvaged.envelope
+
+    def _refuse(self, request: Request, gateway: str, error: Exception) -> None:
+        if not self._aside.counts["request"]:  # where it happened is said once
+            log.error("a request could not be taken in", exc_info=error)
+        self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
+        try:
+            self.on_refused(request, NOT_TAKEN)
+        finally:
+            self.settled([request])
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 
@@ -331,6 +379,10 @@ class Intake:
         for entry_id in ids:
             self._entries.pop((shard, entry_id), None)
         self._progress.set()
+
+
+def _reader(shards: Sequence[int]) -> str:
+    return "reading" if len(shards) > 1 else f"reading shard {shards[0]}"
 
 
 def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:

@@ -3,23 +3,51 @@
 What stands in braces is a cluster's hash tag: keys that one script or transaction touches share it.
 """
 
+import re
 from zlib import crc32
 
 from penstock.idempotency import MARK
 
 TASK_BUCKETS = 16  # over which tasks are spread, each in one place with the list of those that have ended
+# The type of each kind of key, by its name within the namespace. API keys are not here: what lies in their place is
+# never put out of the way.
+TYPES = tuple(
+    (re.compile(pattern, re.DOTALL), kind)
+    for pattern, kind in (
+        (r"s\d+\}:requests", "stream"),
+        (r"s\d+\}:(lease|fence)", "string"),
+        (r"m:.*\}:idle", "zset"),
+        (r"box:.*\}", "stream"),
+        (r"reg\}:(pulse|models|gateways|batchers|workers)", "hash"),
+        (r"t\d+\}:task:.*", "hash"),
+        (r"t\d+\}:watch:.*", "set"),
+        (r"t\d+\}:ended", "stream"),
+        (r"t\d+\}:crowded-out", "string"),
+        (r"c\d+\}:.*", "string"),
+        (r"quota\}:[01]", "hash"),
+        (r"quota\}:short", "zset"),
+        (r"keys\}:stamp", "string"),
+        (r"dlq\}", "stream"),
+        (r"dlq\}:held", "hash"),
+        (r"dlq\}:held:.*", "list"),
+        (r"(held|t\d+)\}:(tasks|keyed)", "hash"),
+        (r"(held|t\d+)\}:(tasks|keyed):(index|of:.*)", "zset"),
+        (r"aside\}", "stream"),
+    )
+)
 
 
 class Keys:
     """The names under one namespace, so that several installations can share a server."""
 
-    __slots__ = ("_clustered", "dlq", "letters_held", "namespace")
+    __slots__ = ("_clustered", "aside", "dlq", "letters_held", "namespace")
 
     def __init__(self, namespace: str, *, clustered: bool = False) -> None:
         self.namespace = namespace
         self._clustered = clustered
         self.dlq = f"{{{namespace}:dlq}}"  # stream: what was given up on
         self.letters_held = f"{{{namespace}:dlq}}:held"  # hash: how much that is (`holdings`)
+        self.aside = f"{{{namespace}:aside}}"  # stream: what could not be read
 
     def shard(self, shard: int) -> str:
         """Stream: envelopes of accepted requests."""
@@ -55,7 +83,7 @@ class Keys:
 
     def answer(self, place: int) -> bytes:
         """Strings: what a deterministic model said, by fingerprint, which is the rest of the key."""
-        return f"{{{self.namespace}:a{place}}}:".encode()
+        return f"{{{self.namespace}:c{place}}}:".encode()
 
     def ended(self, bucket: int) -> str:
         """Stream: tasks that have ended and are not in the ledger yet; there only where a ledger is kept."""
@@ -77,6 +105,14 @@ class Keys:
         bucket = bucket_of(name)
         places = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
         return places + self.held(name)
+
+    def type_of(self, key: str) -> str | None:
+        """The type that a key of ours has; None for a name that is not one of these."""
+        start = f"{{{self.namespace}:"
+        if not key.startswith(start):
+            return None
+        name = key[len(start) :]
+        return next((kind for pattern, kind in TYPES if pattern.fullmatch(name)), None)
 
     def _bucket(self, name: str) -> str:
         return f"{{{self.namespace}:t{bucket_of(name)}}}"

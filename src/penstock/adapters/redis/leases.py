@@ -8,15 +8,17 @@ of a shard has a higher fence number.
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.connect import Patience, Store, translate
-from penstock.adapters.redis.scripts import LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
+from penstock.adapters.redis.scripts import LEASE_HELD, LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
 from penstock.adapters.redis.sharing import plan, quota
 from penstock.errors import StoreDown
+from penstock.loops import Loops
 
 log = logging.getLogger("penstock.batcher")
 
@@ -57,10 +59,10 @@ class Leases:
 
     async def run(self) -> None:
         """Holds our share until cancelled, whatever Redis does."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._balance())
-            tasks.create_task(self._watch())
-            tasks.create_task(self._renew_meanwhile(tasks))
+        async with Loops() as loops:
+            loops.keep("balancing", self._balance)
+            loops.keep("watching over their end", self._watch)
+            loops.keep("renewing late ones", partial(self._renew_meanwhile, loops))
 
     def batchers_changed(self) -> None:
         """Look now, and not only with the next heartbeat: one has come, or its shards are to be had."""
@@ -118,12 +120,12 @@ class Leases:
             )
             await asyncio.sleep(max(0.001, ends - now))
 
-    async def _renew_meanwhile(self, tasks: asyncio.TaskGroup) -> None:
+    async def _renew_meanwhile(self, loops: Loops) -> None:
         """While a renewal is late, by a slow network or a lost packet, another goes out with each heartbeat."""
         while True:
             await asyncio.sleep(self._store.settings.heartbeat)
             if 0 < self._renewals < MOST_RENEWALS:
-                tasks.create_task(self._renew_besides())
+                loops.send("a second renewal", self._renew_besides())
 
     async def _renew_besides(self) -> None:
         try:
@@ -158,14 +160,14 @@ class Leases:
 
     async def _held_by_others(self) -> set[int]:
         shards = [shard for shard in range(self._shards) if shard not in self._held]
-        holders = await self._store.each([("GET", self._store.keys.lease(shard)) for shard in shards])
+        keys = [self._store.keys.lease(shard) for shard in shards]
+        calls: list[Call] = [([key], [self._me, self._milliseconds]) for key in keys]
+        holders = await LEASE_HELD.each(self._store, calls)
         _raise_first(holders)
-        ours = f"{self._me}:".encode()
-        return {
-            shard
-            for shard, holder in zip(shards, holders, strict=True)
-            if holder and not holder.startswith(ours)
-        }
+        for key, holder in zip(keys, holders, strict=True):
+            if isinstance(holder, bytes):
+                self._store.aside.add("lease", key, "it names no batcher, or never ends", holder)
+        return {shard for shard, holder in zip(shards, holders, strict=True) if holder == 1}
 
     async def _take(self, shards: list[int]) -> None:
         ends = monotonic() + self._store.settings.lease

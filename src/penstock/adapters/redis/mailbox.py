@@ -7,15 +7,17 @@ registry's word. Delivery is at least once: a sender that got no answer sends ag
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 
 from redis.exceptions import RedisError
 
-from penstock.adapters.redis.connect import Patience, Store, translate
+from penstock.adapters.redis.connect import Client, Patience, Store, translate
+from penstock.adapters.redis.misfits import BOX_LIFETIME_MS
 from penstock.adapters.redis.outage import FIRST_WAIT, LONGEST_WAIT
 from penstock.adapters.redis.scripts import BOX_CREATE
+from penstock.loops import Loops
 
-_LIFETIME_MS = 60_000  # after the owner's last heartbeat
 _GATHER = 0.001  # seconds from one read to the next: under load each brings several messages
 _READ_AT_ONCE = 1000
 _MESSAGE = b"m"
@@ -29,12 +31,13 @@ class Mailbox:
         self.owner = owner
         self._store = store
         self._key = store.keys.box(owner)
+        self._reader: Client | None = None
         self._last = b"0"  # id of the last entry handled
         self._trimmed = self._last
 
     async def create(self) -> None:
         """From now on messages can be sent to the owner. Keeps a box that is there."""
-        hello = await BOX_CREATE(self._store.commands, [self._key], [_LIFETIME_MS])
+        hello = await BOX_CREATE(self._store.commands, [self._key], [BOX_LIFETIME_MS])
         if hello:  # new and empty: its ids begin anew too
             self._last = self._trimmed = hello
 
@@ -48,16 +51,16 @@ class Mailbox:
 
     async def run(self, on_message: Callable[[bytes], None]) -> None:
         """Hands over what arrives, and keeps the box, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._read(on_message))
-            tasks.create_task(self._keep())
+        async with Loops() as loops:
+            loops.keep("reading", partial(self._read, on_message))
+            loops.keep("keeping the box", self._keep)
 
     async def remove(self) -> None:
         """The owner goes: whoever writes to it now is told so."""
         await self._store.commands.execute_command("DEL", self._key)
 
     async def _read(self, on_message: Callable[[bytes], None]) -> None:
-        client = self._store.blocking()
+        client = self._reader = self._reader or self._store.blocking()
         block = int(self._store.settings.block * 1000)
         patience = Patience(f"The reader of the mailbox of {self.owner}")
         while True:

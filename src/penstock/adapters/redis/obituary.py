@@ -62,14 +62,14 @@ async def _bury(store: Store, kind: str, name: str, others: Sequence[str]) -> No
 
 async def _members(store: Store, kind: str) -> dict[str, _Said]:
     entries = await store.commands.execute_command("HGETALL", store.keys.registry(kind))
-    return {name.decode(): _said(text) for name, text in entries.items()}
+    return {name.decode(errors="replace"): _said(text) for name, text in entries.items()}
 
 
 def _said(text: bytes) -> _Said:
     """A stamp and a description."""
     try:
         return msgspec.json.decode(text.partition(b" ")[2], type=_Said)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return _Said()
 
 
@@ -78,7 +78,7 @@ async def _give_back(store: Store, name: str) -> None:
     calls: list[Call] = []
     for key, holder in zip(keys, await store.each([("GET", key) for key in keys]), strict=True):
         if isinstance(holder, bytes):
-            owner, _, fence = holder.decode().rpartition(":")
+            owner, _, fence = holder.decode(errors="replace").rpartition(":")
             if owner == name:
                 calls.append(([key], [owner, fence]))
     await LEASE_RELEASE.each(store, calls)

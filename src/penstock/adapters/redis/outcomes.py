@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from penstock.adapters.redis.connect import Patience, Store
+from penstock.adapters.redis.connect import Patience, Store, is_outage
 from penstock.adapters.redis.mailbox import Post
 from penstock.adapters.redis.scripts import Call
 from penstock.adapters.redis.task_scripts import PROCESS, SETTLE
@@ -44,7 +44,7 @@ class News:
 async def tell(post: Post, *news: News) -> None:
     """All of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
     notices = [
-        (box.decode(), encode(Notice(each.task, each.status, each.code)))
+        (box.decode(errors="replace"), encode(Notice(each.task, each.status, each.code)))
         for each in news
         for box in each.boxes
     ]
@@ -74,11 +74,15 @@ class Outcomes:
         while left:
             answers = await SETTLE.each(self._store, [self._call(ended) for ended in left])
             both = list(zip(left, answers, strict=True))
-            left = [ended for ended, answer in both if isinstance(answer, Exception)]
+            away = [answer for answer in answers if isinstance(answer, Exception) and is_outage(answer)]
+            left = [ended for ended, answer in both if isinstance(answer, Exception) and is_outage(answer)]
             done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
+            broken = len(both) - len(left) - len(done)
+            if broken:  # their records are not what we wrote; that is no reason to keep the others waiting
+                log.error("results were not stored: their records are broken", extra={"tasks": broken})
             await tell(self._post, *(_news(ended, boxes) for ended, boxes in done))
             if left:
-                wait = patience.failed(next(each for each in answers if isinstance(each, Exception)))
+                wait = patience.failed(away[0])
                 if monotonic() + wait > gives_up:
                     log.error("results were not stored: Redis stayed away", extra={"tasks": len(left)})
                     return

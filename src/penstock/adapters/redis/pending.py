@@ -33,7 +33,7 @@ async def pending(client: Client, stream: str) -> AsyncIterator[tuple[bytes, str
     while True:
         rows: list[dict[str, Any]] = await client.xpending_range(stream, GROUP, start, "+", _PAGE)
         for row in rows:
-            yield row["message_id"], row["consumer"].decode()
+            yield row["message_id"], row["consumer"].decode(errors="replace")
         if len(rows) < _PAGE:
             return
         start = "(" + rows[-1]["message_id"].decode()
@@ -63,7 +63,7 @@ async def claim(
 
 async def consumers(client: Client, stream: str) -> list[str]:
     rows: list[Any] = await client.execute_command("XINFO CONSUMERS", stream, GROUP)
-    return [row["name"].decode() for row in rows]
+    return [row["name"].decode(errors="replace") for row in rows]
 
 
 async def drop_dead(client: Client, stream: str, living: Collection[str]) -> None:

@@ -18,14 +18,17 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import RedisError, ResponseError
 
 from penstock.adapters.redis.connect import Patience, Store, is_outage
 from penstock.adapters.redis.durability import Appender
 from penstock.adapters.redis.listening import Listener
 from penstock.adapters.redis.wire import encode_envelope
-from penstock.errors import Cancelled, Overloaded, PenstockError, StoreDown
+from penstock.errors import Cancelled, Internal, Overloaded, PenstockError, StoreDown
+from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.types import Failure, Request
 
@@ -123,17 +126,20 @@ class Publisher:
     async def run(self) -> None:
         """Until cancelled. The store must be open."""
         self._appender = Appender(self._store)
+        self._trouble.set()  # if it failed, it may have left some shards unlooked for
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._send_all(group))
-                group.create_task(self._look_for_the_lost())
-                group.create_task(self._listener.run())
+            async with Loops() as loops:
+                loops.keep("sending", partial(self._send_all, loops))
+                loops.keep("looking for lost shards", self._look_for_the_lost)
+                loops.keep("listening", self._listener.run)
         finally:
             for acceptance in self._acceptances.values():
-                acceptance.cancel()
+                if not acceptance.done():
+                    acceptance.set_exception(_store_down())
 
-    async def _send_all(self, group: asyncio.TaskGroup) -> None:
+    async def _send_all(self, loops: Loops) -> None:
         under_way: set[asyncio.Task[None]] = set()
+        self._wake.set()
         while True:
             await self._wake.wait()
             started = self._clock()
@@ -145,7 +151,7 @@ class Publisher:
                 continue
             send = self._send(shard, *self._seal(shard))
             if self._appender.waits:
-                task = group.create_task(send)
+                task = loops.send("sending an envelope", send)
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
                 task.add_done_callback(lambda _: self._wake.set())
@@ -176,8 +182,14 @@ class Publisher:
         now = self._clock()
         # Withdrawals last: a request and its withdrawal may travel together after a failure.
         parts = [requests] if room else _cut(requests)
-        bodies = [encode_envelope(self._box, part, [], now) for part in parts[:-1]]
-        bodies.append(encode_envelope(self._box, parts[-1], withdrawn, now))
+        try:
+            bodies = [encode_envelope(self._box, part, [], now) for part in parts[:-1]]
+            bodies.append(encode_envelope(self._box, parts[-1], withdrawn, now))
+        except Exception as error:  # of ours; whoever asked is told, and those who come next are not held up
+            self._fail(
+                requests, Internal("this gateway could not write the request down", details=_said(error))
+            )
+            return [], [encode_envelope(self._box, [], withdrawn, now)]
         return requests, bodies
 
     async def _send(self, shard: int, requests: Sequence[Request], bodies: Sequence[bytes]) -> None:
@@ -189,10 +201,16 @@ class Publisher:
                 await self._listener.heard(
                     self._appender.append(key, bodies), at_once=not self._appender.waits
                 )
+            except asyncio.CancelledError:
+                self._put_back(requests)  # this loop may be started again
+                raise
             except Exception as error:
                 if not isinstance(error, StoreDown) and not is_outage(error):
-                    self._fail(requests, _store_down(str(error)))
-                    raise
+                    if not tries and isinstance(error, ResponseError) and await self._mended(error, key):
+                        tries += 1
+                        continue
+                    self._fail(requests, _store_down(_said(error)))
+                    return
                 tries += 1
                 if tries > 1 or isinstance(error, StoreDown):
                     self._lose(shard)
@@ -207,6 +225,14 @@ class Publisher:
                     self._accept(requests)
                 return
 
+    async def _mended(self, error: ResponseError, key: str) -> bool:
+        """Whether something was in the way that is gone now. Only of those who wait for a disk or a replica: other
+        commands are sent again by the client itself."""
+        try:
+            return await self._store.misfits.mend(self._store.commands.execute_command, error, ("XADD", key))
+        except (RedisError, OSError):
+            return False
+
     def _accept(self, requests: Sequence[Request]) -> None:
         for request in requests:
             acceptance = self._acceptances.get(request.key)
@@ -218,14 +244,17 @@ class Publisher:
     def _give_up(self, shard: int, requests: Sequence[Request], error: Exception) -> None:
         self._lose(shard)
         if not self.down:  # another node has room: better done twice than not at all
-            self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
-            self._unsent_bytes += sum(len(request.input) for request in requests)
-            self._wake.set()
+            self._put_back(requests)
             return
         self._withdrawn[shard] += [request.key for request in requests]  # it may have arrived after all
         lost = [*requests, *self._unsent.values()]  # those behind it have nowhere to go either
         self._unsent, self._unsent_bytes = {}, 0
         self._fail(lost, _store_down(str(error)))
+
+    def _put_back(self, requests: Sequence[Request]) -> None:
+        self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
+        self._unsent_bytes += sum(len(request.input) for request in requests)
+        self._wake.set()
 
     def _refuse(self, request: Request, error: PenstockError) -> None:
         """Soon, and not now: whoever publishes has not finished accepting it."""
@@ -276,6 +305,12 @@ class Publisher:
                 else:
                     patience.succeeded()
                     self._regain(shard)
+
+
+def _said(error: Exception) -> str:
+    words = f"{type(error).__name__}: {error}"[:200]
+    log.error("requests were not sent", extra={"error": words})
+    return words
 
 
 def _store_down(details: str = "") -> StoreDown:

@@ -18,6 +18,8 @@ a second after a tenant has come, parts are equal, and those of gateways that ha
 
 The row is kept as bytes: a call looks at its ends only. Values stand in two hashes that take turns every two
 minutes, so that idle tenants go with the elder one and a call needs the same few commands for one tenant or many.
+
+A value that cannot be read is as good as none: its tenant begins anew, and the others never notice.
 """
 
 from penstock.adapters.redis.scripts import Script
@@ -29,7 +31,7 @@ SHARE = 1_000_000  # shares are told in millionths: scripts answer in whole numb
 #       for each tenant: name, limit, burst (0: none), used, demand in 1/1000 a second, in flight, the limit on
 #       those (0: none), whether it stays
 # gives {now, tenants marked, then for each tenant {allowance, left, ms until some of what is used no longer counts,
-#       share, room}}
+#       share, room, and what was found in its place if that could not be read}}
 BODY = """
 local me, gateways = ARGV[1], tonumber(ARGV[2])
 local since, forget, counts = ARGV[3], tonumber(ARGV[4]), 59900
@@ -45,13 +47,20 @@ if redis.call('HGET', young, 'turn') ~= string.format('%.0f', turn) then
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - 120000))
 end
 local recent, elder = redis.call('HMGET', young, unpack(names)), redis.call('HMGET', old, unpack(names))
-for n = 1, #names do
+
+local function plausible(was)
+  if type(was) ~= 'table' or type(was[1]) ~= 'string' or #was[1] % 10 ~= 0 then return false end
+  if type(was[2]) ~= 'table' or #was[2] % 5 ~= 0 then return false end
+  for k = 3, 6 do
+    if type(was[k]) ~= 'number' or not (math.abs(was[k]) < 1e15) then return false end
+  end
+  return was[3] < now + 3600000
+end
+
+local function settle(n, was)
   local i = 5 + (n - 1) * 8
   local limit, burst, spent = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   local demand, busy, most = tonumber(ARGV[i + 4]) / 1000, tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
-  local packed = recent[n] or elder[n]
-  local was = packed and cmsgpack.unpack(packed) or {'', {}, 0, 0, 0, now}
-
   local held, mine, others, wanted, elsewhere, last, met = {}, 0, 0, demand, 0, now, false
   for j = 1, #was[2], 5 do
     local stamp = was[2][j + 4]
@@ -109,6 +118,7 @@ for n = 1, #names do
     for _, each in ipairs({me, grant, demand, most > 0 and room or 0, now}) do held[#held + 1] = each end
   end
   if burst > 0 then full = full + grant * interval end
+  assert(grant == grant and left == left and share == share and room == room)
 
   local marked = was[4]
   if (left * 2 < limit or (most > 0 and room > equal)) and (now - marked > 20000 or marked > now) then
@@ -121,6 +131,17 @@ for n = 1, #names do
   if grant < 1 and left - others >= 1 then reset = math.ceil(interval)  -- the next drop of the burst bucket
   elseif grant < 1 and left >= 1 then reset = 100 end  -- others hold it, and may give it back
   answer[#answer + 1] = {grant, left, reset, math.floor(share * 1000000), room}
+end
+
+for n = 1, #names do
+  local packed = recent[n] or elder[n]
+  local read, was = true, nil
+  if packed then
+    read, was = pcall(cmsgpack.unpack, packed)
+    read = read and plausible(was) and pcall(settle, n, was)
+  end
+  if not packed or not read then settle(n, {'', {}, 0, 0, 0, now}) end
+  if not read then answer[#answer][6] = packed end
 end
 redis.call('HSET', young, unpack(values))
 redis.call('PEXPIRE', young, 300000)

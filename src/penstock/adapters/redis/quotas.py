@@ -213,9 +213,12 @@ class SharedLimiter:
         told, marks, *answers = await self._settle(self._store.commands, self._keys, arguments)
         self._since, self._heard = told - OVERLAP_MS, now
         for mark in marks:
-            self._short[mark.decode()] = now + MARK
+            self._short[mark.decode(errors="replace")] = now + MARK
         for (name, share, used, stays), answer in zip(reports, answers, strict=True):
-            grant, left, reset, part, room = answer
+            grant, left, reset, part, room, *unreadable = answer
+            if unreadable:
+                why = "what was counted of this tenant could not be read"
+                self._store.aside.add("quota", name, why, unreadable[0])
             share.used -= used
             share.settled(grant, left, reset, part / SHARE, room, now)
             if not stays and not share.asked and self._shares.get(name) is share:

@@ -8,9 +8,14 @@ whether Redis still remembers them or has lost everything.
 
 A member that has missed heartbeats is looked at again in the very moment its lease ends, and not only with the next
 heartbeat. One whose supervisor saw it die is gone at once (`departed`).
+
+What somebody says of itself and cannot be read is set aside. A member that is known keeps what it said last; one
+that is not known does not count until it can be read, which its next heartbeat may mend. Nor is a member older than
+it was when we last asked, and the time since: whatever its place in the registry says, somebody else wrote that.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
@@ -19,11 +24,14 @@ import msgspec
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.connect import Patience, Store
+from penstock.adapters.redis.descriptions import read_member, read_model
 from penstock.adapters.redis.scripts import BEAT
 
 KINDS = ("gateways", "batchers", "workers")
 _FORGET_MS = 60_000
 _MEMORY_EVERY = 1.0
+_SLACK_MS = 100.0  # by which two clocks may count the time from one heartbeat to the next differently
+_STAMPED = re.compile(rb"\d+ ")
 SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
 _SOON = (
     0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
@@ -49,8 +57,10 @@ class Registry:
         self._texts: dict[tuple[str, str], bytes] = {}  # descriptions as they were read last
         self._announced: dict[str, bytes] = {}
         self._unsaid: set[str] = set()  # models of which Redis does not know the latest
+        self._asked = 0.0  # when we last did, by our clock
         self._memory_read = -_MEMORY_EVERY
         self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
+        self._emptied: dict[str, float] = {}  # since when nobody of a kind is there any more, by our clock
         self._left = False
         self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
 
@@ -86,17 +96,25 @@ class Registry:
             me = "" if self._left else self._me
             self._buried.clear()
             asked = monotonic()
-            unbroken, models, *kinds = await BEAT(
+            unbroken, models, *kinds, strange = await BEAT(
                 self._store.commands, self._keys,
                 [KINDS.index(self._kind) + 1, me, description, lease, _FORGET_MS],
             )  # fmt: skip
             self._store.link.answered(asked)
             await self._repeat_announcements(models)
+        since, self._asked = asked - self._asked, asked
+        self.ages = {name: age + since for name, age in self.ages.items()}
+        doubtful: set[str] = set()  # whose place in the registry somebody else may have written to
+        for key, name, value in zip(strange[::3], strange[1::3], strange[2::3], strict=True):
+            doubtful.add(_shown(name))
+            if not _STAMPED.match(value):
+                self._unreadable(key, name, "it has no stamp", value)
         changed = not self.reachable
         self.reachable = True
         changed |= self._update_models(models, settled=unbroken >= lease)
         for kind, entries in zip(KINDS, kinds, strict=True):
-            changed |= self._update_members(kind, entries, settled=unbroken >= lease, lease=lease)
+            settled = unbroken >= lease and not self._just_emptied(kind, entries, lease)
+            changed |= self._update_members(kind, entries, doubtful, settled=settled, lease=lease)
         if changed:
             self.on_changed()
         self.on_heard()
@@ -146,9 +164,10 @@ class Registry:
             )
 
     async def _repeat_announcements(self, models: list[bytes]) -> None:
-        known = {name.decode() for name in models[::2]}
+        known = dict(zip(models[::2], models[1::2], strict=True))
         for name, description in self._announced.items():
-            if name not in known:
+            said = known.get(name.encode())
+            if said is None or read_model(said) is None:
                 await self._store.commands.execute_command(
                     "HSET", self._store.keys.registry("models"), name, description
                 )
@@ -161,43 +180,78 @@ class Registry:
 
     def _update_models(self, entries: list[bytes], *, settled: bool) -> bool:
         changed = False
-        for name, text in zip(entries[::2], entries[1::2], strict=True):
-            if self._texts.get(("models", name.decode())) != text:
-                self._texts["models", name.decode()] = text
-                self.models[name.decode()] = msgspec.json.decode(text)
+        for raw, text in zip(entries[::2], entries[1::2], strict=True):
+            name = raw.decode(errors="replace")
+            if self._texts.get(("models", name)) != text:
+                self._texts["models", name] = text
+                said = read_model(text)
+                if said is None:
+                    self._unreadable(self._keys[1].encode(), raw, "it describes no model", text)
+                    continue
+                self.models[name] = said
                 changed = True
         if settled:
-            for gone in self.models.keys() - {name.decode() for name in entries[::2]}:
-                del self.models[gone], self._texts["models", gone]
-                changed = True
+            there = {name.decode(errors="replace") for name in entries[::2]}
+            for gone in [name for kind, name in self._texts if kind == "models" and name not in there]:
+                del self._texts["models", gone]
+                changed |= self.models.pop(gone, None) is not None
         return changed
 
-    def _update_members(self, kind: str, entries: list[Any], *, settled: bool, lease: int) -> bool:
+    def _just_emptied(self, kind: str, entries: list[Any], lease: int) -> bool:
+        """Nobody is there where somebody was: the list may have been lost, and then those who live are back within
+        a heartbeat."""
+        if entries or not self.members[kind]:
+            self._emptied.pop(kind, None)
+            return False
+        return (monotonic() - self._emptied.setdefault(kind, monotonic())) * 1e3 < lease
+
+    def _update_members(
+        self, kind: str, entries: list[Any], doubtful: set[str], *, settled: bool, lease: int
+    ) -> bool:
+        """`doubtful`: those who are there for as long as they would be if nothing had been heard of them."""
         members, changed = self.members[kind], False
-        live: set[str] = set()
+        live = {name for name in doubtful.intersection(members) if self.ages.get(name, 0.0) * 1e3 <= lease}
         silent: dict[str, tuple[float, bytes]] = {}
         for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
-            name = raw.decode()
+            name = raw.decode(errors="replace")
             if name in self._buried:
                 continue
+            if name in members:
+                age = min(age, self.ages.get(name, 0.0) * 1e3 + _SLACK_MS)
             if age > lease:
                 silent[name] = age / 1e3, text
                 continue
-            live.add(name)
-            self.ages[name] = age / 1e3
-            if self._texts.get((kind, name)) == text:
-                continue
-            changed = True
-            self._texts[kind, name] = text
-            members[name] = msgspec.json.decode(text)
+            if self._texts.get((kind, name)) != text:
+                self._texts[kind, name] = text
+                said = read_member(text)
+                if said is None:
+                    self._unreadable(
+                        self._store.keys.registry(kind).encode(), raw, "it describes nobody", text
+                    )
+                else:
+                    members[name] = said
+                    changed = True
+            if name in members:
+                live.add(name)
+                self.ages[name] = age / 1e3
         if settled:
             for gone in members.keys() - live:
-                del members[gone], self._texts[kind, gone]
+                del members[gone]
                 self.ages.pop(gone, None)
                 changed = True
+            for of, name in [*self._texts]:
+                if of == kind and name not in members:
+                    del self._texts[of, name]
         self.lost[kind] = {
-            name: (age, msgspec.json.decode(text))
+            name: (age, said)
             for name, (age, text) in silent.items()
-            if name not in members
+            if name not in members and (said := read_member(text)) is not None
         }
         return changed
+
+    def _unreadable(self, key: bytes, name: bytes, why: str, value: bytes) -> None:
+        self._store.aside.add("registry", f"{_shown(key)} {_shown(name)}", why, value)
+
+
+def _shown(raw: bytes) -> str:
+    return raw.decode(errors="replace")

@@ -49,7 +49,8 @@ class Script:
 # Stamps one member and reads them all.
 #   KEYS  pulse, models, then a hash for each kind of member
 #   ARGV  index of the own kind (1...), own name, own description, lease ms, ms until one is forgotten
-#   gives {ms of unbroken service, models, then for each kind {name, age ms, description, ...}}
+#   gives {ms of unbroken service, models, then for each kind {name, age ms, description, ...}, and last what was
+#   taken out, because it is no member or has long been silent: {key, name, value, ...}}
 # Service is broken when nobody at all has beaten for half a lease, or the server's clock went back: then
 # Redis was away, not the members, and their age counts from now.
 BEAT = Script("""
@@ -58,20 +59,22 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lease, forget = tonumber(ARGV[4]), tonumber(ARGV[5])
 local pulse = redis.call('HMGET', KEYS[1], 'last', 'since')
 local last, since = tonumber(pulse[1]), tonumber(pulse[2])
-if not last or not since or now < last or now - last > lease / 2 then since = now end
+local unbroken = last and since and last <= now and now - last <= lease / 2 and since <= now
+if not unbroken then since = now end
 redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'since', string.format('%.0f', since))
 if ARGV[2] ~= '' then
   redis.call('HSET', KEYS[2 + ARGV[1]], ARGV[2], string.format('%.0f', now) .. ' ' .. ARGV[3])
 end
-local answer = {now - since, redis.call('HGETALL', KEYS[2])}
+local answer, strange = {now - since, redis.call('HGETALL', KEYS[2])}, {}
 for kind = 3, #KEYS do
   local entries, seen = redis.call('HGETALL', KEYS[kind]), {}
   for i = 1, #entries, 2 do
     local stamp, description = string.match(entries[i + 1], '^(%d+) (.*)$')
     stamp = tonumber(stamp)
-    if stamp > now or stamp < since then stamp = since end
-    if now - stamp > forget then
+    if stamp and (stamp > now or stamp < since) then stamp = since end
+    if not stamp or now - stamp > forget then
       redis.call('HDEL', KEYS[kind], entries[i])
+      for _, each in ipairs({KEYS[kind], entries[i], entries[i + 1]}) do strange[#strange + 1] = each end
     else
       seen[#seen + 1] = entries[i]
       seen[#seen + 1] = now - stamp
@@ -80,22 +83,51 @@ for kind = 3, #KEYS do
   end
   answer[#answer + 1] = seen
 end
+answer[#answer + 1] = strange
 return answer
 """)
 
-# KEYS lease, fence; ARGV owner, lease ms. Gives the fence number, 0 when another holds it.
-LEASE_TAKE = Script("""
-local held = redis.call('GET', KEYS[1])
+# Who holds a lease. What does not say so, or does not end within an hour (or ten times our own lease), is nobody's:
+# it would keep everybody from the shard for ever.
+HOLDER = """
+local held, owner, number = redis.call('GET', KEYS[1]), nil, nil
 if held then
-  local owner, fence = string.match(held, '^(.*):(%d+)$')
+  owner, number = string.match(held, '^(.*):(%d+)$')
+  local left = redis.call('PTTL', KEYS[1])
+  local counts = owner and #number <= 15 and tonumber(number) > 0
+  if not counts or left < 0 or left > math.max(3600000, 10 * ARGV[2]) then owner = nil end
+end
+"""
+
+# KEYS lease; ARGV owner, lease ms. Gives 0 for one that this owner may take, 1 for one that another holds, and the
+# value of one that is nobody's.
+LEASE_HELD = Script(
+    HOLDER
+    + """
+if not held or owner == ARGV[1] then return 0 end
+return owner and 1 or held
+"""
+)
+
+# KEYS lease, fence; ARGV owner, lease ms. Gives the fence number, 0 when another holds it. A counter that does not
+# count is begun anew with the time, which no shard has changed hands as often as.
+LEASE_TAKE = Script(
+    HOLDER
+    + """
+if owner then
   if owner ~= ARGV[1] then return 0 end
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return tonumber(fence)
+  return tonumber(number)
 end
-local fence = redis.call('INCR', KEYS[2])
+local fence = redis.pcall('INCR', KEYS[2])
+if type(fence) == 'table' or fence < 1 then
+  fence = redis.call('TIME')[1]
+  redis.call('SET', KEYS[2], fence)
+end
 redis.call('SET', KEYS[1], ARGV[1] .. ':' .. fence, 'PX', ARGV[2])
-return fence
-""")
+return tonumber(fence)
+"""
+)
 
 # KEYS lease; ARGV owner, fence, lease ms. Gives 1, or 0 when it is not ours any more.
 LEASE_RENEW = Script("""

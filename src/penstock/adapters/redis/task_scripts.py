@@ -21,7 +21,8 @@ local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
 """
 OVER = """
 local status = redis.call('HGET', KEYS[1], 'status')
-local over = status and status ~= 'PENDING' and status ~= 'PROCESSING'
+local over = status == 'SUCCESS' or status == 'FAILED' or status == 'EXPIRED' or status == 'CANCELLED'
+if status ~= 'PENDING' and status ~= 'PROCESSING' and not over then status = false end  -- nobody's record
 """
 MOST_ENDED = 10_000  # in a bucket, that no ledger has taken yet
 # How it ended is written once, and kept from then on for as long as results are. `lasting`: '0' if it says nothing
@@ -32,7 +33,7 @@ local function tell(status)
   if row[1] and redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', 'created', row[1], 'key', row[2], 'id', row[3],
       'tenant', row[4], 'tier', row[5], 'model', row[6], 'completed', now, 'status', status) then
     local gone = redis.call('XTRIM', KEYS[3], 'MAXLEN', {MOST_ENDED})
-    if gone > 0 then redis.call('INCRBY', KEYS[4], gone) end
+    if gone > 0 then redis.pcall('INCRBY', KEYS[4], gone) end
   end
 end
 local function finish(status, output, code, message, details, execution, lasting)
@@ -66,7 +67,7 @@ if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 0 then
 end
 local gone = redis.call('GET', KEYS[2])
 redis.call('DEL', KEYS[2])
-return tonumber(gone or 0)
+return math.min(tonumber(gone) or 0, 1e9)
 """)
 
 # KEYS task, watch, held; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a

@@ -94,14 +94,14 @@ class RedisTasks:
         name, keys = task_name(tenant, task_id), self._store.keys
         with guard():
             flat = await READ(self._store.commands, [keys.task(name), *keys.held(name)])
-        return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
+        return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
         """For people who look after the server: its tenant has not read it."""
         key = self._store.keys.task(task_name(tenant, task_id))
         with guard():
             fields = await self._store.commands.execute_command("HGETALL", key)
-        return self._record(task_id, tenant, fields)
+        return await self._record(task_id, tenant, fields)
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
         """As it is when it is over, or after this long."""
@@ -138,7 +138,8 @@ class RedisTasks:
             raise self._unknown(task_id)
         ended, shard, key, *boxes = answer
         await tell(self._post, News(name, TaskStatus.CANCELLED, boxes, WITHDRAWN.code))
-        return Withdrawal(int(shard), key.decode()) if ended and shard else None
+        sent = ended and key and shard.isdigit()
+        return Withdrawal(int(shard), key.decode(errors="replace")) if sent else None
 
     async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
         keys, name = self._store.keys, task_name(tenant, task_id)
@@ -147,10 +148,22 @@ class RedisTasks:
                 [keys.task(name), keys.watch(name), *keys.held(name)],
                 [self._box, round(seconds * 1e3) + 60_000],
             )
-        return self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
+        return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
-    def _record(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
-        if not fields or b"status" not in fields or fields[b"tenant"].decode() != tenant:
+    async def _record(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
+        """One that cannot be read is removed: an Idempotency-Key would stand for it until it is forgotten."""
+        if not fields:
+            raise self._unknown(task_id)
+        try:
+            return self._read(task_id, tenant, fields)
+        except (KeyError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            self._store.aside.add("task", "the record of a task", why, repr(dict(fields)).encode())
+        await self.forget(task_id, tenant)
+        raise self._unknown(task_id)
+
+    def _read(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
+        if fields[b"tenant"].decode() != tenant:
             raise self._unknown(task_id)
         status = TaskStatus(fields[b"status"].decode())
         key, model = fields[b"key"].decode(), fields[b"model"].decode()

@@ -7,12 +7,18 @@ sender's own monotonic clock, which means something only beside its other messag
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
-from msgspec import DecodeError, Struct, msgpack
+from msgspec import DecodeError, Meta, Raw, Struct, msgpack
 
 from penstock.types import Execution, Failure, Outcome, Request, TaskStatus, WorkerId
 
 VERSION = b"\x01"
+
+# Numbers that a queue can be ordered by: what is not a number, or endless, is as unreadable as a broken list.
+Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]
+Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Garbled(Exception):
@@ -29,12 +35,12 @@ class WireRequest(Struct, array_like=True, gc=False):
     parameters: bytes
     tenant: str
     tier: int
-    cost: float
-    length: int
+    cost: Amount
+    length: Count
     request_id: str
     traceparent: str | None
-    expires_in: float
-    deadline_in: float
+    expires_in: Finite
+    deadline_in: Finite
     task: bool
 
 
@@ -42,9 +48,23 @@ class Envelope(Struct, array_like=True):
     """What one gateway had to say at one moment."""
 
     gateway: str  # its mailbox
-    sent: float
+    sent: Finite
     requests: list[WireRequest]
     withdrawn: list[str]  # keys
+
+
+class Salvaged(Struct):
+    """What can be read of an envelope that cannot be read as a whole."""
+
+    envelope: Envelope
+    unreadable: list[str]  # keys of requests that cannot be, and whose askers wait all the same
+
+
+class _RawEnvelope(Struct, array_like=True):
+    gateway: str
+    sent: Finite
+    requests: list[Raw]
+    withdrawn: list[Any] = []
 
 
 # ---- to the mailbox of a worker --------------------------------------------------------------------------
@@ -67,7 +87,7 @@ class Dispatch(Struct, array_like=True, tag="d"):
     model: str
     parameters: bytes
     members: list[Member]
-    limit: float = 0.0  # seconds it may run; 0: as long as the worker allows
+    limit: Amount = 0.0  # seconds it may run; 0: as long as the worker allows
 
 
 # ---- to the mailbox of a gateway -------------------------------------------------------------------------
@@ -80,8 +100,8 @@ class Answers(Struct, array_like=True, tag="a"):
     outputs: list[bytes]
     worker: str
     batch_id: int
-    batch_size: int
-    seconds: float
+    batch_size: Count
+    seconds: Amount
     version: str
 
 
@@ -93,7 +113,7 @@ class Ending(Struct, array_like=True):
     code: str
     message: str
     details: str
-    retry_after: float | None
+    retry_after: Amount | None
 
     @property
     def failure(self) -> Failure:
@@ -135,7 +155,7 @@ class Told(Struct, array_like=True, tag="o", gc=False):
 class ItemFailure(Struct, array_like=True, gc=False):
     """One member of a batch that was executed, and has no output."""
 
-    place: int  # in the batch
+    place: Count  # in the batch
     code: str
     message: str
     details: str
@@ -146,14 +166,14 @@ class Finished(Struct, array_like=True, tag="x"):
 
     slot: str
     batch_id: int
-    count: int  # of outputs; 0 with a failure
-    seconds: float
+    count: Count  # of outputs; 0 with a failure
+    seconds: Amount
     version: str
     code: str = ""  # of the failure; "": it succeeded
     message: str = ""
     details: str = ""
     splittable: bool = False
-    executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones
+    executed: Count = 0  # inputs that the backend was given, where it was spared the repeated ones
     failed: list[ItemFailure] = []
 
     @property
@@ -192,6 +212,9 @@ Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | De
 
 _encode = msgpack.Encoder().encode
 _envelope = msgpack.Decoder(Envelope).decode
+_raw_envelope = msgpack.Decoder(_RawEnvelope).decode
+_wire_request = msgpack.Decoder(WireRequest).decode
+_anything = msgpack.Decoder().decode
 _message = msgpack.Decoder(Message).decode
 _executed = msgpack.Decoder(Executed).decode
 
@@ -213,6 +236,38 @@ def decode_envelope(body: bytes) -> Envelope:
         return _envelope(_content(body))
     except (DecodeError, UnicodeDecodeError) as error:  # what it says may quote a value, but never an input
         raise Garbled(f"an envelope that cannot be read: {error}") from None
+
+
+def salvage_envelope(body: bytes) -> Salvaged:
+    """Of one that `decode_envelope` refused. One request of another version must not cost its neighbours their
+    answers, and its asker is to be told. Raises Garbled where not even the gateway can be read."""
+    try:
+        raw = _raw_envelope(memoryview(body)[1:])
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise Garbled(f"an envelope that cannot be read: {error}") from None
+    known = body[:1] == VERSION
+    good: list[WireRequest] = []
+    unreadable: list[str] = []
+    for row in raw.requests:
+        try:
+            if known:  # in another version the same fields may mean something else
+                good.append(_wire_request(row))
+                continue
+        except (DecodeError, UnicodeDecodeError):
+            pass
+        if key := _key_of(row):
+            unreadable.append(key)
+    withdrawn = [key for key in raw.withdrawn if isinstance(key, str)]
+    return Salvaged(Envelope(raw.gateway, raw.sent, good, withdrawn if known else []), unreadable)
+
+
+def _key_of(row: Raw) -> str:
+    """The first field has been the key in every version so far."""
+    try:
+        fields = _anything(row)
+    except (DecodeError, UnicodeDecodeError):
+        return ""
+    return fields[0] if isinstance(fields, list) and fields and isinstance(fields[0], str) else ""
 
 
 def encode(message: Message) -> bytes:

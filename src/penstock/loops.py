@@ -1,0 +1,197 @@
+"""The loops of a process: each that ends is started again, and the log says why it ended.
+
+    running ──it raised, or returned──► waiting, longer each time ──► running
+                                        │ MOST times within SPAN
+                                        └──► given up on: `dead` names it; it is tried again all the same
+
+A loop is given as a function that makes it, so that it can be made anew. What it must not lose when it fails it
+keeps elsewhere than in its own variables. `Loops` may be used like a task group, for the parts of a larger loop:
+then one that is given up on ends the others too, and the larger loop begins anew.
+"""
+
+import asyncio
+import logging
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+
+log = logging.getLogger("penstock.loops")
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before a loop is started again; doubled each time
+MOST, SPAN = 8, 60.0  # failures within so many seconds: starting it again does not help
+LONGEST_ERROR = 200  # characters
+
+Make = Callable[[], Coroutine[Any, Any, None]]
+
+
+# The loop that the current task is, and the counts that its parts belong to.
+_within: "ContextVar[tuple[str, Counter[str]] | None]" = ContextVar("within", default=None)
+
+
+class GivenUp(Exception):
+    """A part of a loop has failed too often."""
+
+
+class Failures:
+    """Of one loop, within the last SPAN."""
+
+    __slots__ = ("_recent", "error")
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=MOST)
+        self.error = ""  # the last one
+
+    def note(self, error: BaseException | None, now: float) -> float:
+        """How long to wait before the next start."""
+        self.error = "it returned" if error is None else f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+        self._recent.extend([now] * (MOST if isinstance(error, GivenUp) else 1))
+        return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (self.count(now) - 1))
+
+    def count(self, now: float) -> int:
+        return sum(now - when < SPAN for when in self._recent)
+
+    def too_many(self, now: float) -> bool:
+        return self.count(now) >= MOST
+
+
+class Loops:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._errands: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, Failures] = {}
+        self._given_up: asyncio.Future[str] | None = None  # where they are the parts of a larger one
+        self._outer = ""  # the name of that
+        self.restarts: Counter[str] = Counter()  # by name, of the parts too
+
+    def keep(self, name: str, make: Make) -> None:
+        """From now on, until `close`."""
+        name = self._outer + name
+        self._failures[name] = Failures()
+        self._tasks[name] = asyncio.create_task(self._keep(name, make), name=name)
+
+    def send(self, name: str, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Work that is done once. If it fails, the log says so."""
+        task = asyncio.create_task(errand, name=name)
+        self._errands.add(task)
+        task.add_done_callback(self._errand_ended)
+        return task
+
+    @property
+    def errands(self) -> "set[asyncio.Task[None]]":
+        """Those that are under way."""
+        return self._errands
+
+    def dead(self) -> list[str]:
+        """Loops that starting again does not help, each in a few words."""
+        now = self._clock()
+        failing = [
+            f"{name} failed {MOST} times within {SPAN:g} s ({failures.error})"
+            for name, failures in self._failures.items()
+            if failures.too_many(now)
+        ]
+        return failing + [f"{name} has ended" for name, task in self._tasks.items() if task.done()]
+
+    def cancel(self) -> "list[asyncio.Task[None]]":
+        """All of them, loops and errands: those that are about to end."""
+        tasks = [*self._tasks.values(), *self._errands]
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    async def close(self) -> None:
+        await asyncio.gather(*self.cancel(), return_exceptions=True)
+
+    # ---- as the parts of a larger loop ---------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._given_up = asyncio.get_running_loop().create_future()
+        outer = _within.get()
+        if outer is not None:
+            self._outer, self.restarts = f"{outer[0]}: ", outer[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Waits for ever: until cancelled, or until one of the loops has failed too often."""
+        try:
+            if error is None:
+                assert self._given_up is not None
+                raise GivenUp(await self._given_up)
+        finally:
+            await self.close()
+
+    # ---- one of them ---------------------------------------------------------------------------------------
+
+    async def _keep(self, name: str, make: Make) -> None:
+        _within.set((name, self.restarts))
+        while True:
+            failed: BaseException | None = None
+            try:
+                await make()
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                failed = error  # nobody cancelled this loop: something that it waited for was cancelled
+            except Exception as error:
+                failed = error
+            wait = self._failed(name, failed)
+            del failed  # it holds the frames of the loop
+            await asyncio.sleep(wait)
+
+    def _failed(self, name: str, error: BaseException | None) -> float:
+        failures, now = self._failures[name], self._clock()
+        wait = failures.note(error, now)
+        self.restarts[name] += 1
+        say(name, failures.error, wait, error)
+        if self._given_up is not None and failures.too_many(now) and not self._given_up.done():
+            self._given_up.set_result(f"{name}: {failures.error}")
+        return wait
+
+    def _errand_ended(self, task: "asyncio.Task[None]") -> None:
+        self._errands.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            words = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+            log.error("%s failed", task.get_name(), extra={"error": words, "traceback": _places(error)})
+
+
+def say(name: str, words: str, wait: float, error: BaseException | None) -> None:
+    log.error(
+        "%s has ended and is started again", name,
+        extra={"error": words, "again_in": round(wait, 3), "traceback": _places(error)},
+    )  # fmt: skip
+
+
+def _places(error: BaseException | None) -> str:
+    """Where it was raised. Not the lines themselves with their values: those may be somebody's input."""
+    return "" if error is None else "".join(traceback.format_tb(error.__traceback__)).rstrip()
+
+
+async def for_ever() -> None:
+    """Until cancelled: for a loop that has done its work before the others have."""
+    await asyncio.get_running_loop().create_future()
+
+
+def kept_thread(name: str, work: Callable[[], None]) -> Thread:
+    """A thread that begins its work again when that raises; it is over when the work returns. To be started."""
+
+    def keep() -> None:
+        failures = Failures()
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                wait = failures.note(error, time.monotonic())
+                say(name, failures.error, wait, error)
+            time.sleep(wait)
+
+    return Thread(target=keep, name=name, daemon=True)
