@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from server import HUNG, call, eventually, running
 from stage import Stage
 from tier_keys import tenants_in_file, tenants_in_redis
 
+PROBED_WITHIN = 1.0  # seconds, as orchestrators have it unless told otherwise
 PAGE = resource.getpagesize()
 VICTIM, ATTACKER = "victim", "attacker"
 TENANTS = {VICTIM: "paid", ATTACKER: "paid"}  # one tier: nobody is served before the other
@@ -39,6 +41,13 @@ class Place:
     def memory(self) -> int:
         """Bytes of the server and of all that it has started: user code and Valkey too."""
         return sum(_resident(pid) for pid in _family(self.pid))
+
+    def alive(self) -> bool:
+        """Whether a probe is answered as an orchestrator wants it."""
+        try:
+            return call(self.admin_url, "GET", "/livez", timeout=PROBED_WITHIN).status == 200
+        except (OSError, HTTPException):
+            return False
 
     def serves(self) -> bool:
         """Whether the victim is let in: a new key is known within two seconds."""

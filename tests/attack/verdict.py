@@ -65,6 +65,7 @@ class Verdict:
     during: Phase
     after: Phase
     memory: Memory
+    dead: int = 0  # probes that were not answered as those of a living server
     tally: Mapping[str, int] = field(default_factory=dict)  # what the attacker did
     cpu: float = 0.0  # seconds of a processor that the attacker took
 
@@ -82,6 +83,8 @@ class Verdict:
             if phase.failures:
                 some = phase.failures[0]
                 found.append(f"{len(phase.failures)} failures {name}, such as {some.status} {some.code}")
+        if self.dead:
+            found.append(f"{self.dead} probes failed")
         if self.memory.after > self.memory.allowed:
             found.append(f"memory is {_mib(self.memory.after)}, above {_mib(int(self.memory.allowed))}")
         return found
@@ -95,6 +98,7 @@ class Verdict:
             _ms(self.calm.p99),
             _bold(_ms(late), late > self.limit),
             _bold(f"{failures} of {asked}", failures > 0),
+            _bold(str(self.dead), self.dead > 0),
             f"{_mib(self.memory.before)} → {_mib(self.memory.peak)} → "
             + _bold(_mib(self.memory.after), self.memory.after > self.memory.allowed),
         ]
