@@ -55,7 +55,7 @@ class Arena:
     def judge(self, attack: Attack) -> Verdict:
         _, place, calm = self._open(attack.stage)
         seconds, after = (attack.long_seconds, LONG_AFTER) if self._long else (attack.seconds, AFTER)
-        before = place.memory()
+        before, logged = place.memory(), len(place.log())
         with (
             attacker(attack, place, self._long) as sent,
             watching(place.memory, LOOK) as seen,
@@ -69,7 +69,7 @@ class Arena:
         return Verdict(
             attack.name, str(attack.stage), calm,
             Phase.of(history, 0.0, seconds), Phase.of(history, seconds, seconds + after),
-            Memory(before, max(seen), left), probed.count(False), sent.tally, sent.cpu,
+            Memory(before, max(seen), left), probed.count(False), place.log()[logged:], sent.tally, sent.cpu,
         )  # fmt: skip
 
     def place(self, stage: Stage) -> Place:

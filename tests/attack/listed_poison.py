@@ -3,8 +3,7 @@
 import asyncio
 
 from aim import Aim, Attack
-from listed_refusals import JSON_CONFIG, JSON_MODEL
-from stage import INSTALLED, KEYED, Stage
+from stage import INSTALLED, KEYED
 
 BAD = (b'{"input": 1e999}', b'{"input": ' + b"7" * 5000 + b"}")
 
@@ -40,12 +39,11 @@ UNDECODABLE = Attack(
     "inputs no worker can read",
     "A tenant sends 50 infinities and huge integers a second.",
     undecodable,
-    JSON_MODEL,
+    KEYED,
 )
 UNDECODABLE_UP = Attack(
-    "inputs no worker can read, over Redis", "The same over Redis.", undecodable,
-    Stage("up", keys=True, target=None, workers=2, config=JSON_CONFIG),
-)  # fmt: skip
+    "inputs no worker can read, over Redis", "The same over Redis.", undecodable, INSTALLED
+)
 FAILING = Attack("inputs that fail", "A tenant sends 50 failing inputs a second.", failing, KEYED)
 FAILING_UP = Attack("inputs that fail, over Redis", "The same over Redis.", failing, INSTALLED)
 LETTERS = Attack("dead letters of 1 MiB", "A tenant makes 25 dead letters of 1 MiB a second.", letters, KEYED)

@@ -3,11 +3,9 @@
 import asyncio
 
 from aim import Aim, Attack
-from stage import FUNCTION, KEYED, Stage
+from stage import KEYED
 
 MIB = 2**20
-JSON_CONFIG = f"[models.any]\ntarget = '{FUNCTION}'\ninput = 'json'\noutput = 'json'\n"
-JSON_MODEL = Stage(keys=True, target=None, config=JSON_CONFIG)
 
 
 def _filled(begin: bytes, item: bytes, end: bytes) -> bytes:
@@ -53,9 +51,7 @@ async def idle_admin(aim: Aim) -> None:
 
 
 TEXT = Attack("1 MiB refused: text", "A tenant sends texts of 1 MiB that end in 422.", refused_text, KEYED)
-JSON = Attack(
-    "1 MiB refused: JSON", "A tenant sends values of 1 MiB that end in 422.", refused_json, JSON_MODEL
-)
+JSON = Attack("1 MiB refused: JSON", "A tenant sends values of 1 MiB that end in 422.", refused_json, KEYED)
 IDLE = Attack(
     "idle admin connections", "Somebody opens 1,100 connections to the admin plane and says nothing.",
     idle_admin, KEYED,

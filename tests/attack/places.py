@@ -2,7 +2,7 @@
 
 import resource
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -30,6 +30,7 @@ class Place:
     url: str
     admin_url: str
     pid: int
+    log: Callable[[], Sequence[str]]  # its lines so far
     keys: dict[str, str] = field(default_factory=dict)
     authority: Path | None = None
 
@@ -75,7 +76,9 @@ def _serve(stage: Stage, folder: Path) -> Iterator[Place]:
         authority, pair = signer.save(folder), signer.issue(folder, "server")
         config += f"\n[tls]\ncertificate = '{pair.certificate}'\nkey = '{pair.key}'\n"
     with running(stage.target, "--workers", str(stage.workers), *stage.options, config=config) as server:
-        place = Place(stage, server.url, server.admin_url, server.process.pid, keys, authority)
+        place = Place(
+            stage, server.url, server.admin_url, server.process.pid, server.log_lines, keys, authority
+        )
         eventually(place.serves)
         yield place
 
@@ -88,7 +91,8 @@ def _up(stage: Stage, folder: Path) -> Iterator[Place]:
     options = ("--config", str(folder / "penstock.toml"), *stage.options)
     with up(stage.target, *options, workers=stage.workers) as whole:
         keys = tenants_in_redis(whole.says("  redis ").split()[1], TENANTS) if stage.keys else {}
-        place = Place(stage, whole.ports["gateway-1"], whole.admins["gateway-1"], whole.process.pid, keys)
+        url, admin_url = whole.ports["gateway-1"], whole.admins["gateway-1"]
+        place = Place(stage, url, admin_url, whole.process.pid, lambda: whole.lines, keys)
         eventually(place.serves)
         yield place
         assert whole.end() == 0, whole.lines

@@ -1,4 +1,4 @@
-"""Somebody on the machine reads the admin plane without a pause: metrics, workers, requests, dead letters."""
+"""Somebody on the machine reads the admin plane without a pause: metrics, health, workers, dead letters."""
 
 from aim import Aim, Attack, Withstands
 from stage import KEYED
@@ -7,7 +7,6 @@ PATHS = (
     "/metrics",
     "/internal/health",
     "/internal/workers",
-    "/internal/requests?limit=1000",
     "/internal/dlq?limit=1000",
 )
 

@@ -1,6 +1,6 @@
 """What an attack cost the victim: its latency and failures, and the server's memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from history import History, Record, percentile
@@ -10,6 +10,7 @@ ROOM = 0.05  # seconds of p99 that are allowed in any case
 GROWN = 1.1  # of the memory before: what may be left of an attack
 # Bytes that may be left in any case: an allocator keeps pages, and a server meets some code for the first time.
 KEPT = 16 * 2**20
+MOST_LOG = 64 * 1024  # bytes that an attack may make a server write
 MIB = 2**20
 
 
@@ -66,12 +67,17 @@ class Verdict:
     after: Phase
     memory: Memory
     dead: int = 0  # probes that were not answered as those of a living server
+    log: Sequence[str] = ()  # what the server wrote meanwhile
     tally: Mapping[str, int] = field(default_factory=dict)  # what the attacker did
     cpu: float = 0.0  # seconds of a processor that the attacker took
 
     @property
     def limit(self) -> float:
         return max(TIMES * self.calm.p99, ROOM)
+
+    @property
+    def logged(self) -> int:
+        return sum(map(len, self.log))
 
     @property
     def faults(self) -> list[str]:
@@ -85,6 +91,8 @@ class Verdict:
                 found.append(f"{len(phase.failures)} failures {name}, such as {some.status} {some.code}")
         if self.dead:
             found.append(f"{self.dead} probes failed")
+        if self.logged > MOST_LOG:
+            found.append(f"{self.logged} bytes of log, such as {self.log[-1][:200]}")
         if self.memory.after > self.memory.allowed:
             found.append(f"memory is {_mib(self.memory.after)}, above {_mib(int(self.memory.allowed))}")
         return found
