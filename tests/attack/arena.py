@@ -64,12 +64,13 @@ class Arena:
             faults = {0.0: sent.begin, seconds: sent.end}
             history = self._drive(place, seconds + after, faults)
         end = time.monotonic() + RECOVERS_WITHIN
-        while (left := place.memory()) > allowed(before) and time.monotonic() < end:
+        while (left := place.memory()) > allowed(before) + attack.keeps and time.monotonic() < end:
             time.sleep(LOOK)
         return Verdict(
             attack.name, str(attack.stage), calm,
             Phase.of(history, 0.0, seconds), Phase.of(history, seconds, seconds + after),
-            Memory(before, max(seen), left), probed.count(False), place.log()[logged:], sent.tally, sent.cpu,
+            Memory(before, max(seen), left, attack.keeps),
+            probed.count(False), place.log()[logged:], sent.tally, sent.cpu,
         )  # fmt: skip
 
     def place(self, stage: Stage) -> Place:

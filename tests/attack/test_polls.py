@@ -5,10 +5,11 @@ import asyncio
 from aim import Aim, Attack, Withstands
 from stage import KEYED
 
+CLIENTS = 500
+
 
 async def send(aim: Aim) -> None:
     proof = "".join(f"{line}\r\n" for line in aim.proof)
-    number = 1500 if aim.long else 500
 
     def get(task: str) -> bytes:
         return f"GET /v1/result/{task}?wait_ms=30000 HTTP/1.1\r\nHost: test\r\n{proof}\r\n".encode()
@@ -22,11 +23,11 @@ async def send(aim: Aim) -> None:
             await aim.ask(streams, get("none"))
             await asyncio.sleep(1.0)
 
-    await aim.crowd(number, one)
+    await aim.crowd(CLIENTS, one)
 
 
 POLLS = Attack(
-    "long polls", "A tenant waits for one task on 1,500 connections, and makes it anew.", send, KEYED
+    "long polls", "A tenant waits for one task on 500 connections, and makes it anew.", send, KEYED
 )
 
 

@@ -48,10 +48,11 @@ class Memory:
     before: int
     peak: int
     after: int
+    keeps: int = 0  # bytes that it may keep besides
 
     @property
     def allowed(self) -> float:
-        return allowed(self.before)
+        return allowed(self.before) + self.keeps
 
 
 def allowed(before: int) -> float:
