@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aim import Aim, Attack, Withstands
+from aim import Aim, Attack
 from http2_frames_kit import DATA, END_STREAM, OPENING, SETTINGS, WINDOW, frame, head
 from stage import ENCRYPTED
 
@@ -62,11 +62,3 @@ MADE = Attack(
 UNREAD = Attack(
     "HTTP/2: shut windows", "A tenant asks for 400 answers of 1 MiB with its windows shut.", unread, ENCRYPTED
 )
-
-
-def test_streams_that_the_server_must_reset_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(MADE)
-
-
-def test_answers_behind_shut_windows_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(UNREAD)

@@ -1,6 +1,6 @@
 """A stranger whose body comes in chunks of one byte, or in chunks whose heads never end."""
 
-from aim import Aim, Attack, Withstands
+from aim import Aim, Attack
 from stage import KEYED
 
 HEAD = b"POST /v1/inference HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -29,11 +29,3 @@ CHUNKED = Attack("chunks of one byte", "A stranger sends bodies in chunks of one
 EXTENDED = Attack(
     "endless chunk heads", "A stranger sends chunks whose extensions never end.", extensions, KEYED
 )
-
-
-def test_chunks_of_one_byte_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(CHUNKED)
-
-
-def test_chunk_heads_without_an_end_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(EXTENDED)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aim import Aim, Attack, Withstands
+from aim import Aim, Attack
 from stage import KEYED
 
 WORDS = b" ".join(b"w%06d" % number for number in range(120_000))  # 960 KB, and no two alike
@@ -20,7 +20,3 @@ async def send(aim: Aim) -> None:
 
 
 QUOTED = Attack("failures that quote", "A tenant makes the function fail with messages of 1 MB.", send, KEYED)
-
-
-def test_messages_that_quote_an_input_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(QUOTED)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aim import Aim, Attack, Withstands
+from aim import Aim, Attack
 from stage import KEYED
 
 
@@ -28,11 +28,3 @@ CRASH = Attack(
     "inputs that crash", "A tenant sends an input that ends its worker, each second.", crash, KEYED
 )
 HANG = Attack("inputs that hang", "A tenant sends an input that hangs its worker, each second.", hang, KEYED)
-
-
-def test_crashes_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(CRASH)
-
-
-def test_hangs_cost_nobody_else(withstands: Withstands) -> None:
-    withstands(HANG)
