@@ -49,6 +49,8 @@ class Arena:
         verdict = self.judge(attack)
         if verdict.faults:
             self._close(attack.stage)  # what it was left with is not the next attack's
+        if verdict.only_late:  # perhaps the machine had other things to do: who is late twice is slow
+            verdict = self.judge(attack)
         assert not verdict.faults, f"{attack.says} {'; '.join(verdict.faults)}\n{verdict}"
         return verdict
 

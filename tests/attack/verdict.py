@@ -12,6 +12,7 @@ GROWN = 1.1  # of the memory before: what may be left of an attack
 KEPT = 16 * 2**20
 MOST_LOG = 64 * 1024  # bytes that an attack may make a server write
 MIB = 2**20
+LATE = "p99"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,11 @@ class Verdict:
         return max(TIMES * self.calm.p99, ROOM)
 
     @property
+    def only_late(self) -> bool:
+        """Whether nothing but time speaks against the server."""
+        return bool(self.faults) and all(fault.startswith(LATE) for fault in self.faults)
+
+    @property
     def logged(self) -> int:
         return sum(map(len, self.log))
 
@@ -86,7 +92,7 @@ class Verdict:
         found = []
         for name, phase in (("during", self.during), ("after", self.after)):
             if phase.p99 > self.limit:
-                found.append(f"p99 {name} is {_ms(phase.p99)}, above {_ms(self.limit)}")
+                found.append(f"{LATE} {name} is {_ms(phase.p99)}, above {_ms(self.limit)}")
             if phase.failures:
                 some = phase.failures[0]
                 found.append(f"{len(phase.failures)} failures {name}, such as {some.status} {some.code}")
