@@ -83,11 +83,8 @@ class Batcher:
         self.patience = Patience(rules.processing)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self._turns = Turns()
-        self._no_lane = (
-            -1,
-            0,
-            "",
-        )  # who was refused a lane last: batches sent by then, requests waiting, its tenant
+        # Who was refused a lane last: the batches sent by then, the requests waiting, and its tenant.
+        self._no_lane = (-1, 0, "")
         self.draining = False
         self.changes = 0  # in workers, lanes and what they can do: whatever was worked out from these is old
         self._policy: Policy = POLICIES[rules.policy]
