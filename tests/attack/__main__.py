@@ -17,17 +17,20 @@ from aim import Attack  # noqa: E402
 from arena import Arena  # noqa: E402
 from verdict import Verdict  # noqa: E402
 
-COLUMNS = ("calm p99", "p99 under attack", "failures", "memory before → peak → after")
+COLUMNS = ("calm p99", "p99 under attack", "failures", "dead probes", "memory before → peak → after")
 
 
 def attacks() -> list[Attack]:
     """Every attack of this folder, in the order of its files."""
     found = {}
-    for file in sorted(HERE.glob("test_*.py")):
+    for file in sorted((*HERE.glob("listed_*.py"), *HERE.glob("test_*.py"))):
         for each in vars(importlib.import_module(file.stem)).values():
             if isinstance(each, Attack):
                 found[each.name] = each
     return list(found.values())
+
+
+NAMES = {attack.name for attack in attacks()}
 
 
 def judged(attack: Attack, checkout: Path | None) -> Verdict:
@@ -47,6 +50,11 @@ def row(attack: Attack, verdicts: list[Verdict]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _is_meant(name: str, words: list[str]) -> bool:
+    """A word that is a whole name means that attack alone."""
+    return not words or name in words or any(word in name for word in words if word not in NAMES)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     parser.add_argument("--against", type=Path, help="another checkout of Penstock, for columns before these")
@@ -54,7 +62,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="attacks with this word in their names")
     parser.add_argument("--list", action="store_true", help="say what there is, and attack nothing")
     given = parser.parse_args()
-    chosen = [each for each in attacks() if not given.only or any(word in each.name for word in given.only)]
+    chosen = [each for each in attacks() if _is_meant(each.name, given.only)]
     if given.list:
         print("\n".join(f"{each.name}: {each.says}" for each in chosen))
         return

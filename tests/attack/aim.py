@@ -88,6 +88,7 @@ class Attack:
     stage: Stage = SERVED
     seconds: float = 2.0  # of the short form
     long_seconds: float = 10.0
+    keeps: int = 0  # bytes that the server may keep of it, since a bound in the docs says so
 
 
 Withstands = Callable[

@@ -2,9 +2,10 @@
 
 import resource
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from server import HUNG, call, eventually, running
 from stage import Stage
 from tier_keys import tenants_in_file, tenants_in_redis
 
+PROBED_WITHIN = 1.0  # seconds, as orchestrators have it unless told otherwise
 PAGE = resource.getpagesize()
 VICTIM, ATTACKER = "victim", "attacker"
 TENANTS = {VICTIM: "paid", ATTACKER: "paid"}  # one tier: nobody is served before the other
@@ -28,6 +30,7 @@ class Place:
     url: str
     admin_url: str
     pid: int
+    log: Callable[[], Sequence[str]]  # its lines so far
     keys: dict[str, str] = field(default_factory=dict)
     authority: Path | None = None
     redis_url: str = ""
@@ -40,6 +43,13 @@ class Place:
     def memory(self) -> int:
         """Bytes of the server and of all that it has started: user code and Valkey too."""
         return sum(_resident(pid) for pid in _family(self.pid))
+
+    def alive(self) -> bool:
+        """Whether a probe is answered as an orchestrator wants it."""
+        try:
+            return call(self.admin_url, "GET", "/livez", timeout=PROBED_WITHIN).status == 200
+        except (OSError, HTTPException):
+            return False
 
     def serves(self) -> bool:
         """Whether the victim is let in: a new key is known within two seconds."""
@@ -67,7 +77,9 @@ def _serve(stage: Stage, folder: Path) -> Iterator[Place]:
         authority, pair = signer.save(folder), signer.issue(folder, "server")
         config += f"\n[tls]\ncertificate = '{pair.certificate}'\nkey = '{pair.key}'\n"
     with running(stage.target, "--workers", str(stage.workers), *stage.options, config=config) as server:
-        place = Place(stage, server.url, server.admin_url, server.process.pid, keys, authority)
+        place = Place(
+            stage, server.url, server.admin_url, server.process.pid, server.log_lines, keys, authority
+        )
         eventually(place.serves)
         yield place
 
@@ -82,8 +94,8 @@ def _up(stage: Stage, folder: Path) -> Iterator[Place]:
         redis_url = whole.says("  redis ").split()[1]
         keys = tenants_in_redis(redis_url, TENANTS) if stage.keys else {}
         place = Place(
-            stage, whole.ports["gateway-1"], whole.admins["gateway-1"], whole.process.pid, keys,
-            redis_url=redis_url,
+            stage, whole.ports["gateway-1"], whole.admins["gateway-1"], whole.process.pid, lambda: whole.lines,
+            keys, redis_url=redis_url,
         )  # fmt: skip
         eventually(place.serves)
         yield place

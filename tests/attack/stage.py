@@ -9,12 +9,12 @@ FUNCTION = f"{Path(__file__).with_name('model.py')}:batchstring"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`target`: what runs the batches. `config`: of penstock.toml, besides what keys and TLS need."""
+    """`config`: of penstock.toml, besides what keys and TLS need."""
 
     form: Literal["serve", "up"] = "serve"
     keys: bool = False
     tls: bool = False
-    target: str = FUNCTION
+    target: str | None = FUNCTION  # None: `config` describes a model
     workers: int = 2
     options: tuple[str, ...] = ()
     config: str = ""

@@ -1,6 +1,6 @@
 """What an attack cost the victim: its latency and failures, and the server's memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from history import History, Record, percentile
@@ -10,7 +10,9 @@ ROOM = 0.05  # seconds of p99 that are allowed in any case
 GROWN = 1.1  # of the memory before: what may be left of an attack
 # Bytes that may be left in any case: an allocator keeps pages, and a server meets some code for the first time.
 KEPT = 16 * 2**20
+MOST_LOG = 64 * 1024  # bytes that an attack may make a server write
 MIB = 2**20
+LATE = "p99"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,11 @@ class Memory:
     before: int
     peak: int
     after: int
+    keeps: int = 0  # bytes that it may keep besides
 
     @property
     def allowed(self) -> float:
-        return allowed(self.before)
+        return allowed(self.before) + self.keeps
 
 
 def allowed(before: int) -> float:
@@ -65,6 +68,8 @@ class Verdict:
     during: Phase
     after: Phase
     memory: Memory
+    dead: int = 0  # probes that were not answered as those of a living server
+    log: Sequence[str] = ()  # what the server wrote meanwhile
     tally: Mapping[str, int] = field(default_factory=dict)  # what the attacker did
     cpu: float = 0.0  # seconds of a processor that the attacker took
 
@@ -73,15 +78,28 @@ class Verdict:
         return max(TIMES * self.calm.p99, ROOM)
 
     @property
+    def only_late(self) -> bool:
+        """Whether nothing but time speaks against the server."""
+        return bool(self.faults) and all(fault.startswith(LATE) for fault in self.faults)
+
+    @property
+    def logged(self) -> int:
+        return sum(map(len, self.log))
+
+    @property
     def faults(self) -> list[str]:
         """What the server did not withstand."""
         found = []
         for name, phase in (("during", self.during), ("after", self.after)):
             if phase.p99 > self.limit:
-                found.append(f"p99 {name} is {_ms(phase.p99)}, above {_ms(self.limit)}")
+                found.append(f"{LATE} {name} is {_ms(phase.p99)}, above {_ms(self.limit)}")
             if phase.failures:
                 some = phase.failures[0]
                 found.append(f"{len(phase.failures)} failures {name}, such as {some.status} {some.code}")
+        if self.dead:
+            found.append(f"{self.dead} probes failed")
+        if self.logged > MOST_LOG:
+            found.append(f"{self.logged} bytes of log, such as {self.log[-1][:200]}")
         if self.memory.after > self.memory.allowed:
             found.append(f"memory is {_mib(self.memory.after)}, above {_mib(int(self.memory.allowed))}")
         return found
@@ -95,6 +113,7 @@ class Verdict:
             _ms(self.calm.p99),
             _bold(_ms(late), late > self.limit),
             _bold(f"{failures} of {asked}", failures > 0),
+            _bold(str(self.dead), self.dead > 0),
             f"{_mib(self.memory.before)} → {_mib(self.memory.peak)} → "
             + _bold(_mib(self.memory.after), self.memory.after > self.memory.allowed),
         ]

@@ -29,6 +29,7 @@ from penstock.core.lane import Lane, Lanes
 from penstock.core.patience import Patience
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
 from penstock.core.rules import BatchingRules as BatchingRules
+from penstock.core.turns import Turns, may_open
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.types import (
     Batch,
@@ -84,6 +85,9 @@ class Batcher:
         self.patience = Patience(rules.processing)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.apart = Apart(rules, self.curve)
+        self._turns = Turns()
+        # Who was refused a lane last: the batches sent by then, the requests waiting, and its tenant.
+        self._no_lane = (-1, 0, "")
         self.draining = False
         self.changes = 0  # in workers, lanes and what they can do: whatever was worked out from these is old
         self._policy: Policy = POLICIES[rules.policy]
@@ -103,8 +107,18 @@ class Batcher:
         return sum(lane.meter.rate(now) for lane in self.lanes.values())
 
     def has_room_for(self, request: Request) -> bool:
-        """Whether its lane exists or may be opened: lanes are bounded (SPEC C5)."""
-        return self.lanes.has_room_for(request)
+        """Whether its lane exists or may be opened: lanes are bounded (SPEC C5), and the last are for tenants that
+        have few. A tenant that was refused one is refused as cheaply as can be until a lane may have emptied."""
+        lanes = self.lanes
+        if not lanes.crowded or lanes.key_of(request) in lanes:
+            return True
+        batches, waiting, tenant = self._no_lane
+        if tenant == request.tenant and batches == self._batch_id and self.depth.total >= waiting:
+            return False
+        if lanes.has_room_for(request) and may_open(lanes.values(), request, lanes.limit):
+            return True
+        self._no_lane = self._batch_id, self.depth.total, request.tenant
+        return False
 
     def in_doubt(self, now: Seconds) -> bool:
         """No worker is busy for us, and none has been for so long that the learned time may no longer be true."""
@@ -433,7 +447,7 @@ class Batcher:
 
     def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds]:
         if len(lanes) > 1:
-            lanes = sorted(lanes, key=self._urgency)
+            lanes = self._turns.in_order(lanes, strict=self.rules.tiers.strict)
         load = sum(lane.meter.rate(now) for lane in lanes)
         wakes: list[Seconds] = []
         for lane in lanes:
@@ -447,9 +461,6 @@ class Batcher:
                 self._seal_one(lane, decision, worker, now, effects)
                 self._expire(lane, now, effects)
         return wakes
-
-    def _urgency(self, lane: Lane) -> tuple[int, Seconds]:
-        return lane.buffer.best_tier() if self.rules.tiers.strict else 0, lane.give_up
 
     def _decide(self, lane: Lane, load: float, now: Seconds) -> Decision:
         rules, buffer, fleet = self.rules, lane.buffer, self.fleet
@@ -494,6 +505,8 @@ class Batcher:
         self.delivery.budget.earn()
         lane.last_dispatch = now
         batch = Batch(self._batch_id, self.rules.model, lane.key[0], requests, decision.reason, now)
+        if len(self.lanes) > 1:
+            self._turns.taken(batch, now)
         self._send(worker, batch, now, effects)
 
     def _send(self, worker: Worker, batch: Batch, now: Seconds, effects: Effects) -> None:

@@ -12,6 +12,7 @@ amortised and memory is bounded by four times what waits.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 
 from penstock.core.tier import Tier
@@ -125,6 +126,10 @@ class Buffer:
             if tier.waiting:
                 return rank
         return len(self._tiers)
+
+    def some_tenants(self, most: int) -> list[str]:
+        """Who waits, up to so many of each tier."""
+        return [name for tier in self._tiers if tier.waiting for name in islice(tier.tenants, most)]
 
     def take(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
         """The best `count` that fit in `max_cost`; one that alone does not fit goes alone. Something must wait."""

@@ -120,14 +120,14 @@ class Door:
 
     def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
         batcher, gate = self._batcher, self._gate
-        curve, fleet, rules = batcher.curve, batcher.fleet, batcher.rules
+        curve, fleet = batcher.curve, batcher.fleet
         calm.changes = batcher.changes
         # For twice as many as now: the more may wait, the more time each must have.
         calm.again = 2 * (batcher.waiting + curve.best_size)
         calm.waiting = 0.0
         before = calm.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
         calm.overtaken = min(1.0 - LEAST_LEFT, before)
-        if not fleet.healthy or len(batcher.lanes) >= rules.max_lanes:
+        if not fleet.healthy or batcher.lanes.crowded:
             return
         most, calm.more = gate.room(tier, now)
         waiting = min(calm.again, most, self._max_queue)

@@ -13,6 +13,7 @@ LaneKey = tuple[bytes, int] | tuple[bytes, int, Culprit]
 
 TRUSTED = 4  # batches a lane must have seen before its own curve is believed over the model's
 FORGOTTEN = 100  # batches of the model, none of them the lane's, after which it no longer is
+ROOM = 0.1  # of the lanes, for tenants with less than their share of them
 MEMORY = 0.25  # seconds of arrivals the rate is taken over, or three service times if that is longer
 
 
@@ -70,6 +71,15 @@ class Lanes(dict[LaneKey, Lane]):
         self._depth = depth
         self._curve = curve
         self.plain = not (rules.per_item_parameters or rules.group_lengths)
+
+    @property
+    def limit(self) -> int:
+        return self._rules.max_lanes
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so few are left that not everybody may open one."""
+        return len(self) >= self.limit - int(ROOM * self.limit)
 
     def key_of(self, request: Request) -> LaneKey:
         if self.plain:  # the usual case, and asked for every request

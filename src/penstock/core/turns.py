@@ -1,0 +1,52 @@
+"""Which lane goes next where several wait, and who may open one more: tenants share lanes as they share a queue.
+
+Urgency alone would let a tenant that sends each request with parameters of its own, and in a hurry, keep the
+workers to itself, one small batch after the other. So the lane goes first in which a tenant waits that has had no
+batch for longest. Among the lanes of one tenant the most urgent goes first.
+"""
+
+from collections.abc import Iterable
+from math import inf
+
+from penstock.core.lane import ROOM, Lane
+from penstock.types import Batch, Request, Seconds
+
+MOST = 10_000  # tenants that are remembered; then all are forgotten, and urgency decides once
+SEEN = 16  # of a lane's tenants, those that are looked at: a step must stay cheap
+
+
+class Turns:
+    def __init__(self) -> None:
+        self._last: dict[
+            str, Seconds
+        ] = {}  # by tenant, when it last had a batch while there were several lanes
+
+    def in_order(self, lanes: list[Lane], *, strict: bool) -> list[Lane]:
+        """The lanes that wait, the next one first. Under strict tiers a better tier goes before any turn."""
+        return sorted(
+            lanes,
+            key=lambda lane: (lane.buffer.best_tier() if strict else 0, self._turn(lane), lane.give_up),
+        )
+
+    def _turn(self, lane: Lane) -> Seconds:
+        last = self._last
+        return min([last.get(tenant, -inf) for tenant in lane.buffer.some_tenants(SEEN)], default=inf)
+
+    def taken(self, batch: Batch, now: Seconds) -> None:
+        if len(self._last) > MOST:
+            self._last.clear()
+        for request in batch.requests:
+            self._last[request.tenant] = now
+
+
+def may_open(lanes: Iterable[Lane], request: Request, limit: int) -> bool:
+    """Whether one of `limit` lanes may be for it. The last of them are for tenants that have less than an even
+    share, counted with one tenant more than there are, since somebody may yet come."""
+    taken, own, tenants = 0, 0, set[str]()
+    for lane in lanes:
+        if lane.buffer.waiting:
+            found = lane.buffer.some_tenants(SEEN)
+            taken += 1
+            own += request.tenant in found
+            tenants.update(found)
+    return taken < limit - int(ROOM * limit) or own * (len(tenants) + 1) < limit
