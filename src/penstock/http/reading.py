@@ -84,22 +84,17 @@ class Reading(asyncio.Protocol):
 
     def _take(self, data: Data) -> None:
         """As much of it as this turn may cost."""
-        at, size = 0, len(data)
-        self._work = 0
-        while at < size:
+        size, self._work = len(data), 0
+        at = self._feed(data) if 0 < size <= SLICE else 0
+        while at < size and self._parser is not None:
             if at and (self._work >= MOST_WORK or self._later):
                 self._put_off(memoryview(data)[at:])
                 break
-            if size <= SLICE and not at:
-                at = self._feed(data)
-            else:
-                end = min(size, at + max(SLICE, self._length - self._size))
-                at += self._feed(memoryview(data)[at:end])
-            if self._parser is None:
-                return
-        if self._part != IDLE or self._later is not None or self.held:
+            end = min(size, at + max(SLICE, self._length - self._size))
+            at += self._feed(memoryview(data)[at:end])
+        if self._size > LITTLE or self._length > LITTLE or self._later is not None or self.held:
             self._weigh()
-            if size > BULK and self._part == BODY and not self._rest and self._parser is not None:
+            if size > BULK and self._part == BODY and self._parser is not None and not self._rest:
                 self._put_off(b"")
 
     def _put_off(self, rest: Data) -> None:
