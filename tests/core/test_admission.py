@@ -5,7 +5,7 @@ from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, wor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import AdmissionRules, forecast, in_turn, refusal
+from penstock.core.admission import FEW_LANES, AdmissionRules, forecast, in_turn, refusal
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.errors import Overloaded, Unacceptable
@@ -210,12 +210,25 @@ def test_a_tenant_with_nothing_waiting_is_not_refused_for_what_another_has_waiti
     )
 
 
-def test_what_others_have_in_other_lanes_goes_before_it() -> None:
+def test_tenants_take_turns_between_lanes_too() -> None:
     batcher = busy()
     offer(batcher, *(ask(tenant="burst", parameters=b"1") for _ in range(1000)))
-    assert why(batcher, ask(tenant="trickle", expires=2.0, deadline=4.0)) == TOO_LONG
+    new = ask(tenant="trickle", expires=2.0, deadline=4.0)
+    assert in_turn(batcher, new) == 1
+    assert why(batcher, new) == ""
     offer(batcher, ask(tenant="trickle"))
-    assert why(batcher, ask(tenant="trickle", expires=2.0, deadline=4.0)) == TOO_LONG
+    assert why(batcher, new) == ""
+    offer(batcher, *(ask(tenant="trickle", parameters=b"%d" % (2 + n % 3)) for n in range(300)))
+    assert why(batcher, new) == TOO_LONG, "its own count, in whatever lane they are"
+
+
+def test_where_there_are_many_lanes_what_waits_in_others_goes_before_it() -> None:
+    batcher = busy()
+    offer(batcher, *(ask(tenant="burst", parameters=b"%d" % (n % FEW_LANES)) for n in range(1000)))
+    assert in_turn(batcher, ask(tenant="burst", parameters=b"other")) == 1000
+    offer(batcher, ask(tenant="trickle"))
+    assert in_turn(batcher, ask(tenant="trickle")) == 1001
+    assert in_turn(batcher, ask(tenant="trickle", parameters=b"other")) == 1001
 
 
 def test_a_cheap_request_does_not_wait_for_as_many_as_a_dear_one() -> None:

@@ -20,12 +20,13 @@ def offered(
     limits: tuple[float, float] = (2.0, 4.0),  # as they are by default
     admission: AdmissionRules | None = None,
     tiers: tuple[float, ...] = (1.0,),
+    own_parameters: bool = False,
 ) -> Run:
     """Of each tenant, in terms of the capacity: four workers of 100 ms × 32 with some jitter."""
     scenario = Scenario(
         ServiceModel(a=0.1, jitter=0.1), workers=4, rules=BatchingRules(max_batch=32), tier_shares=tiers,
         tenant_shares=loads, queue_limit=limits[0], request_limit=limits[1],
-        admission=admission or AdmissionRules(),
+        admission=admission or AdmissionRules(), own_parameters=own_parameters,
     )  # fmt: skip
     return Kernel(scenario).run(poisson(CAPACITY * sum(loads), SECONDS, Random(7)), warmup=WARMUP)
 
@@ -46,6 +47,11 @@ def test_a_trickle_is_served_whole_beside_a_burst(trickle: float, limits: tuple[
     run = offered(BURST, trickle, limits=limits)
     assert served(run, 1) >= 0.99
     all_workers_are_used(run)
+
+
+def test_so_is_one_whose_parameters_keep_it_out_of_the_batches_of_the_burst() -> None:
+    run = offered(BURST, 0.05, own_parameters=True)
+    assert served(run, 1) >= 0.99
 
 
 def test_so_are_many_trickles() -> None:

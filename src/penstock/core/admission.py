@@ -23,6 +23,7 @@ from penstock.types import Request, Seconds, has_own_limit
 SURE = 0.9
 ROOM = 0.1  # of the longest queue, for tenants with less than their share
 SOON = 0.1
+FEW_LANES = 16
 SET_APART = (
     "requests like this one have made their batches fail, so they run apart for a while, and too many of them"
     " wait: send fewer, and find in the dead letters which inputs fail"
@@ -78,12 +79,18 @@ def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
 
 
 def in_turn(batcher: Batcher, request: Request) -> float:
-    """How many of its own tier go before it. In other lanes all do: whose turn it is, is asked within a lane."""
+    """How many of its own tier go before it. Tenants take turns between lanes as they do within one. Where there
+    are many lanes, all that waits in the others is taken to go first, for each of them would have to be asked."""
     waiting, lanes = batcher.depth.by_tier[request.tier], batcher.lanes
     if not waiting:
         return 0.0
     lane = lanes.get((request.parameters, 0) if lanes.plain else lanes.key_of(request))
-    return waiting if lane is None else waiting - lane.buffer.overtakes(request)
+    if lane is not None and len(lanes) == 1:  # the usual case
+        return waiting - lane.buffer.overtakes(request, lane.buffer.of_tenant(request))
+    asked = lanes.values() if len(lanes) <= FEW_LANES else [lane] if lane is not None else []
+    buffers = [each.buffer for each in asked if each.buffer.waiting]
+    own = sum([buffer.of_tenant(request) for buffer in buffers])
+    return waiting - sum([buffer.overtakes(request, own) for buffer in buffers])
 
 
 def refusal(

@@ -80,14 +80,18 @@ class Buffer:
         self._depth.total -= number
         self._depth.bytes -= size
 
-    def overtakes(self, request: Request) -> float:
-        """How many of its own tier here it would go before, if it came now."""
+    def of_tenant(self, request: Request) -> int:
+        """How many of its tenant wait here, in its tier."""
+        return self._tiers[request.tier].of_tenant(request.tenant)
+
+    def overtakes(self, request: Request, own: int) -> float:
+        """How many of its own tier here it would go before, if it came now. `own`: how many its tenant has waiting,
+        here and in other lanes."""
         tier = self._tiers[request.tier]
         if not tier.waiting:
             return 0.0
-        return tier.overtakes(
-            request.tenant, (request.cost or 1.0) * self.waiting / (self.cost or self.waiting)
-        )
+        size = (request.cost or 1.0) * self.waiting / (self.cost or self.waiting)
+        return tier.overtakes(request.tenant, size, own)
 
     def shared_by(self, request: Request) -> tuple[int, int]:
         """How many its tenant has here, in its tier; and how many tenants wait, in all tiers."""

@@ -75,12 +75,12 @@ class Tier:
         found = self.tenants.get(tenant)
         return 0 if found is None else 1 if isinstance(found, Request) else len(found)
 
-    def overtakes(self, tenant: str, size: float) -> float:
+    def overtakes(self, tenant: str, size: float, own: int) -> float:
         """How many of those here one more of this tenant would go before. Until its turn each of the others has had
-        as much as this tenant has, and one more; `size` is what it costs in terms of what the others do."""
-        own = self.of_tenant(tenant)
-        others = len(self.tenants) - (own > 0)
-        before = self.waiting - own - others * (own + 1) * size
+        as much as this tenant has (`own`), and one more; `size` is what it costs in terms of what the others do."""
+        here = self.of_tenant(tenant)
+        others = len(self.tenants) - (here > 0)
+        before = self.waiting - here - others * (own + 1) * size
         return before if before > 0.0 else 0.0
 
     def serve(

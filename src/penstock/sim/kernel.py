@@ -40,6 +40,9 @@ class Scenario:
     tenants: int = 1
     tenant_shares: Sequence[float] = ()  # how they fall to those; evenly where there are none
     poisoned: Sequence[float] = ()  # the part of each tenant's requests that carries the service's poison
+    own_parameters: bool = (
+        False  # each tenant sends parameters of its own, so that none shares a batch with another
+    )
     seed: int = 0
 
 
@@ -156,6 +159,8 @@ class Kernel:
             request = Request(str(index), model, b'""', now, now + queue_limit, now + request_limit)
             if draw is not None:
                 request.tenant, request.tier = next(draw)
+            if scenario.own_parameters:
+                request.parameters = request.tenant.encode()
             if poisoned:
                 bad = rng.random() < poisoned[int(request.tenant)]
                 request.input = b'"%s%d"' % (poison if bad else b"", index)
