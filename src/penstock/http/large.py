@@ -1,6 +1,6 @@
 """Large bodies are looked through one at a time, and the loop rests between two.
 
-To look through a mebibyte takes up to 20 ms, and nothing else runs meanwhile. So the next one waits three times as
+To look through a mebibyte can take 30 ms, and nothing else runs meanwhile. So the next one waits three times as
 long as the last one took: all large bodies together have a quarter of the loop's time, however many there are.
 Tenants take turns, and nobody waits for all that another one has sent.
 """
