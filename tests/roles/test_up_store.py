@@ -127,13 +127,24 @@ def test_a_port_that_was_taken_meanwhile_is_told_and_waited_for(whole: Up) -> No
     eventually(lambda: serves(whole))
 
 
-def test_a_store_that_cannot_read_its_data_starts_empty_and_says_that_it_is_lost(whole: Up) -> None:
+def test_a_store_that_is_killed_again_and_again_keeps_its_data(whole: Up) -> None:
+    """More often than the attempts after which a log counts as unreadable."""
+    headers = {"prefer": "respond-async", "x-request-id": "often"}
+    assert whole.ask("gateway-1", "POST", "/v1/inference", b'{"input": "often"}', **headers).status == 202
+    assert whole.ask("gateway-1", "GET", "/v1/result/often?wait_ms=20000").json()["output"] == "OFTEN"
+    for _ in range(up_store.ATTEMPTS + 1):
+        kill_and_wait(whole)
+    assert whole.ask("gateway-1", "GET", "/v1/result/often").json()["output"] == "OFTEN"
+
+
+def test_a_store_that_cannot_read_its_data_starts_empty_and_says_so(whole: Up) -> None:
     (base,) = Path(store(whole).cwd(), "appendonlydir").glob("*.base.*")
     base.write_bytes(b"this is no data of anybody's")
+    before = said(whole, "did not start (")
     kill_and_wait(whole)
-    assert whole.says("redis      | cannot read its data (").endswith(
-        "it starts empty, and what it held is lost"
-    )
+    assert said(whole, "did not start (") == before + up_store.ATTEMPTS - 1
+    aside = whole.says("redis      | cannot read its data (").partition("the data is in ")[2].split()[0]
+    assert base.name in {each.name for each in Path(aside).iterdir()}
 
 
 def test_a_worker_that_printed_a_line_without_end_is_still_supervised(whole: Up) -> None:

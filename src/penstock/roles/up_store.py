@@ -47,6 +47,7 @@ class OwnStore:
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
+        self._given_up = 0  # times in a row that it ended by itself while it started, as it does on a bad log
 
     @property
     def url(self) -> str:
@@ -101,14 +102,25 @@ class OwnStore:
         if not _is_free(self._port):
             self._say(NAME, f"cannot start: another process has taken its port {self._port}; tried again")
             return False
+        self._words.clear()
         if await self._starts(LOAD_LIMIT):
+            self._given_up = 0
             return True
-        why = self._words[0] if self._words else "it says nothing"
-        if failures < ATTEMPTS or not self._has_log():
+        assert self._process is not None
+        code = self._process.returncode or 0
+        why = self._words[0] if self._words else cause(code)
+        # One that was killed, or was too slow, says nothing about its log.
+        self._given_up = self._given_up + 1 if code > 0 else 0
+        if self._given_up < ATTEMPTS or not self._has_log():
             self._say(NAME, f"did not start ({why}); tried again")
-        else:
-            self._say(NAME, f"cannot read its data ({why}): it starts empty, and what it held is lost")
-            shutil.rmtree(self._home.path / LOG, ignore_errors=True)
+            return False
+        self._given_up = 0
+        aside = self._home.path / f"{LOG}-unreadable"
+        shutil.rmtree(aside, ignore_errors=True)
+        (self._home.path / LOG).rename(aside)
+        self._say(
+            NAME, f"cannot read its data ({why}): it starts empty; the data is in {aside} until this ends"
+        )
         return False
 
     def _has_log(self) -> bool:
