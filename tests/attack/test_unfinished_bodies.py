@@ -1,5 +1,7 @@
 """Crowds send bodies up to the last byte, and wait."""
 
+import asyncio
+
 import pytest
 
 from aim import Aim, Attack, Withstands
@@ -8,14 +10,21 @@ from wire import post
 
 SIZE = 2**20  # limits.max_body
 BODY = b"x" * (SIZE - 1)
+PIECE, PAUSE = 2**17, 0.1
 
 
 async def wait_there(aim: Aim, head: bytes, clients: int) -> None:
     async def one() -> None:
         reader, writer = await aim.open()
         writer.write(head)
-        writer.write(BODY)
-        await reader.read(65536)
+        answer = asyncio.ensure_future(reader.read(65536))
+        for at in range(
+            0, len(BODY), PIECE
+        ):  # not all at once, or the machine itself has no time for anybody
+            if not answer.done():
+                writer.write(BODY[at : at + PIECE])
+                await asyncio.sleep(PAUSE)
+        await answer
         aim.tally["refused"] += 1
         writer.transport.abort()
 
