@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
-from penstock.http.body import Body, body
+from penstock.http.body import Body
 from penstock.http.bounds import (
     BULK,
     LITTLE,
@@ -324,10 +324,10 @@ class Reading(asyncio.Protocol):
         if not self._body:
             self._body = chunk
         elif self._chunks is None:
-            self._chunks = body(self._body, crowded=self._edge.held.crowded)
-            self._chunks.add(chunk)
+            self._chunks = Body(self._body)
+            self._chunks.add(chunk, crowded=self._edge.held.crowded)
         else:
-            self._chunks.add(chunk)
+            self._chunks.add(chunk, crowded=self._edge.held.crowded)
 
     def on_message_complete(self) -> None:
         parser, whole, headers = self._parser, self._body, self._head
