@@ -55,6 +55,7 @@ def data_plane(
         limits.body_timeout,
         limits.idle_timeout,
         max_unfinished=limits.max_unfinished_bytes,
+        max_unsent=limits.max_unsent_bytes,
     )
     return Edge(app, edge_limits, loop, clock, server_tls(config), keys=doorman is not None)
 
