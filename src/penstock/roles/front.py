@@ -82,6 +82,10 @@ def tls_health(edge: Edge) -> dict[str, int]:
     return {} if edge.tls is None else edge.tls.health()
 
 
+def unsent_gauges(edge: Edge) -> tuple[int, int]:
+    return edge.unsent.total, edge.unsent.crowded_out
+
+
 def tier_names(config: Config) -> list[str]:
     """The best first."""
     return [name for name, _ in sorted(config.tiers.levels.items(), key=lambda item: item[1].rank)]
