@@ -6,6 +6,7 @@ import msgspec
 
 from penstock.http import answers
 from penstock.http.caller import Caller
+from penstock.http.large import LargeBodies
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.visit import Handler, Visit
 from penstock.ports import Gateway
@@ -30,6 +31,7 @@ class About:
         self._controls = control_characters
         self._secured = secured
         self._not_ready = not_ready
+        self._pages = LargeBodies(gateway.clock)  # one at a time: strangers may ask, and need not read
         self._page: tuple[object, bytes] | None = None  # what /openapi.json was made from, and as it is sent
         self.open_routes: Mapping[str, dict[str, Handler]] = {  # for whoever asks
             "/health": {"GET": self._health, "HEAD": self._health},
@@ -64,7 +66,9 @@ class About:
                 parameters=parameters,
             )
             self._page = made_from, msgspec.json.encode(document)
-        caller.respond(200, [answers.JSON], self._page[1])
+        async with self._pages.turn(""):
+            caller.respond(200, [answers.JSON], self._page[1])
 
     async def _docs(self, caller: Caller, visit: Visit) -> None:
-        caller.respond(200, [HTML], DOCS_PAGE)
+        async with self._pages.turn(""):
+            caller.respond(200, [HTML], DOCS_PAGE)

@@ -14,8 +14,6 @@ class Caller(Protocol):
 
     def reply(self, reply: Reply) -> None: ...
 
-    def respond(
-        self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = ""
-    ) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
         """`tenant`: who has proved that the answer is theirs, and answers for it if nobody reads it."""
         ...

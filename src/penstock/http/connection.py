@@ -182,9 +182,7 @@ class Connection(Reading):
                 self.since = edge.tick
                 self.state = self._part
 
-    def respond(
-        self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = ""
-    ) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
         if self.state == CLOSED:
             return
         self.leaving = None

@@ -144,9 +144,7 @@ class Stream:
             self.tenant = reply.request.tenant
             self._send(*self.render(reply, execution, edge.clock(), edge.ending).split(b"\r\n\r\n", 1))
 
-    def respond(
-        self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = ""
-    ) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
         if self.state != State.CLOSED:
             self.tenant = tenant
             self._send(answers.head(status, headers, len(body), self._edge.ending).rstrip(), body)

@@ -4,8 +4,8 @@ A large answer goes to the transport piece by piece, the next when there is room
 reading keeps one piece there and the rest here, whatever the transport: with TLS the transport would take all of it
 and say nothing. One answer has no more than a few pieces in a turn of the loop, and one client in each turn.
 
-What waits is counted with what all others have waiting (`held`): whoever has the most gives way. An answer counts in
-full until its last piece has gone, since it is kept in full until then.
+What waits is counted with what all others have waiting (`held`): whoever has the most gives way. An answer counts
+in full until its last piece has gone, since it is kept in full until then.
 """
 
 import logging

@@ -62,7 +62,9 @@ class ServerGauges:
     letters_dropped: int = 0  # before their time, since the start
     aside: Mapping[str, int] = field(default_factory=dict)  # what could not be read, by kind, since the start
     restarts: Mapping[str, int] = field(default_factory=dict)  # of loops, by name, since the start
-    unsent: tuple[int, int] | None = None  # bytes of answers that wait for their clients; clients cut off for it
+    unsent: tuple[int, int] | None = (
+        None  # bytes of answers that wait for their clients; clients cut off for it
+    )
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
