@@ -34,6 +34,7 @@ log = logging.getLogger("penstock.http")
 
 INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for the table
 RESULT = "/v1/result/"
+LARGE_RESULT = 128 * 1024  # bytes of a result that waits for its turn
 X_REQUEST_ID = b"x-request-id"
 
 
@@ -309,7 +310,7 @@ class DataPlane:
         """Large results are rendered one at a time: who asks for one need not have sent anything large."""
         tenant, reply = "" if identity is None else identity.tenant, task.answer
         headers = [answers.JSON, ("x-request-id", task.id)]
-        if reply is not None and len(reply.output) > LARGE:
+        if reply is not None and len(reply.output) > LARGE_RESULT:
             async with self._large_results.turn(tenant):
                 connection.respond(200, headers, answers.task(task), tenant)
         else:
