@@ -14,9 +14,16 @@ def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
 OPENING = PREFACE + frame(SETTINGS, 0, 0)
 
 
-def head(stream: int, *, key: str | None = None, last: bool = False, path: str = "/v1/inference") -> bytes:
-    """A POST; without `last` its body follows. Nothing of it goes into the table of compressed names."""
-    said = [(":method", "POST"), (":scheme", "https"), (":authority", "test"), (":path", path)]
+def head(
+    stream: int,
+    *,
+    key: str | None = None,
+    last: bool = False,
+    path: str = "/v1/inference",
+    method: str = "POST",
+) -> bytes:
+    """A request; without `last` its body follows. Nothing of it goes into the table of compressed names."""
+    said = [(":method", method), (":scheme", "https"), (":authority", "test"), (":path", path)]
     said += [("content-type", "application/json")]
     if key:
         said += [("authorization", f"Bearer {key}")]

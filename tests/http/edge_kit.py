@@ -80,6 +80,7 @@ class Client(asyncio.Transport):
         self.shut = self.closed = self.aborted = False
         self.slow = False  # does not read what it is sent
         self._unread: list[bytes] = []  # by the edge
+        self._waiting = 0  # bytes that the transport has, since it is slow
         self.connection.connection_made(self)
 
     # ---- the client --------------------------------------------------------------------------------------
@@ -93,6 +94,7 @@ class Client(asyncio.Transport):
     def read_all(self) -> None:
         """It was slow, and has caught up."""
         self.slow = False
+        self._waiting = 0
         self.connection.resume_writing()
 
     def leave(self) -> None:
@@ -119,7 +121,11 @@ class Client(asyncio.Transport):
         self.received += data
         self.writes += 1
         if self.slow:
+            self._waiting += len(data)
             self.connection.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return self._waiting
 
     def can_write_eof(self) -> bool:
         return True

@@ -28,8 +28,9 @@ class Line(Http2Client):
             said = self.outgoing()
             if said:
                 self.wire.send(said)
-            while self.edge.turns:
-                self.edge.turns.take()
+            for turns in (self.edge.turns, self.edge.sending):
+                while turns:
+                    turns.take()
             self.wire.connection._flush()  # what it would do at the end of the turn
             heard = self.wire.received[self._heard :]
             self._heard += len(heard)

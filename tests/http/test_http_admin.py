@@ -148,6 +148,8 @@ def test_metrics_have_the_promised_names_and_only_closed_label_sets(server: Serv
     assert families["penstock_queue_depth"].type == "gauge"
     assert families["penstock_loop_pause_seconds"].type == "histogram"
     assert families["penstock_loop_longest_pause_seconds"].type == "gauge"
+    assert families["penstock_unsent_bytes"].type == "gauge"
+    assert families["penstock_unsent_cut"].type == "counter"
     for name in ("queue_wait_seconds", "request_latency_seconds", "requests", "batches", "refused_requests"):
         assert f"penstock_{name}" in families
     allowed: dict[str, set[str]] = {

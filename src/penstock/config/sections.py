@@ -148,6 +148,7 @@ class Limits:
 
     max_body: Bytes = 1 * MIB
     max_unfinished_bytes: Bytes = 256 * MIB  # of all requests that have not come in full
+    max_unsent_bytes: Bytes = 256 * MIB  # of all answers that clients have not taken
     body_timeout: Span = 5.0
     header_timeout: Span = 5.0
     idle_timeout: Span = 75.0  # of a connection between two requests

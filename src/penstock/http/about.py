@@ -6,6 +6,7 @@ import msgspec
 
 from penstock.http import answers
 from penstock.http.caller import Caller
+from penstock.http.large import LargeBodies
 from penstock.http.openapi import DOCS_PAGE, openapi_document
 from penstock.http.visit import Handler, Visit
 from penstock.ports import Gateway
@@ -30,6 +31,8 @@ class About:
         self._controls = control_characters
         self._secured = secured
         self._not_ready = not_ready
+        self._pages = LargeBodies(gateway.clock)  # one at a time: strangers may ask, and need not read
+        self._page: tuple[object, bytes] | None = None  # what /openapi.json was made from, and as it is sent
         self.open_routes: Mapping[str, dict[str, Handler]] = {  # for whoever asks
             "/health": {"GET": self._health, "HEAD": self._health},
             "/openapi.json": {"GET": self._openapi},
@@ -46,17 +49,26 @@ class About:
         caller.respond(503 if reason else 200, [answers.JSON, FRESH], msgspec.json.encode(said))
 
     async def _openapi(self, caller: Caller, visit: Visit) -> None:
+        """Made anew when what it says has changed: anybody may ask for it, as often as they like."""
         gateway = self._gateway
-        document = openapi_document(
-            gateway.models,
-            self._max_body,
-            self._controls,
-            secured=self._secured,
-            default=next((each for each in gateway.describe_models() if each["default"]), {}).get("id"),
-            asynchronous=gateway.asynchronous,
-            parameters=gateway.parameters,
-        )
-        caller.respond(200, [answers.JSON], msgspec.json.encode(document))
+        default = next((each for each in gateway.describe_models() if each["default"]), {}).get("id")
+        models, asynchronous = dict(gateway.models), frozenset(gateway.asynchronous)
+        parameters = dict(gateway.parameters)
+        made_from = models, default, asynchronous, parameters
+        if self._page is None or self._page[0] != made_from:
+            document = openapi_document(
+                models,
+                self._max_body,
+                self._controls,
+                secured=self._secured,
+                default=default,
+                asynchronous=asynchronous,
+                parameters=parameters,
+            )
+            self._page = made_from, msgspec.json.encode(document)
+        async with self._pages.turn(""):
+            caller.respond(200, [answers.JSON], self._page[1])
 
     async def _docs(self, caller: Caller, visit: Visit) -> None:
-        caller.respond(200, [HTML], DOCS_PAGE)
+        async with self._pages.turn(""):
+            caller.respond(200, [HTML], DOCS_PAGE)

@@ -34,6 +34,7 @@ log = logging.getLogger("penstock.http")
 
 INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for the table
 RESULT = "/v1/result/"
+LARGE_RESULT = 128 * 1024  # bytes of a result that waits for its turn
 X_REQUEST_ID = b"x-request-id"
 
 
@@ -77,6 +78,7 @@ class DataPlane:
         if doorman is not None and limits.count_refused:
             self._charges = Charges(gateway, doorman)
         self._large = LargeBodies(gateway.clock)
+        self._large_results = LargeBodies(gateway.clock)
         self._reader = Reader(
             gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
         )
@@ -292,19 +294,26 @@ class DataPlane:
             if not (wait.isascii() and wait.isdigit() and len(wait) < 10):
                 raise Unacceptable("'wait_ms' must be a whole number of milliseconds")
             await task.wait(min(int(wait) / 1e3, self._limits.max_long_poll))
-        self._respond_task(connection, task)
+        await self._respond_task(connection, task, identity)
 
     async def _cancel(self, connection: Connection, visit: Visit) -> None:
         identity = await self._identify(visit)
         task = await self._find(visit, read_query(visit.query, "client_id"), identity)
         await task.cancel()
-        self._respond_task(connection, task)
+        await self._respond_task(connection, task, identity)
 
     async def _find(self, visit: Visit, query: dict[str, str], identity: Identity | None) -> Task:
         return await self._gateway.find_task(visit.path[len(RESULT) :], query.get("client_id"), identity)
 
-    def _respond_task(self, connection: Connection, task: Task) -> None:
-        connection.respond(200, [answers.JSON, ("x-request-id", task.id)], answers.task(task))
+    async def _respond_task(self, connection: Connection, task: Task, identity: Identity | None) -> None:
+        """Large results are rendered one at a time: who asks for one need not have sent anything large."""
+        tenant, reply = "" if identity is None else identity.tenant, task.answer
+        headers = [answers.JSON, ("x-request-id", task.id)]
+        if reply is not None and len(reply.output) > LARGE_RESULT:
+            async with self._large_results.turn(tenant):
+                connection.respond(200, headers, answers.task(task), tenant)
+        else:
+            connection.respond(200, headers, answers.task(task), tenant)
 
     # ---- endings -----------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from penstock.http.bounds import (
 from penstock.http.departed import has_left
 from penstock.http.heads import LENGTH_GROUP, ORDINARY, Head, Headers
 from penstock.http.reading import Reading
+from penstock.http.unsent import AT_ONCE, PIECE, Unsent
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -41,13 +42,14 @@ SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, S
 
 
 class Connection(Reading):
-    __slots__ = ("_known", "_last", "_without_body", "leaving", "render")
+    __slots__ = ("_known", "_last", "_unsent", "_without_body", "leaving", "render")
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
         self._known: Head | None = None  # of a request that was read before, if the next may be the same
+        self._unsent: Unsent | None = None  # what the client has not taken, where it is much
         self.leaving: Leaving | None = None  # whom to tell when the client goes
         self.render: answers.Render = answers.full_answer
 
@@ -109,6 +111,7 @@ class Connection(Reading):
         self._edge.deaf.discard(self)
         self.state = CLOSED
         self._drop()  # the parser holds our methods: break the ring
+        self._all_taken()
         self._transport = self._later = None
         leaving, self.leaving = self.leaving, None
         if leaving is not None:
@@ -117,10 +120,22 @@ class Connection(Reading):
     def pause_writing(self) -> None:
         """It does not read its answers: then nothing more is read from it either."""
         self._paused = True
+        if self._unsent is not None:
+            self._unsent.full = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
+        unsent = self._unsent
+        if unsent is not None:
+            unsent.full = False
+            if unsent.rest:
+                self.push()
+                return
+        self._go_on_reading()
+
+    def _go_on_reading(self) -> None:
+        self._all_taken()
         self._paused = False
         if self.state == SENDING and not self._last:
             self._ready_for_more()
@@ -146,37 +161,82 @@ class Connection(Reading):
         edge, execution = self._edge, reply.execution
         if execution is None:
             assert reply.failure is not None
-            self.respond(*answers.error(reply.failure, reply.request.request_id))
+            request = reply.request
+            self.respond(*answers.error(reply.failure, request.request_id), request.tenant)
         elif self._last or edge.closing:
             ending = edge.last_ending if self._ends else edge.ending
-            transport.write(self.render(reply, execution, edge.clock(), ending))
-            self._answered()
+            self._send(self.render(reply, execution, edge.clock(), ending), reply.request.tenant)
         else:
-            transport.write(self.render(reply, execution, edge.clock(), edge.ending))
-            if self._paused or self._later is not None:
-                self._answered()
-            else:  # the same, spelt out for the usual case
+            answer = self.render(reply, execution, edge.clock(), edge.ending)
+            if len(answer) > PIECE or self._later is not None:
+                self._send(answer, reply.request.tenant)
+                return
+            transport.write(answer)  # the same, spelt out for the usual case
+            if self._paused:
+                self._sent(reply.request.tenant)
+            else:
                 self.since = edge.tick
                 self.state = self._part
 
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
         if self.state == CLOSED:
             return
         self.leaving = None
         edge = self._edge
         ending = edge.last_ending if self._ends else edge.ending
         head = answers.head(status, headers, len(body), ending)
-        self._write(head if self._without_body else head + body)
-        self._answered()
+        self._send(head if self._without_body else head + body, tenant)
 
     @property
     def _ends(self) -> bool:
         """Whether the answer that is due is the last: what was read before the edge was closing is still served."""
         return self._last or (self._edge.closing and not self._later and not self._rest)
 
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+    def _send(self, data: bytes, tenant: str) -> None:
+        transport = self._transport
+        assert transport is not None
+        if len(data) <= PIECE:
+            transport.write(data)
+            self._sent(tenant)
+            return
+        self._last = self._ends  # as its head says
+        self.since = self._edge.tick
+        self.state = SENDING
+        transport.pause_reading()
+        self._paused = True  # until the last piece has gone
+        self._unsent = Unsent(self._edge, self, tenant, memoryview(data), len(data))
+        self.push()
+
+    def push(self) -> None:
+        """The next pieces of a large answer."""
+        transport, unsent, sent = self._transport, self._unsent, 0
+        if transport is None or unsent is None or transport.is_closing():
+            return
+        while unsent.rest and not unsent.full and sent < AT_ONCE:
+            piece, unsent.rest = bytes(unsent.rest[:PIECE]), unsent.rest[PIECE:]
+            transport.write(piece)
+            sent += len(piece)
+        if unsent.rest:
+            if not unsent.full:
+                unsent.wait()
+            return
+        unsent.weigh(transport.get_write_buffer_size())
+        if self._last:
+            self._answered()
+        elif not unsent.full:
+            self._go_on_reading()
+
+    def _all_taken(self) -> None:
+        unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            unsent.release()
+
+    def _sent(self, tenant: str) -> None:
+        transport = self._transport
+        if self._paused and self._unsent is None and transport is not None:
+            size = transport.get_write_buffer_size()
+            self._unsent = Unsent(self._edge, self, tenant, memoryview(b""), size)
+        self._answered()
 
     def _answered(self) -> None:
         self.since = self._edge.tick
@@ -194,6 +254,7 @@ class Connection(Reading):
         """The next of those that came early, if its client is still there; or, when there is none, read on."""
         if self._last or self._paused or self.state not in (IDLE, SENDING):
             return
+        self.state = IDLE
         if self._later:
             if has_left(self):
                 self.abort()
@@ -212,7 +273,7 @@ class Connection(Reading):
 
     def _refuse(self, exc: Exception) -> None:
         self._drop()
-        if self.state == BUSY or self._later:
+        if self.state in (BUSY, SENDING) or self._later:
             self._wait_its_turn(exc)
             return
         self.state = BUSY

@@ -103,8 +103,8 @@ class Crossing:
         lines = "".join([f"{name}: {value}\r\n" for name, value in self._fields])
         return self.render(reply, execution, now, lines + ending)
 
-    def respond(self, status: int, headers: Fields, body: bytes) -> None:
-        self._caller.respond(status, [*headers, *self._fields], body)
+    def respond(self, status: int, headers: Fields, body: bytes, tenant: str = "") -> None:
+        self._caller.respond(status, [*headers, *self._fields], body, tenant)
 
 
 def _is_preflight(method: bytes, headers: Headers) -> bool:

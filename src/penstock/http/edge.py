@@ -39,6 +39,7 @@ class EdgeLimits:
     send_seconds: float = 30.0  # for a client that does not read its answers
     linger_seconds: float = 2.0  # for a refused client to read why
     max_unfinished: int = 256 * 2**20  # bytes of all requests that have not come in full
+    max_unsent: int = 256 * 2**20  # bytes of all answers that clients have not taken
 
 
 class Member(Protocol):
@@ -109,8 +110,11 @@ class Edge:
         self.closing = False  # every answer from now on is the last on its connection
         self.connections: set[Member] = set()
         self.deaf: set[Deaf] = set()  # those that are not read from
+        self.keys = keys
         self.held = Held(limits.max_unfinished, keys=keys)
+        self.unsent = Held(limits.max_unsent, keys=keys)
         self.turns = Turns(loop)
+        self.sending = Turns(loop)  # large answers, piece by piece
         self._over = False  # nobody is let in any more
         self._loop = loop
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
@@ -157,6 +161,7 @@ class Edge:
             for gone in those_who_left(self.deaf):
                 gone.abort()
         self.held.look()
+        self.unsent.look()
 
     def _end_late(self, late: list[Member]) -> None:
         """Those that have been where they are for too long. A crowd that came together is ended a few at a time."""

@@ -39,6 +39,7 @@ from penstock.http.departed import descriptor_of, has_left
 from penstock.http.held import STRANGERS
 from penstock.http.http2_frames import MOST_HEAD, FrameWatch, TooMuch
 from penstock.http.http2_stream import Stream
+from penstock.http.unsent import AT_ONCE, PIECE, Unsent
 
 if TYPE_CHECKING:
     from penstock.http.edge import Edge
@@ -76,7 +77,10 @@ class Http2Connection(asyncio.Protocol):
         self._streams: dict[int, Stream] = {}
         self._blocked: dict[int, Stream] = {}  # that wait for their client's window, or for it to read
         self._rest = memoryview(b"")  # has been read, and waits for its turn
-        self._paused = self._flushing = self._leaving = self._ended = False
+        self._paused = self._flushing = self._pushing = self._leaving = self._ended = False
+        self._ready = 0  # bytes of answers that the machine has, and the transport has not
+        self._tenant = ""  # whose they are, or were
+        self._unsent: Unsent | None = None  # what the transport has, and the client does not take
         self.held = 0
         self.holder = STRANGERS
         self.state = State.NEW
@@ -100,6 +104,8 @@ class Http2Connection(asyncio.Protocol):
         try:
             size = self._frames.look(data, self.edge.clock(), self._streams)
             self._handle(self._machine.receive_data(data[:size]))
+            if self._pushing:
+                self.push()
         except TooMuch:
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
         except ProtocolError:  # which the library has answered already
@@ -172,6 +178,7 @@ class Http2Connection(asyncio.Protocol):
         self.edge.deaf.discard(self)
         self._transport = None
         self._ended = True
+        self._all_taken()
         self.state = State.CLOSED
         self._all_gone()
         self._drop()
@@ -185,8 +192,9 @@ class Http2Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
+        self._all_taken()
         self._read_on()
-        self._push_all()
+        self.push()
         self._look()
 
     # ---- what the client says ----------------------------------------------------------------------------
@@ -220,7 +228,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _window_updated(self, event: WindowUpdated) -> None:
         if event.stream_id == 0:
-            self._push_all()
+            self._pushing = True
         elif event.stream_id in self._blocked:
             self.send_body(self._blocked[event.stream_id])
 
@@ -240,32 +248,41 @@ class Http2Connection(asyncio.Protocol):
             self._flush_soon()
 
     def send_body(self, stream: Stream) -> None:
-        """As much as the windows allow; the rest when they open."""
-        machine, unsent = self._machine, stream.unsent
+        """As much as the windows and one turn allow; the rest when they open, or in another turn."""
+        machine, unsent, sent = self._machine, stream.unsent, 0
+        self._tenant = stream.tenant
         try:
-            while unsent:
+            while unsent and sent < AT_ONCE:
                 window = 0 if self._paused else machine.local_flow_control_window(stream.id)
                 size = min(len(unsent), window, machine.max_outbound_frame_size)
                 if size <= 0:
                     break
                 machine.send_data(stream.id, bytes(unsent[:size]), end_stream=size == len(unsent))
                 unsent = unsent[size:]
+                sent += size
+                self._ready += size
                 self._frames.earn()
+                if self._ready >= PIECE:
+                    self._flush()
         except ProtocolError:
             self._lost(stream)
             return
         stream.unsent = unsent
         self._flush_soon()
         if unsent:
-            if stream.id not in self._blocked:
-                self._blocked[stream.id] = stream
-                stream.state, stream.since = State.SENDING, self.edge.tick
+            self._blocked[stream.id] = stream
+            stream.wait(turn=sent >= AT_ONCE and not self._paused)
         elif stream.state != State.CLOSED:
             self._answered(stream)
 
-    def _push_all(self, _: Event | None = None) -> None:
+    def _windows_changed(self, _: Event) -> None:
+        self._pushing = True
+
+    def push(self) -> None:
+        """Once for all that one read has brought: as many streams may wait as windows are moved."""
+        self._pushing = False
         for stream in list(self._blocked.values()):
-            self.send_body(stream)
+            stream.push()
 
     def _answered(self, stream: Stream) -> None:
         self._frames.earn()
@@ -298,6 +315,7 @@ class Http2Connection(asyncio.Protocol):
         stream = self._streams.pop(number, None)
         if stream is not None:
             self.edge.connections.discard(stream)
+            stream.all_taken()
         return stream
 
     def _all_gone(self) -> None:
@@ -316,10 +334,20 @@ class Http2Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flushing = False
-        if self._transport is not None and not self._ended:
+        self._ready = 0
+        transport = self._transport
+        if transport is not None and not self._ended:
             data = self._machine.data_to_send()
             if data:
-                self._transport.write(data)
+                transport.write(data)
+                if self._paused and self._unsent is None:
+                    size = transport.get_write_buffer_size()
+                    self._unsent = Unsent(self.edge, self, self._tenant, memoryview(b""), size)
+
+    def _all_taken(self) -> None:
+        unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            unsent.release()
 
     # ---- states, and the end -----------------------------------------------------------------------------
 
@@ -388,6 +416,6 @@ _HANDLERS: dict[type[Event], Callable[[Http2Connection, Any], None]] = {
     StreamEnded: Http2Connection._completed,
     StreamReset: Http2Connection._was_reset,
     WindowUpdated: Http2Connection._window_updated,
-    RemoteSettingsChanged: Http2Connection._push_all,
+    RemoteSettingsChanged: Http2Connection._windows_changed,
     ConnectionTerminated: Http2Connection._terminated,
 }

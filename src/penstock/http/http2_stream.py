@@ -7,7 +7,7 @@ together, and gives a stream the same time for its body and for taking its answe
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.http import answers
@@ -24,6 +24,7 @@ from penstock.http.bounds import (
 )
 from penstock.http.heads import NO_HEADERS, Headers
 from penstock.http.held import STRANGERS
+from penstock.http.unsent import Unsent
 from penstock.ports import Leaving
 from penstock.types import Reply
 
@@ -36,7 +37,7 @@ Fields = Iterable[tuple[bytes, bytes]]
 class Stream:
     __slots__ = (
         "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
-        "leaving", "render", "since", "state", "unsent",
+        "leaving", "render", "since", "state", "tenant", "unsent", "waiting",
     )  # fmt: skip
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
@@ -50,6 +51,8 @@ class Stream:
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # of the answer
+        self.tenant = ""  # whose it is
+        self.waiting: Unsent | None = None  # the same answer, where its client does not take it at once
         self.state = State.BODY
         self.since = self._edge.tick
         self.leaving: Leaving | None = None
@@ -134,13 +137,16 @@ class Stream:
         execution = reply.execution
         if execution is None:
             assert reply.failure is not None
-            self.respond(*answers.error(reply.failure, reply.request.request_id))
+            request = reply.request
+            self.respond(*answers.error(reply.failure, request.request_id), request.tenant)
         else:
             edge = self._edge
+            self.tenant = reply.request.tenant
             self._send(*self.render(reply, execution, edge.clock(), edge.ending).split(b"\r\n\r\n", 1))
 
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
         if self.state != State.CLOSED:
+            self.tenant = tenant
             self._send(answers.head(status, headers, len(body), self._edge.ending).rstrip(), body)
 
     def _send(self, head: bytes, body: bytes) -> None:
@@ -155,6 +161,28 @@ class Stream:
             self.unsent = memoryview(body)
         self._connection.send_head(self, fields, last=not self.unsent)
         self._connection.send_body(self)
+
+    def push(self) -> None:
+        """The next pieces, where its client did not take all at once."""
+        if self.state != State.CLOSED:
+            self._connection.send_body(self)
+
+    def wait(self, *, turn: bool) -> None:
+        """Its client takes no more just now; or, with `turn`, others are next."""
+        edge = self._edge
+        if self.waiting is None:
+            self.state, self.since = State.SENDING, edge.tick
+            size = len(cast(bytes, self.unsent.obj))  # all of it is kept
+            self.waiting = Unsent(edge, self, self.tenant, self.unsent, size)
+        if turn:
+            self.waiting.wait()
+
+    def all_taken(self) -> None:
+        """Or nobody will."""
+        self.unsent = memoryview(b"")
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.release()
 
     # ---- the end -----------------------------------------------------------------------------------------
 

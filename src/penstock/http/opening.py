@@ -13,6 +13,7 @@ from penstock.http.bounds import State
 from penstock.http.connection import Connection
 from penstock.http.departed import descriptor_of
 from penstock.http.http2 import Http2Connection
+from penstock.http.unsent import PIECE
 
 if TYPE_CHECKING:
     from penstock.http.edge import Edge
@@ -70,6 +71,7 @@ class Opening(asyncio.Protocol):
             return
         speaks_http2 = session.selected_alpn_protocol() == "h2"
         self._heir = Http2Connection(self._edge) if speaks_http2 else Connection(self._edge)
+        transport.set_write_buffer_limits(PIECE)  # as without TLS
         transport.set_protocol(self._heir)
         self._heir.connection_made(transport)
 

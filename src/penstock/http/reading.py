@@ -45,7 +45,7 @@ BLANK = b"\r\n"
 ONE_HOST = "exactly one Host header is needed"
 
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
-BUSY, CLOSED = State.BUSY, State.CLOSED
+SENDING = State.SENDING
 
 Asked = tuple[
     bytes, bytes, Headers, bytes, bool
@@ -349,7 +349,7 @@ class Reading(asyncio.Protocol):
         self._part, self._body, self._head, self._size, self._length = IDLE, b"", NO_HEADERS, 0, 0
         if last:
             self._drop()
-        if self.state == BUSY or self._later:
+        if self.state >= SENDING or self._later:  # one is being answered, or has not been read by its client
             self._wait_its_turn((method, url, headers, whole, last))
         else:
             self._hand_over(method, url, headers, whole, last)

@@ -22,7 +22,15 @@ from penstock.ports import Clock
 from penstock.roles.condition import UNHEALTHY, worst
 from penstock.roles.dead_letters import MemoryMorgue
 from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, tier_names, tls_health
+from penstock.roles.front import (
+    OUT_OF_TIME,
+    data_plane,
+    limits_by_rank,
+    tenants,
+    tier_names,
+    tls_health,
+    unsent_gauges,
+)
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.listen import AdminListener, DataListener
 from penstock.roles.observers import request_log_of, told_all
@@ -260,4 +268,5 @@ class Embedded:
             self._memory.evicted,
             self.morgue.dropped,
             restarts=self.loops.restarts,
+            unsent=unsent_gauges(self.edge),
         )

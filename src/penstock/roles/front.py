@@ -55,6 +55,7 @@ def data_plane(
         limits.body_timeout,
         limits.idle_timeout,
         max_unfinished=limits.max_unfinished_bytes,
+        max_unsent=limits.max_unsent_bytes,
     )
     return Edge(app, edge_limits, loop, clock, server_tls(config), keys=doorman is not None)
 
@@ -79,6 +80,10 @@ def server_tls(config: Config) -> ServerTls | None:
 def tls_health(edge: Edge) -> dict[str, int]:
     """For the admin plane; nothing where there is no TLS."""
     return {} if edge.tls is None else edge.tls.health()
+
+
+def unsent_gauges(edge: Edge) -> tuple[int, int]:
+    return edge.unsent.total, edge.unsent.crowded_out
 
 
 def tier_names(config: Config) -> list[str]:

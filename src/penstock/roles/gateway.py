@@ -26,7 +26,15 @@ from penstock.ports import Clock
 from penstock.roles.bounds import bounds_of_keys, bounds_of_tasks, dead_letters
 from penstock.roles.costs import cost_of
 from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import OUT_OF_TIME, data_plane, limits_by_rank, tenants, time_limits, tls_health
+from penstock.roles.front import (
+    OUT_OF_TIME,
+    data_plane,
+    limits_by_rank,
+    tenants,
+    time_limits,
+    tls_health,
+    unsent_gauges,
+)
 from penstock.roles.inquiries import Inquiries
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
@@ -338,4 +346,5 @@ class GatewayRole(Member):
             evicted=self._memory.evicted,
             aside=self.store.aside.counts,
             restarts=self.loops.restarts,
+            unsent=unsent_gauges(self.edge),
         )

@@ -62,6 +62,9 @@ class ServerGauges:
     letters_dropped: int = 0  # before their time, since the start
     aside: Mapping[str, int] = field(default_factory=dict)  # what could not be read, by kind, since the start
     restarts: Mapping[str, int] = field(default_factory=dict)  # of loops, by name, since the start
+    unsent: tuple[int, int] | None = (
+        None  # bytes of answers that wait for their clients; clients cut off for it
+    )
 
 
 HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
@@ -100,6 +103,8 @@ class Exposition:
         if self._pauses is not None:
             yield from _pauses(self._pauses)
         yield from _mishaps(gauges)
+        if gauges.unsent is not None:
+            yield from _unsent(*gauges.unsent)
         if gauges.ledger is not None:
             yield from _ledger(gauges.ledger)
 
@@ -253,6 +258,13 @@ def _mishaps(server: ServerGauges) -> Iterator[Metric]:
     for loop, number in server.restarts.items():
         restarts.add_metric([loop], number)
     yield from (aside, restarts)
+
+
+def _unsent(size: int, cut: int) -> Iterator[Metric]:
+    yield GaugeMetricFamily("penstock_unsent_bytes", "Answers that their clients have not taken", size)
+    yield CounterMetricFamily(
+        "penstock_unsent_cut", "Clients cut off, since answers that nobody takes were too much", cut
+    )
 
 
 def _ledger(ledger: LedgerGauges) -> Iterator[Metric]:
