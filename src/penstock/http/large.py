@@ -1,7 +1,8 @@
 """Large bodies are looked through one at a time, in steps, and the loop rests in between.
 
-To look through a mebibyte can take 30 ms, which would hold up everything else. So after some milliseconds it stops,
-for three times as long: all large bodies together have a quarter of the loop's time, however many there are.
+To look through a mebibyte can take 30 ms, which would hold up everything else. So there is a break after each few
+milliseconds, and a rest at the end: three times as long as the work was, in all. All large bodies together have a
+quarter of the loop's time, however many there are, and one that comes alone does not wait long.
 Tenants take turns, and nobody waits for all that another one has sent.
 """
 
@@ -16,8 +17,9 @@ from penstock.http.steps import Steps
 from penstock.ports import Clock
 
 LARGE = 32 * 1024  # bytes of a body that waits for its turn
-AT_A_TIME = 0.002  # seconds of steps without a rest; the last of them may take a little longer
-REST = 3.0  # times as long as the steps before it took
+AT_A_TIME = 0.002  # seconds of steps without a break; the last of them may take a little longer
+BREAK = 1.0  # times as long as the steps before it took
+REST = 3.0  # times as long as a body took in all, its breaks among it
 CALM = 1.0  # seconds without a large body, after which the memory that they took is given back
 WORTH_A_TRIM = 16  # large bodies
 
@@ -41,20 +43,20 @@ class LargeBodies:
             self._calm.cancel()
             self._calm = None
         self._looked += 1
-        began = self._clock()
+        began, owed = self._clock(), 0.0  # seconds of rest that are left for the end
         try:
             while True:
                 next(steps)
                 took = self._clock() - began
                 if took >= AT_A_TIME:
-                    began += took
-                    await asyncio.sleep(REST * took)
+                    owed += (REST - BREAK) * took
+                    await asyncio.sleep(BREAK * took)
                     began = self._clock()
         except StopIteration as end:
             result: T = end.value
             return result
         finally:
-            rest = REST * (self._clock() - began)
+            rest = owed + REST * (self._clock() - began)
             asyncio.get_running_loop().call_later(rest, self._next)
 
     async def _wait(self, tenant: str) -> None:
