@@ -49,7 +49,7 @@ async def lines(aim: Aim) -> None:
 
 
 async def trailers(aim: Aim) -> None:
-    await repeat(aim, CHUNKED + b"\r\n1\r\nx\r\n0\r\nx: ", b"y" * 2**22)
+    await repeat(aim, CHUNKED + b"\r\n1\r\nx\r\n0\r\nx: ", b"y" * 2**19)
 
 
 PIPELINED = Attack(

@@ -11,7 +11,7 @@ from penstock.http import answers
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits
-from penstock.http.heads import Head, Headers
+from penstock.http.heads import POST, Head, Headers
 from penstock.testing import run_virtual
 from penstock.types import Failure
 from wire import Heard, read_responses
@@ -52,8 +52,8 @@ class EchoApp:
         else:
             connection.leaving = asked
 
-    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
-        self.handle(connection, head.method, head.url, head.headers, body)
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+        self.handle(connection, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return self.tenant(headers)

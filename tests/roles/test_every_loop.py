@@ -34,12 +34,14 @@ OTHERS = {
     "cli/up.py": "what a command waits for",
     "http/app.py": "one request each",
     "loops.py": "the helper itself",
+    "roles/admin_plane.py": "one request each",
     "roles/inquiries.py": "one answer",
     "roles/life.py": "what a process waits for at its end",
     "roles/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "roles/remote_idempotency.py": "one request each",
     "roles/serve.py": "what a command shows",
     "roles/up.py": "the supervisor of processes, which is no server",
+    "roles/up_store.py": "the supervisor of a process, which is no server",
 }
 ROLES = ("gateway", "batcher", "worker", "embedded")
 EVERY = {

@@ -62,7 +62,7 @@ class Refusing:
     ) -> None:
         connection.respond(400, [], b"")
 
-    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
         connection.respond(400, [], b"")
 
     def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:

@@ -93,7 +93,7 @@ class Batcher:
         self._policy: Policy = POLICIES[rules.policy]
         self._batch_id = 0
         self._last_finish: Seconds = -inf
-        self._used_up = RateMeter(1.0)  # of the workers' time: by retries and by those who are set apart
+        self._used_up = RateMeter(1.0)  # of the workers' time: by refused batches and those who are set apart
         self._answered: list[Reply] = []  # decided between two steps, handed out by the next
 
     # ---- what is known -----------------------------------------------------------------------------------
@@ -125,7 +125,8 @@ class Batcher:
         return now - self._last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
 
     def used_up(self, now: Seconds) -> float:
-        """The part of the workers' time that retries have had of late, and those who are set apart."""
+        """The part of the workers' time that refused batches have had of late, and those who are set apart. Batches
+        that are run again since their worker was lost are not counted: they tell nothing of those to come."""
         return self._used_up.rate(now)
 
     def workers_apart(self, now: Seconds) -> float:
@@ -252,8 +253,9 @@ class Batcher:
         seconds = now - worker.started
         self.fleet.release(worker.id, now)
         self._last_finish = now
-        if batch.retry or batch.apart:
-            self._used_up.add(now, seconds / self.fleet.counted)
+        if batch.apart or (isinstance(outcome, Failure) and outcome.code == BatchRejected.code):
+            parts = 1 if batch.apart else 2  # of one that was refused, another part is run as well
+            self._used_up.add(now, parts * seconds / self.fleet.counted)
         if batch.apart:
             self._charge(batch, outcome, seconds, now)
         if isinstance(outcome, Result):

@@ -45,12 +45,13 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> 
         f'{{"request_id":"{request_id}","task_id":"{request_id}",'
         f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
     )
-    if request.traceparent is not None or not start.isascii():
+    if not start.isascii():
         return _whole(request, f"queue;dur={queue}{timing}", start, output, now, ending)
     quota = "" if request.quota is None else quota_lines(request.quota, now)
+    trace = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
     return b"%b%b}" % (  # the same, spelt out for the usual case
         (
-            f"{OK}x-request-id: {request_id}\r\nserver-timing: queue;dur={queue}{timing}\r\n{quota}"
+            f"{OK}x-request-id: {request_id}\r\nserver-timing: queue;dur={queue}{timing}\r\n{trace}{quota}"
             f"content-length: {len(start) + len(output) + 1}\r\n{ending}\r\n{start}"
         ).encode(),
         output,

@@ -21,11 +21,11 @@ from penstock.http import answers
 from penstock.http.about import About
 from penstock.http.caller import Caller as Connection
 from penstock.http.charges import Charges
-from penstock.http.heads import Head, Headers
+from penstock.http.heads import POST, Head, Headers
 from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
 from penstock.http.large import LARGE, LargeBodies
 from penstock.http.ratelimit import quota_headers
-from penstock.http.schema import Reader, check_type, is_plain, request_id
+from penstock.http.schema import Reader, check_type, request_id
 from penstock.http.steps import Steps
 from penstock.http.visit import Handler, Visit, prefers_task, read_query, split
 from penstock.ports import Doorman, Gateway, Task
@@ -125,10 +125,10 @@ class DataPlane:
         errand = Errand(asyncio.create_task(self._visit(connection, method, url, headers, body)))
         connection.leaving = errand
 
-    def handle_known(self, connection: Connection, head: Head, body: bytes) -> None:
-        """What can be told from the head alone is told once: nearly every request comes this way."""
-        if (not head.plain and not self._is_plain(head)) or len(body) > LARGE:
-            self.handle(connection, head.method, head.url, head.headers, body)
+    def handle_ordinary(self, connection: Connection, head: Head, body: bytes) -> None:
+        """Nearly every request comes this way."""
+        if head.url != INFERENCE or len(body) > LARGE:
+            self.handle(connection, POST, head.url, head.headers, body)
             return
         try:
             doorman, identity = self._doorman, head.identity
@@ -137,24 +137,23 @@ class DataPlane:
                 or head.generation != doorman.generation
                 or (identity.expires < inf and identity.expires <= doorman.now())
             ):
-                identity = head.identity = doorman.identify(head.headers)
+                identity = head.identity = doorman.identify(head.credentials)
                 head.generation = doorman.generation
             ask = self._reader.plain(body)
             ask.identity = identity
+            if head.request_id is not None:
+                ask.request_id = head.request_id.decode()
+            if head.traceparent is not None:
+                ask.traceparent = head.traceparent.decode()
             if self._asynchronous:
                 self._submit(connection, ask)
                 return
             connection.render = answers.full_answer  # `_submit`, spelt out for the usual case
             connection.leaving = self._gateway.submit(ask, connection)
         except KeysWanted:
-            self.handle(connection, head.method, head.url, head.headers, body)
+            self.handle(connection, POST, head.url, head.headers, body)
         except Exception as exc:
             self._failed(connection, exc, head.headers)
-
-    def _is_plain(self, head: Head) -> bool:
-        if head.plain is None:
-            head.plain = head.url == INFERENCE and is_plain(head.headers)
-        return head.plain
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         """Before more of a body is taken: whatever the head alone can be refused for, it is refused for now."""

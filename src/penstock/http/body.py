@@ -5,34 +5,32 @@ allocator would keep it: what a crowd of bodies took that never ended would stay
 """
 
 import mmap
-from typing import Protocol
 
 LARGE = 64 * 1024  # bytes
 SMALL = 1024  # bytes: a shorter piece is joined to the one before, for each costs some fifty bytes besides
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-class Body(Protocol):
-    size: int
+class Body:
+    __slots__ = ("_apart", "_pieces", "size")
 
-    def add(self, piece: bytes) -> None: ...
-
-    def whole(self) -> bytes: ...
-
-
-def body(first: bytes = b"", *, crowded: bool = False) -> Body:
-    return _Apart(first) if crowded else _Pieces(first)
-
-
-class _Pieces:
-    __slots__ = ("_pieces", "size")
-
-    def __init__(self, first: bytes) -> None:
+    def __init__(self, first: bytes = b"") -> None:
         self.size = len(first)
         self._pieces: list[bytes | bytearray] = [first]
+        self._apart: mmap.mmap | None = None  # the memory of its own, once it has some
 
-    def add(self, piece: bytes) -> None:
-        self.size += len(piece)
+    def add(self, piece: bytes, *, crowded: bool = False) -> None:
+        start, end = self.size, self.size + len(piece)
+        self.size = end
+        if self._apart is None and not (crowded and end > LARGE):
+            self._append(piece)
+            return
+        if self._apart is None or end > len(self._apart):
+            self._move(start, 2 * end)  # pages that are not written to take no memory
+        assert self._apart is not None
+        self._apart[start:end] = piece
+
+    def _append(self, piece: bytes) -> None:
         last = self._pieces[-1]
         if len(piece) >= SMALL:
             self._pieces.append(piece)
@@ -41,28 +39,11 @@ class _Pieces:
         else:
             self._pieces.append(bytearray(piece))
 
-    def whole(self) -> bytes:
-        return b"".join(self._pieces)
-
-
-class _Apart:
-    __slots__ = ("_data", "size")
-
-    def __init__(self, first: bytes) -> None:
-        self.size = len(first)
-        self._data: bytearray | mmap.mmap = bytearray(first)
-
-    def add(self, piece: bytes) -> None:
-        start, end = self.size, self.size + len(piece)
-        self.size = end
-        data = self._data
-        if isinstance(data, bytearray) and end <= LARGE:
-            data += piece
-            return
-        if isinstance(data, bytearray) or end > len(data):  # pages that are not written to take no memory
-            self._data = mmap.mmap(-1, 2 * end, flags=PRIVATE)
-            self._data[:start] = bytes(data[:start])
-        self._data[start:end] = piece
+    def _move(self, size: int, room: int) -> None:
+        apart = mmap.mmap(-1, room, flags=PRIVATE)
+        apart[:size] = b"".join(self._pieces) if self._apart is None else self._apart[:size]
+        self._apart = apart
+        self._pieces = [b""]
 
     def whole(self) -> bytes:
-        return bytes(self._data[: self.size])
+        return b"".join(self._pieces) if self._apart is None else self._apart[: self.size]

@@ -28,7 +28,7 @@ from penstock.http.bounds import (
     too_many,
 )
 from penstock.http.departed import has_left
-from penstock.http.heads import END, LENGTH, LENGTH_SIZE, Head, Headers
+from penstock.http.heads import LENGTH_GROUP, ORDINARY, Head, Headers
 from penstock.http.reading import Reading
 from penstock.ports import Leaving
 from penstock.types import Reply
@@ -47,7 +47,7 @@ class Connection(Reading):
         super().__init__(edge)
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
-        self._known: Head | None = None  # of the last request, if it is one that was read before
+        self._known: Head | None = None  # of a request that was read before, if the next may be the same
         self.leaving: Leaving | None = None  # whom to tell when the client goes
         self.render: answers.Render = answers.full_answer
 
@@ -70,33 +70,29 @@ class Connection(Reading):
             self._throw_away(data)
             return
         if self.state <= IDLE and self._later is None:  # `heads` says what this is about
-            edge, head = self._edge, self._known
+            head, length, end = self._known, None, 0
             if (
                 head is not None
-                and head.before
                 and data.startswith(head.before)
                 and data.startswith(head.after, stop := data.find(b"\r\n", len(head.before)))
             ):
-                start, end = len(head.before), stop + len(head.after)
-            else:
-                end = data.find(END) + len(END)
-                start = data.find(LENGTH, 0, end) + LENGTH_SIZE
-                stop = data.find(b"\r\n", start)
-                last, head = head, edge.heads.find(data[:start] + data[stop : end - len(END)])
-                self._known = head
-                if head is not None and head is last:
+                length, end = data[len(head.before) : stop], stop + len(head.after)
+            elif (found := ORDINARY(data)) is not None:
+                head, end = Head(*found.groups()), found.end()
+                length = head.length
+                if length is not None and head.request_id is None and head.traceparent is None:
+                    start, stop = found.span(LENGTH_GROUP)
                     head.before, head.after = data[:start], data[stop:end]
-            if head is not None and end > len(END):
+                    self._known = head  # the next one may be the same
+            if head is not None and length is not None:
                 body = data[end:]
-                if data[start:stop] == b"%d" % len(body) and len(body) <= edge.limits.max_body:
+                if length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
                     self.state = BUSY
                     self._last = self._without_body = False
                     self._size = 0
-                    edge.app.handle_known(self, head, body)
+                    self._edge.app.handle_ordinary(self, head, body)
                     return
-            self._unknown = data
         self._take(data)
-        self._unknown = None
 
     def _throw_away(self, data: bytes) -> None:
         self._size += len(data)

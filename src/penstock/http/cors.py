@@ -47,8 +47,9 @@ class CrossOrigin:
         else:
             self._app.handle(Crossing(connection, fields), method, url, headers, body)
 
-    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
-        self._app.handle_known(Crossing(connection, self._fields(head.headers)), head, body)
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+        """An ordinary head names no origin."""
+        self._app.handle_ordinary(Crossing(connection, self._others), head, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return "" if _is_preflight(method, headers) else self._app.who(method, url, headers)

@@ -18,7 +18,7 @@ from penstock.http.bounds import REFUSED_AT_ONCE, State
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection
 from penstock.http.departed import Deaf, those_who_left, those_with_words
-from penstock.http.heads import Head, Headers, Heads
+from penstock.http.heads import Head, Headers
 from penstock.http.held import Held
 from penstock.http.tls import ServerTls
 from penstock.http.turns import Turns
@@ -68,8 +68,8 @@ class App(Protocol):
         """A whole request has come; one answer must follow, now or later. Never raises."""
         ...
 
-    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
-        """The same, with a head that came before."""
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+        """The same, with a head of which only what matters is known."""
         ...
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
@@ -106,7 +106,6 @@ class Edge:
 
             self._make = Opening
         self.tick = 0
-        self.heads = Heads()
         self.closing = False  # every answer from now on is the last on its connection
         self.connections: set[Member] = set()
         self.deaf: set[Deaf] = set()  # those that are not read from

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.http import answers
-from penstock.http.body import body
+from penstock.http.body import Body
 from penstock.http.bounds import (
     LITTLE,
     MOST_HEADERS,
@@ -46,7 +46,7 @@ class Stream:
         self._edge = connection.edge
         self._method = self._url = b""
         self._headers: Headers = NO_HEADERS
-        self._body = body(crowded=connection.edge.held.crowded)
+        self._body = Body()
         self.held = 0
         self.holder = STRANGERS
         self.unsent = memoryview(b"")  # of the answer
@@ -99,7 +99,7 @@ class Stream:
         if size > self._edge.limits.max_body:
             self.refuse(too_large(self._edge.limits.max_body))
         else:
-            self._body.add(chunk)
+            self._body.add(chunk, crowded=self._edge.held.crowded)
             if size > LITTLE:
                 self._edge.held.change(self, size)
 
@@ -121,7 +121,7 @@ class Stream:
         self.refuse(crowded_out(self._edge.held.most))
 
     def _drop(self) -> None:
-        self._body = body()
+        self._body = Body()
         if self.held:
             self._edge.held.change(self, 0)
 

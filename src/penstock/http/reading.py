@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
-from penstock.http.body import Body, body
+from penstock.http.body import Body
 from penstock.http.bounds import (
     BULK,
     LITTLE,
@@ -56,7 +56,7 @@ Data = bytes | memoryview
 class Reading(asyncio.Protocol):
     __slots__ = (
         "_bare", "_body", "_chunks", "_edge", "_head", "_headers", "_later", "_length", "_parser", "_part",
-        "_paused", "_rest", "_size", "_transport", "_unknown", "_url", "_work", "held", "holder", "since", "state",
+        "_paused", "_rest", "_size", "_transport", "_url", "_work", "held", "holder", "since", "state",
     )  # fmt: skip
 
     def __init__(self, edge: "Edge") -> None:
@@ -74,7 +74,6 @@ class Reading(asyncio.Protocol):
         self._bare = 0  # bytes since the last of a body
         self._work = 0  # in this turn
         self._paused = False  # the client does not read
-        self._unknown: bytes | None = None  # a request that is being read; a head like it need not be again
         self.held = 0
         self.holder: str = STRANGERS
         self.state = NEW
@@ -99,7 +98,6 @@ class Reading(asyncio.Protocol):
 
     def _put_off(self, rest: Data) -> None:
         self._rest = rest
-        self._unknown = None
         if self._later is None:
             self._later = deque()
         self._do_not_read()
@@ -186,7 +184,6 @@ class Reading(asyncio.Protocol):
         if parser is None:
             return
         self._work += 16
-        self._unknown = None
         headers = [b"%b: %b\r\n" % item for item in self._head.items() if item[0] != b"upgrade"]
         first = b"%b %b HTTP/%b" % (parser.get_method(), self._url, parser.get_http_version().encode())
         self._parser = httptools.HttpRequestParser(self)
@@ -244,7 +241,7 @@ class Reading(asyncio.Protocol):
 
     def _drop(self) -> None:
         """Nothing more is taken of it, and nothing kept."""
-        self._parser = self._chunks = self._unknown = None
+        self._parser = self._chunks = None
         self._rest = self._body = b""
         if self.held:
             self._edge.held.change(self, 0)
@@ -327,10 +324,10 @@ class Reading(asyncio.Protocol):
         if not self._body:
             self._body = chunk
         elif self._chunks is None:
-            self._chunks = body(self._body, crowded=self._edge.held.crowded)
-            self._chunks.add(chunk)
+            self._chunks = Body(self._body)
+            self._chunks.add(chunk, crowded=self._edge.held.crowded)
         else:
-            self._chunks.add(chunk)
+            self._chunks.add(chunk, crowded=self._edge.held.crowded)
 
     def on_message_complete(self) -> None:
         parser, whole, headers = self._parser, self._body, self._head
@@ -352,8 +349,6 @@ class Reading(asyncio.Protocol):
         self._part, self._body, self._head, self._size, self._length = IDLE, b"", NO_HEADERS, 0, 0
         if last:
             self._drop()
-        elif self._unknown is not None:
-            self._edge.heads.learn(self._unknown, method, url, headers, whole)
         if self.state == BUSY or self._later:
             self._wait_its_turn((method, url, headers, whole, last))
         else:

@@ -181,16 +181,6 @@ def _plain(message: str) -> str:
     return message[:LONGEST_QUOTE].replace("`", "'").replace("$.", "")
 
 
-_TELLING = frozenset(
-    (b"content-encoding", b"prefer", b"idempotency-key", b"x-request-id", b"traceparent"),
-)
-
-
-def is_plain(headers: Headers) -> bool:
-    """Whether an inference with this head is all in its body, but for who asks."""
-    return headers.get(b"content-type") == b"application/json" and _TELLING.isdisjoint(headers)
-
-
 def check_type(headers: Headers) -> None:
     kind = headers.get(b"content-type")
     if kind != b"application/json" and kind is not None:

@@ -22,7 +22,7 @@ from penstock.http.bounds import State
 from penstock.http.caller import Caller
 from penstock.http.connection import Connection
 from penstock.http.edge import Edge, EdgeLimits, Member
-from penstock.http.heads import Head, Headers
+from penstock.http.heads import POST, Head, Headers
 from penstock.http.tls import ServerTls
 from penstock.http.visit import split
 
@@ -64,8 +64,8 @@ class AdminPlane:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: self._done(probe))
 
-    def handle_known(self, connection: Caller, head: Head, body: bytes) -> None:
-        self.handle(connection, head.method, head.url, head.headers, body)
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+        self.handle(connection, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         """Before more of a body is taken; nothing here wants one."""
