@@ -26,6 +26,11 @@ def noted(inputs: list[str], note: str = "") -> list[str]:
     return batchstring(inputs)
 
 
+def anything(inputs: list[object]) -> list[object]:
+    """The same for JSON of any kind, of which what is no text is left out."""
+    return list(batchstring([each if isinstance(each, str) else "" for each in inputs]))
+
+
 def slow(inputs: list[str]) -> list[str]:
     time.sleep(SLOW)
     return [text[::-1] for text in inputs]

@@ -1,9 +1,11 @@
 """A tenant sends bodies of 1 MiB that are refused, each in a shape that takes long to look through."""
 
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 
 from aim import Aim, Attack, Withstands
-from stage import KEYED
+from stage import KEYED, Stage
 
 CLIENTS = 4
 SIZE = 2**20 - 128
@@ -37,9 +39,28 @@ SHAPES = (
     shape(b" ", b"{", b'"input": "a"'),
 )
 
+# For a model that takes any JSON: these are looked through to their ends.
+HUGE = b"1e999]}"
+JSON_SHAPES = (
+    *(shape(unit, b'{"input": [1e100,', HUGE) for unit in (b"[],", b"{},", b'["["],', b'{"a":[]},', b"1,")),
+    *(shape(unit, b'{"input": [', HUGE) for unit in (b"1e100,", b"1E+099,", b'"\\"",', b"9" * 4000 + b",")),
+    shape(b"[" * 60 + b"]" * 60 + b",", b'{"input": [1e100,', HUGE),
+    shape(b"0", b'{"input": [0.', b"1]}"),
+    shape(b"9", b'{"input": [', b"]}"),
+    *(each for each in SHAPES if each.startswith((b'{"input": [', b'{"input": {'))),
+)
+
 
 async def send(aim: Aim) -> None:
-    turn = itertools.cycle([aim.post(body) for body in SHAPES])
+    await send_each(aim, SHAPES)
+
+
+async def send_json(aim: Aim) -> None:
+    await send_each(aim, JSON_SHAPES)
+
+
+async def send_each(aim: Aim, shapes: Sequence[bytes]) -> None:
+    turn = itertools.cycle([aim.post(body) for body in shapes])
 
     async def one() -> None:
         streams = await aim.open()
@@ -52,7 +73,17 @@ async def send(aim: Aim) -> None:
 DEAR_REFUSALS = Attack(
     "dear refusals", "A tenant sends bodies of 1 MiB that are refused in every way.", send, KEYED
 )
+DEAR_JSON = Attack(
+    "dear JSON",
+    "A tenant sends JSON of 1 MiB in which one number, bracket or character is wrong.",
+    send_json,
+    Stage(keys=True, target=f"{Path(__file__).with_name('model.py')}:anything"),
+)
 
 
 def test_what_is_refused_costs_nobody_else(withstands: Withstands) -> None:
     withstands(DEAR_REFUSALS)
+
+
+def test_json_that_is_refused_at_its_end_costs_nobody_else(withstands: Withstands) -> None:
+    withstands(DEAR_JSON)

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.http.large import CALM, WORTH_A_TRIM, LargeBodies
+import pytest
+
+from penstock.http.large import AT_A_TIME, CALM, WORTH_A_TRIM, LargeBodies
+from penstock.http.steps import Steps
 from penstock.testing import run_virtual
 
 
@@ -19,9 +22,13 @@ async def _play(play: Callable[[LargeBodies, list[str]], Awaitable[None]], looke
         await play(LargeBodies(lambda: 0.0), looked)
 
 
+def steps(tenant: str, looked: list[str]) -> Steps[None]:
+    looked.append(tenant)
+    yield
+
+
 async def look(large: LargeBodies, tenant: str, looked: list[str]) -> None:
-    async with large.turn(tenant):
-        looked.append(tenant)
+    await large.look(tenant, steps(tenant, looked))
 
 
 def test_tenants_take_turns_however_many_each_has_sent() -> None:
@@ -49,8 +56,7 @@ def test_one_who_goes_when_its_turn_has_just_come_gives_it_to_the_next() -> None
         tasks: list[asyncio.Task[None]] = []
 
         async def first() -> None:
-            async with large.turn("a"):
-                looked.append("a")
+            await look(large, "a", looked)
             # Right after the turn was handed on, and before the one who has it runs.
             asyncio.get_running_loop().call_later(0, tasks[1].cancel)
 
@@ -77,10 +83,62 @@ def test_once_many_were_looked_through_and_no_more_come_their_memory_is_given_ba
 
 def test_one_that_was_refused_hands_its_turn_on() -> None:
     async def play(large: LargeBodies, looked: list[str]) -> None:
-        async def refused() -> None:
-            async with large.turn("a"):
-                raise ValueError
+        def refused() -> Steps[None]:
+            yield
+            raise ValueError
 
-        await asyncio.gather(refused(), look(large, "b", looked), return_exceptions=True)
+        await asyncio.gather(large.look("a", refused()), look(large, "b", looked), return_exceptions=True)
 
     assert played(play) == ["b"]
+
+
+def test_there_is_a_break_after_each_few_milliseconds_and_the_loop_has_three_quarters_of_the_time() -> None:
+    """Each step takes 1 ms by a clock that stands still otherwise."""
+    now, at_a_time = 0.0, []
+
+    def slow() -> Steps[str]:
+        nonlocal now
+        for _ in range(8):
+            now += 0.001
+            yield
+        return "done"
+
+    async def play() -> str:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        large = LargeBodies(lambda: now)
+        looking = asyncio.create_task(large.look("a", slow()))
+        waiting = asyncio.create_task(look(large, "b", []))
+        while not looking.done():
+            before = now
+            await asyncio.sleep(0.0001)
+            at_a_time.append(now - before)
+        await waiting
+        assert loop.time() - began >= 3 * 0.008 - 0.001
+        return looking.result()
+
+    assert run_virtual(play()) == "done"
+    assert max(at_a_time) <= AT_A_TIME + 0.0001
+    assert sum(at_a_time) == pytest.approx(0.008)
+
+
+def test_one_whose_client_goes_in_the_middle_hands_its_turn_on() -> None:
+    async def play() -> None:
+        now, looked = 0.0, []
+
+        def slow() -> Steps[None]:
+            nonlocal now
+            for _ in range(8):
+                looked.append("a")
+                now += AT_A_TIME
+                yield
+
+        large = LargeBodies(lambda: now)
+        first = asyncio.create_task(large.look("a", slow()))
+        second = asyncio.create_task(look(large, "b", looked))
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
+        assert looked == ["a", "b"]
+
+    run_virtual(play())

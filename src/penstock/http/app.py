@@ -26,6 +26,7 @@ from penstock.http.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency
 from penstock.http.large import LARGE, LargeBodies
 from penstock.http.ratelimit import quota_headers
 from penstock.http.schema import Reader, check_type, request_id
+from penstock.http.steps import Steps
 from penstock.http.visit import Handler, Visit, prefers_task, read_query, split
 from penstock.ports import Doorman, Gateway, Task
 from penstock.types import Ask, Failure, Identity
@@ -36,6 +37,9 @@ INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for 
 RESULT = "/v1/result/"
 LARGE_RESULT = 128 * 1024  # bytes of a result that waits for its turn
 X_REQUEST_ID = b"x-request-id"
+
+Read = Callable[[bytes, Headers], Ask]
+ReadInSteps = Callable[[bytes, Headers], Steps[Ask]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,30 +216,34 @@ class DataPlane:
 
     async def _inference(self, connection: Connection, visit: Visit) -> None:
         """A model that responds later is waited for all the same by a client that says so."""
-        ask = await self._read(visit, self._reader.full)
+        ask = await self._read(visit, self._reader.full, self._reader.full_in_steps)
         preferred = prefers_task(visit.headers)
         wants_task = ask.model in self._asynchronous if preferred is None else preferred
         await self._infer(connection, visit, ask, answers.full_answer, wants_task, preferred is not None)
 
     async def _short_inference(self, connection: Connection, visit: Visit) -> None:
         """The short form is answered with the output, whatever the model, unless the client wants a task."""
-        ask = await self._read(visit, self._reader.short)
+        ask = await self._read(visit, self._reader.short, self._reader.short_in_steps)
         await self._infer(
             connection, visit, ask, answers.short_answer, bool(prefers_task(visit.headers)), True
         )
 
-    async def _read(self, visit: Visit, read: Callable[[bytes, Headers], Ask]) -> Ask:
+    async def _read(self, visit: Visit, read: Read, read_in_steps: ReadInSteps) -> Ask:
         identity = await self._identify(visit)
         check_type(visit.headers)
         if len(visit.body) > LARGE:
-            async with self._large.turn("" if identity is None else identity.tenant):
-                if identity is not None and self._charges is not None:
-                    self._charges.check(identity)
-                ask = read(visit.body, visit.headers)
+            steps = self._within_quota(identity, read_in_steps(visit.body, visit.headers))
+            ask = await self._large.look("" if identity is None else identity.tenant, steps)
         else:
             ask = read(visit.body, visit.headers)
         ask.identity = identity
         return ask
+
+    def _within_quota(self, identity: Identity | None, steps: Steps[Ask]) -> Steps[Ask]:
+        """Looked at when its turn has come: those before it may have used up the quota."""
+        if identity is not None and self._charges is not None:
+            self._charges.check(identity)
+        return (yield from steps)
 
     async def _infer(
         self,

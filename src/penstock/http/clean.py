@@ -1,8 +1,8 @@
 """Clean input: what is refused or stripped before anything is queued.
 
 The decoder has seen to it that the JSON is well formed. Here the payload's bytes are looked at without decoding
-them. A mebibyte of whatever a client likes to send must not hold up the others. So each check is a few calls that
-run over all bytes at the speed of C, and none is a loop over what was found.
+them. A mebibyte of whatever a client likes to send must not hold up the others. So each check goes piece by piece,
+the loop can turn in between, and a piece takes a few calls that run over its bytes at the speed of C.
 """
 
 import re
@@ -10,17 +10,20 @@ import re
 import msgspec
 
 from penstock.errors import Unacceptable
-from penstock.http.depth import depth, outside_strings
+from penstock.http.depth import is_deeper, outside_strings
+from penstock.http.steps import PIECE, Steps, pieces
 
 # In JSON text a control character can only stand escaped; DEL and the C1 set may stand as they are.
 _ESCAPED = re.compile(rb"\\(?:[bf]|u00(?:0[0-8bBcCeEfF]|1[0-9a-fA-F]|7[fF]|[89][0-9a-fA-F]))")
 _C1 = re.compile(rb"\xc2[\x80-\x9f]")
-_RUNS_OF_C1 = re.compile("[\x80-\x9f]+")
+_RUNS_OF_C1 = re.compile(rb"(?:\xc2[\x80-\x9f])+")
 _SHORT = {b"\\b": 0x08, b"\\f": 0x0C}
 _DIGITS = bytes.maketrans(b"0123456789E", b"0000000000e")
 # With an exponent of two digits, which moves the point by 99 places, the least of what no float can hold has 210.
 _MANY_DIGITS = b"0" * 200
-MOST_QUOTES = 250_000  # with more, it is quicker to read all than to leave the strings out
+_NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
+_OF_NUMBERS = b"0123456789.eE+-"
+LONGEST_NUMBER = 64 * 1024  # characters of one whose end is not waited for
 _PLACEHOLDER = b"\x00"  # stands in no JSON
 MOST_PLACES = 50_000  # where something is stripped; each costs a little time
 
@@ -40,14 +43,37 @@ def decode(payload: bytes, field: str) -> object:
         raise Unacceptable(f"{field!r} cannot be read: {str(exc).partition(' - ')[0]}") from None
 
 
-def check_numbers(payload: bytes, field: str = "input") -> None:
+def is_harmless(payload: bytes, limit: int) -> bool:
+    """Whether a payload that is small can neither be too deep nor have a number that is too large."""
+    return payload.count(b"[") + payload.count(b"{") <= limit and not _may_be_huge(payload)
+
+
+def check_numbers(payload: bytes, field: str = "input", size: int = PIECE) -> Steps[None]:
     """The body's decoder has looked at everything but the size of numbers, and a worker's cannot read 1e999 or an
     integer of 5,000 digits. Only a payload with an exponent of three digits, or with very many digits in a row, can
-    have such a number, and is read to find out. Both may stand in strings, such as hashes, which do not matter."""
-    if _may_be_huge(payload) and (
-        payload.count(b'"') > MOST_QUOTES or _may_be_huge(outside_strings(payload))
-    ):
-        decode(payload, field)
+    have such a number. Both may stand in strings, such as hashes, which do not matter."""
+    if not (yield from _may_have_huge(payload, size)):
+        return
+    unfinished, inside = b"", False
+    for piece in pieces(payload, size):
+        outside, inside = outside_strings(piece, inside)
+        text = unfinished + outside
+        finished = len(text.rstrip(_OF_NUMBERS))
+        unfinished = text[finished:]
+        _read_numbers(text[:finished], field)
+        if len(unfinished) > LONGEST_NUMBER:
+            raise Unacceptable(f"{field!r} cannot be read: a number of more than {LONGEST_NUMBER} characters")
+        yield
+    _read_numbers(unfinished, field)
+
+
+def _may_have_huge(payload: bytes, size: int) -> Steps[bool]:
+    for start in range(0, len(payload), size):
+        # What makes a number huge may stand on both sides of a border.
+        if _may_be_huge(payload[max(0, start - len(_MANY_DIGITS)) : start + size]):
+            return True
+        yield
+    return False
 
 
 def _may_be_huge(text: bytes) -> bool:
@@ -57,28 +83,48 @@ def _may_be_huge(text: bytes) -> bool:
     return b"e000" in marks or _MANY_DIGITS in marks
 
 
-def check_depth(payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth") -> None:
+def _read_numbers(text: bytes, field: str) -> None:
+    """Those in a text without strings. They are read by themselves: to build what they stand in takes long."""
+    if _may_be_huge(text):
+        decode(b"[%b]" % b",".join(_NUMBER.findall(text)), field)
+
+
+def check_depth(
+    payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth", size: int = PIECE
+) -> Steps[None]:
     """`setting`: the name of the limit, or nothing for one that is fixed."""
-    if payload.startswith(b'"') or payload.count(b"[") + payload.count(b"{") <= limit:
-        return
-    if depth(payload) > limit:
+    if _may_be_deeper(payload, limit, size) and (yield from is_deeper(payload, limit, size)):
         why = f", which {setting} is" if setting else ""
         raise Unacceptable(f"{field!r} is nested deeper than {limit} levels{why}")
 
 
-def clean_controls(payload: bytes, rule: str) -> bytes:
+def _may_be_deeper(payload: bytes, limit: int, size: int) -> bool:
+    """This is one step: it ends in the piece that has too many, and takes no time where there are few."""
+    opening = 0
+    for start in range(0, len(payload), size):
+        end = start + size
+        opening += payload.count(b"[", start, end) + payload.count(b"{", start, end)
+        if opening > limit:
+            return True
+    return False
+
+
+def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]:
     """The payload without control characters; tab, newline and carriage return are text."""
     if rule == "allow":
         return payload
-    found = _find_control(payload)
-    if found is None:
-        return payload
-    if rule == "refuse":
-        raise Unacceptable(
-            f"'input' holds the control character U+{found:04X}: remove it; limits.control_characters can"
-            " let the server strip or allow them"
-        )
-    return _without_controls(payload)
+    for piece in pieces(payload, size):
+        found = _find_control(piece)
+        if found is None:
+            yield
+        elif rule == "refuse":
+            raise Unacceptable(
+                f"'input' holds the control character U+{found:04X}: remove it; limits.control_characters can"
+                " let the server strip or allow them"
+            )
+        else:
+            return (yield from _without_controls(payload, size))
+    return payload
 
 
 def _find_control(payload: bytes) -> int | None:
@@ -97,15 +143,19 @@ def _find_control(payload: bytes) -> int | None:
     return None
 
 
-def _without_controls(payload: bytes) -> bytes:
-    payload, places = payload.translate(None, b"\x7f"), 0
-    if b"\\" in payload:
-        payload = payload.replace(b"\\\\", _PLACEHOLDER)
-        payload, places = _ESCAPED.subn(b"", payload, MOST_PLACES + 1)
-        payload = payload.replace(_PLACEHOLDER, b"\\\\")
-    if places <= MOST_PLACES and not payload.isascii():
-        text, places = _RUNS_OF_C1.subn("", payload.decode(), MOST_PLACES + 1)
-        payload = text.encode()
-    if places > MOST_PLACES:
-        raise Unacceptable(f"'input' holds more than {MOST_PLACES} control characters: this is no text")
-    return payload
+def _without_controls(payload: bytes, size: int) -> Steps[bytes]:
+    kept, places = [], 0
+    for piece in pieces(payload, size):
+        text, escaped, plain = piece.translate(None, b"\x7f"), 0, 0
+        if b"\\" in text:
+            text = text.replace(b"\\\\", _PLACEHOLDER)
+            text, escaped = _ESCAPED.subn(b"", text)
+            text = text.replace(_PLACEHOLDER, b"\\\\")
+        if not text.isascii():
+            text, plain = _RUNS_OF_C1.subn(b"", text)
+        kept.append(text)
+        places += escaped + plain
+        if places > MOST_PLACES:
+            raise Unacceptable(f"'input' holds more than {MOST_PLACES} control characters: this is no text")
+        yield
+    return b"".join(kept)

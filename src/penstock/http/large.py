@@ -1,7 +1,8 @@
-"""Large bodies are looked through one at a time, and the loop rests between two.
+"""Large bodies are looked through one at a time, in steps, and the loop rests in between.
 
-To look through a mebibyte can take 30 ms, and nothing else runs meanwhile. So the next one waits three times as
-long as the last one took: all large bodies together have a quarter of the loop's time, however many there are.
+To look through a mebibyte can take 30 ms, which would hold up everything else. So there is a break after each few
+milliseconds, and a rest at the end: three times as long as the work was, in all. All large bodies together have a
+quarter of the loop's time, however many there are, and one that comes alone does not wait long.
 Tenants take turns, and nobody waits for all that another one has sent.
 """
 
@@ -9,15 +10,20 @@ import asyncio
 import ctypes
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
+from penstock.http.steps import Steps
 from penstock.ports import Clock
 
 LARGE = 32 * 1024  # bytes of a body that waits for its turn
-REST = 3.0  # times as long as the last one took
+AT_A_TIME = 0.002  # seconds of steps without a break; the last of them may take a little longer
+BREAK = 1.0  # times as long as the steps before it took
+REST = 3.0  # times as long as a body took in all, its breaks among it
 CALM = 1.0  # seconds without a large body, after which the memory that they took is given back
 WORTH_A_TRIM = 16  # large bodies
+
+T = TypeVar("T")
 
 
 class LargeBodies:
@@ -29,8 +35,7 @@ class LargeBodies:
         self._taken = False
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of each tenant, the next one first
 
-    @asynccontextmanager
-    async def turn(self, tenant: str) -> AsyncIterator[None]:
+    async def look(self, tenant: str, steps: Steps[T]) -> T:
         if self._taken:
             await self._wait(tenant)
         self._taken = True
@@ -38,11 +43,21 @@ class LargeBodies:
             self._calm.cancel()
             self._calm = None
         self._looked += 1
-        began = self._clock()
+        began, owed = self._clock(), 0.0  # seconds of rest that are left for the end
         try:
-            yield
+            while True:
+                next(steps)
+                took = self._clock() - began
+                if took >= AT_A_TIME:
+                    owed += (REST - BREAK) * took
+                    await asyncio.sleep(BREAK * took)
+                    began = self._clock()
+        except StopIteration as end:
+            result: T = end.value
+            return result
         finally:
-            asyncio.get_running_loop().call_later(REST * (self._clock() - began), self._next)
+            rest = owed + REST * (self._clock() - began)
+            asyncio.get_running_loop().call_later(rest, self._next)
 
     async def _wait(self, tenant: str) -> None:
         waiter = asyncio.get_running_loop().create_future()

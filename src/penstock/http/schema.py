@@ -9,6 +9,7 @@ import msgspec
 from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 from penstock.http import clean
 from penstock.http.heads import NO_HEADERS, Headers
+from penstock.http.steps import Steps, at_once
 from penstock.ports import Gateway
 from penstock.types import Ask
 
@@ -58,21 +59,18 @@ class Reader:
         ascii_only = body.isascii()
         return self._ask(_decode(_FULL, body, ascii_only), headers, ascii_only)
 
+    def full_in_steps(self, body: bytes, headers: Headers) -> Steps[Ask]:
+        """As `full`, for a body that is large."""
+        ascii_only = yield from _check_unicode(body)
+        said = _decode(_FULL, body, is_unicode=True)
+        yield
+        _check(said)
+        payload = yield from self._look(bytes(said.input), said.model, ascii_only)
+        return _asked(said, payload, headers)
+
     def _ask(self, said: InferenceBody, headers: Headers, ascii_only: bool) -> Ask:
-        if said.client_id is not None and not 0 < len(said.client_id) <= 128:
-            raise Unacceptable("'client_id' must be 1 to 128 characters long")
-        timeout = said.timeout_ms
-        if timeout is not None and (timeout <= 0 or timeout % 1):
-            raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
-        return Ask(
-            self._payload(bytes(said.input), said.model, ascii_only),
-            said.model,
-            canonical(bytes(said.parameters)) if said.parameters else b"",
-            said.client_id,
-            None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
-            request_id(headers[b"x-request-id"]) if b"x-request-id" in headers else None,
-            traceparent(headers[b"traceparent"]) if b"traceparent" in headers else None,
-        )
+        _check(said)
+        return _asked(said, self._payload(bytes(said.input), said.model, ascii_only), headers)
 
     def plain(self, body: bytes) -> Ask:
         """As `full` where the head has nothing to tell: what nearly all send is understood in a few steps."""
@@ -92,26 +90,76 @@ class Reader:
     def short(self, body: bytes, headers: Headers) -> Ask:
         ascii_only = body.isascii()
         said = _decode(_SHORT, body, ascii_only)
-        return Ask(
-            self._payload(bytes(said.input), None, ascii_only),
-            request_id=request_id(headers.get(b"x-request-id")),
-            traceparent=traceparent(headers.get(b"traceparent")),
-        )
+        return _asked_briefly(self._payload(bytes(said.input), None, ascii_only), headers)
+
+    def short_in_steps(self, body: bytes, headers: Headers) -> Steps[Ask]:
+        """As `short`, for a body that is large."""
+        ascii_only = yield from _check_unicode(body)
+        said = _decode(_SHORT, body, is_unicode=True)
+        yield
+        return _asked_briefly((yield from self._look(bytes(said.input), None, ascii_only)), headers)
 
     def _payload(self, payload: bytes, model: str | None, ascii_only: bool) -> bytes:
+        """As `_look`, at once. What is harmless at first sight needs no steps."""
+        if ascii_only and BACKSLASH not in payload and DELETE not in payload:
+            kind = self._kind_of(model)
+            if payload[0] == QUOTE or (kind != "text" and clean.is_harmless(payload, self._max_depth)):
+                return payload
+        return at_once(self._look(payload, model, ascii_only))
+
+    def _look(self, payload: bytes, model: str | None, ascii_only: bool) -> Steps[bytes]:
         if self._kind_of(model) == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")
         elif payload[0] != QUOTE:  # a string is not nested
-            clean.check_depth(payload, self._max_depth)
-            clean.check_numbers(payload)
+            yield from clean.check_depth(payload, self._max_depth)
+            yield from clean.check_numbers(payload)
         if ascii_only and BACKSLASH not in payload and DELETE not in payload:
             return payload  # no control character can be in it
-        return clean.clean_controls(payload, self._controls)
+        return (yield from clean.clean_controls(payload, self._controls))
 
 
-def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, ascii_only: bool) -> Body:
+def _check(said: InferenceBody) -> None:
+    if said.client_id is not None and not 0 < len(said.client_id) <= 128:
+        raise Unacceptable("'client_id' must be 1 to 128 characters long")
+    timeout = said.timeout_ms
+    if timeout is not None and (timeout <= 0 or timeout % 1):
+        raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
+
+
+def _asked(said: InferenceBody, payload: bytes, headers: Headers) -> Ask:
+    timeout = said.timeout_ms
+    return Ask(
+        payload,
+        said.model,
+        canonical(bytes(said.parameters)) if said.parameters else b"",
+        said.client_id,
+        None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
+        request_id(headers[b"x-request-id"]) if b"x-request-id" in headers else None,
+        traceparent(headers[b"traceparent"]) if b"traceparent" in headers else None,
+    )
+
+
+def _asked_briefly(payload: bytes, headers: Headers) -> Ask:
+    return Ask(
+        payload,
+        request_id=request_id(headers.get(b"x-request-id")),
+        traceparent=traceparent(headers.get(b"traceparent")),
+    )
+
+
+def _check_unicode(body: bytes) -> Steps[bool]:
+    """Whether there is nothing but ASCII in it."""
+    ascii_only = body.isascii()
     if not ascii_only:
+        clean.check_unicode(body)
+        yield
+    return ascii_only
+
+
+def _decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, is_unicode: bool) -> Body:
+    """`is_unicode`: whether it is known to be."""
+    if not is_unicode:
         clean.check_unicode(body)
     try:
         return decoder.decode(body)
@@ -161,7 +209,7 @@ def canonical(parameters: bytes) -> bytes:
 def _read(parameters: bytes) -> bytes:
     if len(parameters) > MOST_PARAMETERS:
         raise Unacceptable(f"'parameters' are longer than {MOST_PARAMETERS} bytes")
-    clean.check_depth(parameters, DEEPEST_PARAMETERS, "parameters", "")
+    at_once(clean.check_depth(parameters, DEEPEST_PARAMETERS, "parameters", ""))
     value = clean.decode(parameters, "parameters")
     if value is None:
         return b""
