@@ -2,7 +2,7 @@
 
 import logging
 
-from penstock.logs import OnceASecond
+from penstock.logs import FewASecond
 
 
 def line(text: str, error: type[Exception] | None = None) -> logging.LogRecord:
@@ -12,7 +12,7 @@ def line(text: str, error: type[Exception] | None = None) -> logging.LogRecord:
 
 def test_of_each_kind_one_line_a_second_is_let_through_and_the_next_says_how_many_were_not() -> None:
     now = [0.0]
-    calm = OnceASecond(lambda: now[0])
+    calm = FewASecond(now=lambda: now[0])
     assert [calm.filter(line("failed", ValueError)) for _ in range(3)] == [True, False, False]
     assert calm.filter(line("failed", KeyError))
     assert calm.filter(line("another"))
@@ -27,6 +27,6 @@ def test_of_each_kind_one_line_a_second_is_let_through_and_the_next_says_how_man
 
 
 def test_kinds_that_are_new_each_time_are_forgotten_again() -> None:
-    calm = OnceASecond(lambda: 0.0)
+    calm = FewASecond(now=lambda: 0.0)
     assert all(calm.filter(line(f"{number}")) for number in range(5000))
     assert len(calm._kinds) <= 1000

@@ -10,6 +10,7 @@ from math import inf
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
+FEW = 10  # lines of a kind in a second, about what tenants' inputs do to workers
 MOST_KINDS = 1000  # of lines that are told apart
 
 
@@ -43,28 +44,30 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
-class OnceASecond(logging.Filter):
-    """Of each kind of line one in a second: for what a client can bring about as often as it likes. The next says
-    how many were left out."""
+class FewASecond(logging.Filter):
+    """Of each kind of line a few in a second: for what a client can bring about as often as it likes. The next one
+    says how many were left out."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, most: int = 1, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._most = most
         self._now = now
-        self._kinds: dict[
-            tuple[object, ...], tuple[float, int]
-        ] = {}  # when it was last let through, and since
+        # By kind: when its second began, how many were let through since, and how many were left out.
+        self._kinds: dict[tuple[object, ...], tuple[float, int, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         # The loop's own words go on with addresses in memory, which differ each time.
         kind = record.levelno, str(record.msg)[:40], record.exc_info[0] if record.exc_info else None
         now = self._now()
-        last, left_out = self._kinds.get(kind, (-inf, 0))
-        if now - last < 1.0:
-            self._kinds[kind] = last, left_out + 1
+        began, told, left_out = self._kinds.get(kind, (-inf, 0, 0))
+        if now - began >= 1.0:
+            began, told = now, 0
+        if told >= self._most:
+            self._kinds[kind] = began, told, left_out + 1
             return False
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()
-        self._kinds[kind] = now, 0
+        self._kinds[kind] = began, told + 1, 0
         if left_out:
             record.left_out = left_out
         return True
@@ -83,7 +86,12 @@ def set_up(level: str, form: str) -> None:
     loop.handlers[:] = [handler]
     loop.propagate = False
     for logger in (loop, logging.getLogger("penstock.http")):
-        logger.filters[:] = [OnceASecond()]
+        logger.filters[:] = [FewASecond()]
+    for name in (
+        "penstock.worker",
+        "penstock.dead_letters",
+    ):  # each input that a function refuses has its lines
+        logging.getLogger(name).filters[:] = [FewASecond(FEW)]
 
 
 def write_lines(text: str) -> None:

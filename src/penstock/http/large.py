@@ -10,7 +10,8 @@ import asyncio
 import ctypes
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from penstock.http.steps import Steps
@@ -36,13 +37,7 @@ class LargeBodies:
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of each tenant, the next one first
 
     async def look(self, tenant: str, steps: Steps[T]) -> T:
-        if self._taken:
-            await self._wait(tenant)
-        self._taken = True
-        if self._calm is not None:
-            self._calm.cancel()
-            self._calm = None
-        self._looked += 1
+        await self._begin(tenant)
         began, owed = self._clock(), 0.0  # seconds of rest that are left for the end
         try:
             while True:
@@ -56,8 +51,29 @@ class LargeBodies:
             result: T = end.value
             return result
         finally:
-            rest = owed + REST * (self._clock() - began)
-            asyncio.get_running_loop().call_later(rest, self._next)
+            self._rest(owed + REST * (self._clock() - began))
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """For work that is done in one step."""
+        await self._begin(tenant)
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._rest(REST * (self._clock() - began))
+
+    async def _begin(self, tenant: str) -> None:
+        if self._taken:
+            await self._wait(tenant)
+        self._taken = True
+        if self._calm is not None:
+            self._calm.cancel()
+            self._calm = None
+        self._looked += 1
+
+    def _rest(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._next)
 
     async def _wait(self, tenant: str) -> None:
         waiter = asyncio.get_running_loop().create_future()
