@@ -114,7 +114,7 @@ def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]
     if rule == "allow":
         return payload
     for piece in pieces(payload, size):
-        found = _find_control(piece)
+        found = find_control(piece)
         if found is None:
             yield
         elif rule == "refuse":
@@ -127,7 +127,7 @@ def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]
     return payload
 
 
-def _find_control(payload: bytes) -> int | None:
+def find_control(payload: bytes) -> int | None:
     """One of those in it."""
     if b"\\" in payload:
         # Without the escaped backslashes, each backslash that is left begins an escape.

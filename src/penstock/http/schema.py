@@ -101,9 +101,11 @@ class Reader:
 
     def _payload(self, payload: bytes, model: str | None, ascii_only: bool) -> bytes:
         """As `_look`, at once. What is harmless at first sight needs no steps."""
-        if ascii_only and BACKSLASH not in payload and DELETE not in payload:
-            kind = self._kind_of(model)
-            if payload[0] == QUOTE or (kind != "text" and clean.is_harmless(payload, self._max_depth)):
+        kind = self._kind_of(model)
+        if payload[0] == QUOTE or (kind != "text" and clean.is_harmless(payload, self._max_depth)):
+            if ascii_only and BACKSLASH not in payload and DELETE not in payload:
+                return payload
+            if clean.find_control(payload) is None:
                 return payload
         return at_once(self._look(payload, model, ascii_only))
 
