@@ -71,7 +71,7 @@ def misbehave(kind: str, outputs: list[str]) -> None:
             ctypes.PyDLL(None).sleep(3600)
         case "leak":  # and keep it: only a new process is free of it
             while True:
-                _hoard.append(bytearray(MIB))
+                _hoard.append(bytes(MIB))  # which nobody touches, so that a slow machine is soon done with it
 
 
 def spin() -> NoReturn:

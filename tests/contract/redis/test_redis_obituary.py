@@ -64,6 +64,34 @@ def test_a_dead_worker_is_out_of_the_registry_and_everybody_is_told(redis_settin
     asyncio.run(body())
 
 
+def test_the_dead_are_missing_until_their_supervisor_has_started_others(
+    redis_settings: RedisSettings,
+) -> None:
+    async def body() -> None:
+        async with opened(redis_settings) as store:
+            gateway = Process(store, "gateways", "g1", 10)
+            workers = [Process(store, "workers", f"w{number}", number) for number in (1, 2, 3)]
+            for process in (*workers, gateway):
+                await process.join()
+            async with running(gateway.listen()):
+                for number in (1, 2):
+                    await Obituaries(redis_settings).tell("workers", number)
+                await until(lambda: len(gateway.messages) == 2)
+            lost = gateway.registry.lost
+            assert set(lost["workers"]) == {"w1", "w2"}, "at once"
+            await Process(store, "workers", "other", 4, parent=1).join()
+            await gateway.registry.beat()
+            assert set(lost["workers"]) == {"w1", "w2"}, "another supervisor's is no replacement"
+            await Process(store, "workers", "w1 again", 5).join()
+            await gateway.registry.beat()
+            assert set(lost["workers"]) == {"w2"}
+            await Process(store, "workers", "w2 again", 6).join()
+            await gateway.registry.beat()
+            assert lost["workers"] == {}
+
+    asyncio.run(body())
+
+
 def test_the_shards_of_a_dead_batcher_can_be_taken_at_once(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:

@@ -60,6 +60,9 @@ class Registry:
         self._asked = 0.0  # when we last did, by our clock
         self._memory_read = -_MEMORY_EVERY
         self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
+        # By kind: whose death was told, when, and what they said of themselves. They are missing until their
+        # supervisor has started another, or for as long as those are who went without a word.
+        self._mourned: dict[str, dict[str, tuple[float, dict[str, Any]]]] = {kind: {} for kind in KINDS}
         self._emptied: dict[str, float] = {}  # since when nobody of a kind is there any more, by our clock
         self._left = False
         self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
@@ -129,7 +132,10 @@ class Registry:
         """Its supervisor saw it die, and has taken it out of the registry: nobody waits for its lease to end. The
         answer to a heartbeat that is under way may still tell of it."""
         self._buried.add(name)
-        if self.members.get(kind, {}).pop(name, None) is not None:
+        said = self.members.get(kind, {}).pop(name, None)
+        if said is not None:
+            self._mourned[kind][name] = monotonic(), said
+            self.lost[kind][name] = 0.0, said
             self._texts.pop((kind, name), None)
             self.ages.pop(name, None)
             self.on_changed()
@@ -229,6 +235,8 @@ class Registry:
                         self._store.keys.registry(kind).encode(), raw, "it describes nobody", text
                     )
                 else:
+                    if name not in members:
+                        self._replaced(kind, said)
                     members[name] = said
                     changed = True
             if name in members:
@@ -247,7 +255,21 @@ class Registry:
             for name, (age, text) in silent.items()
             if name not in members and (said := read_member(text)) is not None
         }
+        for name, (died, last_words) in [*self._mourned[kind].items()]:
+            age = monotonic() - died
+            if age * 1e3 > _FORGET_MS:
+                del self._mourned[kind][name]
+            else:
+                self.lost[kind][name] = age, last_words
         return changed
+
+    def _replaced(self, kind: str, said: Mapping[str, Any]) -> None:
+        """One has come: it stands for the one that has been missing longest of those its supervisor started."""
+        mourned, supervisor = self._mourned[kind], (said.get("host"), said.get("parent"))
+        for name, (_, dead) in mourned.items():
+            if (dead.get("host"), dead.get("parent")) == supervisor:
+                del mourned[name]
+                return
 
     def _unreadable(self, key: bytes, name: bytes, why: str, value: bytes) -> None:
         self._store.aside.add("registry", f"{_shown(key)} {_shown(name)}", why, value)
