@@ -17,7 +17,7 @@ JOURNAL = os.environ.get("CHAOS_JOURNAL", os.devnull)  # a line is appended for 
 DELAY = os.environ.get("CHAOS_DELAY", "")  # a file that holds the seconds a batch takes
 
 MIB = 2**20
-_hoard: list[bytearray] = []
+_hoard: list[bytes] = []
 
 
 def note(event: str, inputs: list[str]) -> None:
