@@ -104,11 +104,10 @@ GARBAGE = Attack(
 
 
 def test_garbage_in_redis_is_set_aside_and_costs_nobody_an_answer(arena: Arena) -> None:
-    """A shard whose lease was overwritten is read again with the next heartbeat. So latency cannot judge here, but
-    for a request that would have been lost: those end at their deadline, after seconds."""
+    """A shard whose lease was overwritten is read again with the next heartbeat, so latency cannot judge here. A
+    request that is lost ends at its deadline, as a failure."""
     verdict = arena.judge(GARBAGE)
     assert not [*verdict.during.failures, *verdict.after.failures], str(verdict)
-    assert max(verdict.during.p99, verdict.after.p99) < 1.0, str(verdict)
     assert verdict.memory.after <= verdict.memory.allowed, str(verdict)
     place = arena.place(INSTALLED)
     processes = call(place.admin_url, "GET", "/internal/health").json()["processes"]

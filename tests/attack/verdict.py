@@ -80,7 +80,11 @@ class Verdict:
     @property
     def only_late(self) -> bool:
         """Whether nothing but time speaks against the server."""
-        return bool(self.faults) and all(fault.startswith(LATE) for fault in self.faults)
+        return bool(self.faults) and not self.faults_but_latency
+
+    @property
+    def faults_but_latency(self) -> list[str]:
+        return [fault for fault in self.faults if not fault.startswith(LATE)]
 
     @property
     def logged(self) -> int:

@@ -172,7 +172,13 @@ def test_wall_clocks_hours_apart_and_set_meanwhile_expire_nothing_early_and_keep
         if begun.get(record.ask.input, 0.0) > record.sent + record.ask.timeout + STILL + site.grace
     ]
     assert late == []
-    patient = [record for record in history.records if record.ask.timeout == OUTLIVES]
+    # A standstill may outlast the limit of a batch. Then the only worker is started anew, and nobody can be served.
+    first_still = story.still[0][0]
+    patient = [
+        record
+        for record in history.records
+        if record.ask.timeout == OUTLIVES and not (record.refused and record.sent > first_still)
+    ]
     assert history.failures(patient) == [], history.endings()
     assert listener.heard > 50
     assert listener.times == []

@@ -86,12 +86,9 @@ class Buffer:
 
     def overtakes(self, request: Request, own: int) -> float:
         """How many of its own tier here it would go before, if it came now. `own`: how many its tenant has waiting,
-        here and in other lanes."""
-        tier = self._tiers[request.tier]
-        if not tier.waiting:
-            return 0.0
+        here and in other lanes. Something must wait."""
         size = (request.cost or 1.0) * self.waiting / (self.cost or self.waiting)
-        return tier.overtakes(request.tenant, size, own)
+        return self._tiers[request.tier].overtakes(request.tenant, size, own)
 
     def shared_by(self, request: Request) -> tuple[int, int]:
         """How many its tenant has here, in its tier; and how many tenants wait, in all tiers."""
