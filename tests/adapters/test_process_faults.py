@@ -286,3 +286,19 @@ def test_the_process_does_not_outlive_a_server_killed_without_warning(tmp_path: 
         server.kill()
 
     assert ends(child)
+
+
+def test_nor_do_its_process_and_the_keeper_when_both_are_stopped(tmp_path: Path) -> None:
+    fifo = tmp_path / "begun"
+    os.mkfifo(fifo)
+    quoted = msgspec.json.encode(str(fifo)).decode()
+    with subprocess.Popen([sys.executable, "-c", PARENT, f"{FUNCTIONS}:hang", quoted]) as server:
+        fifo.read_text()
+        family = psutil.Process(server.pid).children(recursive=True)
+        handles = [os.pidfd_open(each.pid) for each in family]
+        for each in family:
+            each.suspend()
+        server.kill()
+
+    assert len(handles) == 2
+    assert all(ends(handle) for handle in handles)

@@ -20,7 +20,8 @@ END = (
 )  # not SIGTERM: a supervisor that signals everybody must not cut off the server's draining
 CLEAR_LIMIT = 1.0  # seconds to clear up in; a process that is stuck in the kernel must not hold up the news
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-AWAITED = {signal.SIGCHLD, END}
+ORPHANED = signal.SIGCONT  # of all signals the one that wakes a process that was stopped
+AWAITED = {signal.SIGCHLD, END, ORPHANED}
 
 
 def main(fd: int, name: str, server: int) -> None:
@@ -28,7 +29,7 @@ def main(fd: int, name: str, server: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_PDEATHSIG, END)
+    prctl(PR_SET_PDEATHSIG, ORPHANED)
     if os.getppid() != server:
         return  # the server was killed meanwhile
     child = os.fork()
@@ -37,7 +38,7 @@ def main(fd: int, name: str, server: int) -> None:
         program = [sys.executable, "-P", "-m", "penstock.adapters.backends.child", str(fd), name]
         os.execv(program[0], program)
     os.close(fd)
-    status = watch(child)
+    status = watch(child, server)
     clear()
     end_as(status)
 
@@ -49,9 +50,9 @@ def prctl(option: int, value: int) -> None:
         call(option, value)
 
 
-def watch(child: int) -> int:
+def watch(child: int, server: int) -> int:
     """How the child ended. Orphans that end before it are buried, so that they do not pile up."""
-    while signal.sigwait(AWAITED) != END:
+    while signal.sigwait(AWAITED) != END and os.getppid() == server:
         for pid, status in ended():
             if pid == child:
                 return status
