@@ -46,7 +46,7 @@ class Held:
         self._strangers = most // STRANGERS_PART if keys else most
         self._accounts: dict[str, _Account] = {}
         self._peak = 0
-        self._trim = trim or _give_memory_back
+        self._trim = trim or give_memory_back
 
     @property
     def crowded(self) -> bool:
@@ -90,6 +90,7 @@ class Held:
             self._trim()
 
 
-def _give_memory_back() -> None:
+def give_memory_back() -> None:
+    """To the system: what large bodies took lies in pieces that may be of no use to others."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

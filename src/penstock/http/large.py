@@ -7,13 +7,12 @@ Tenants take turns, and nobody waits for all that another one has sent.
 """
 
 import asyncio
-import ctypes
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from penstock.http.held import give_memory_back
 from penstock.http.steps import Steps
 from penstock.ports import Clock
 
@@ -30,7 +29,7 @@ T = TypeVar("T")
 class LargeBodies:
     def __init__(self, clock: Clock, trim: Callable[[], object] | None = None) -> None:
         self._clock = clock
-        self._trim = trim or _give_memory_back
+        self._trim = trim or give_memory_back
         self._calm: asyncio.TimerHandle | None = None
         self._looked = 0  # at so many since memory was given back
         self._taken = False
@@ -102,9 +101,3 @@ class LargeBodies:
     def _give_back(self) -> None:
         self._looked = 0
         self._trim()
-
-
-def _give_memory_back() -> None:
-    """What it took to look through a large body lies in pieces that may be of no use to others."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).malloc_trim(0)
