@@ -35,17 +35,15 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
 	tools/system-packages chromium redis-server curl openssl
-	$(MAKE) --no-print-directory -j3 -O unit-faults unit-roles unit-rest unit-core
-	$(MAKE) --no-print-directory unit-attacks
+	$(MAKE) --no-print-directory -j4 -O unit-rest unit-faults unit-roles unit-attacks unit-core
 
-# Three at a time, the longest first: each waits for processes and clocks more than it computes.
+# Four at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
 	$(BIN)/pytest tests/core --cov --cov-report=term:skip-covered
 
 unit-faults: $(VENV)/.dev
 	$(BIN)/pytest tests/chaos
 
-# After the others: a verdict on latency needs the machine for itself.
 unit-attacks: $(VENV)/.dev
 	$(BIN)/pytest tests/attack
 

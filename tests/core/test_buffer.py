@@ -218,14 +218,14 @@ def test_what_a_tenant_has_had_served_is_not_kept_while_it_goes_on_asking() -> N
     assert held(buffer) <= 4 * 64 + SLACK
 
 
-def test_a_hundred_thousand_may_wait_and_leave_in_any_order() -> None:
+def test_tens_of_thousands_may_wait_and_leave_in_any_order() -> None:
     buffer, depth = buffer_with()
     requests = [
-        ask(tier=n % 3, tenant=str(n % 997), deadline=1000 + n * 7919 % 10_007) for n in range(100_000)
+        ask(tier=n % 3, tenant=str(n % 997), deadline=1000 + n * 7919 % 10_007) for n in range(30_000)
     ]
     for request in requests:
         buffer.push(request)
-    assert depth.total == 100_000
+    assert depth.total == 30_000
     for request in requests[::2]:
         buffer.discard(request)
     assert held(buffer) <= 4 * buffer.waiting + SLACK

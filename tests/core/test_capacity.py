@@ -429,7 +429,7 @@ class Checked(Door):
         return refused
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(
     workers=st.integers(1, 3),
     seconds=st.sampled_from([0.001, 0.01, 0.1]),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer.main
 
-from penstock.cli.app import app
+from penstock.cli.app import app_for
 from penstock.config import load
 from server import running
 
@@ -44,7 +44,7 @@ def test_both_set_only_what_can_be_set_and_call_only_commands_there_are() -> Non
         assert {source for source in config.sources.values() if source.startswith("PENSTOCK_")} == set(
             environment
         )
-    known = getattr(typer.main.get_command(app), "commands")  # noqa: B009 - Typer has no public type for it
+    known = getattr(typer.main.get_command(app_for([])), "commands")  # noqa: B009 - Typer has no public type for it
     for line in unit("ExecStart(?:Pre)?"):
         _, name, *words = shlex.split(line)
         options = {option for parameter in known[name].params for option in parameter.opts}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from penstock.cli.app import app
+from penstock.cli.app import app_for
 from penstock.config import load
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.types import Batch, Reason, Request
@@ -66,7 +66,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 @every_page
 def test_every_command_line_shown_has_only_options_there_are(page: Path) -> None:
-    known = typer.main.get_command(app)
+    known = typer.main.get_command(app_for([]))
     for line in commands(page):
         _, name, *words = shlex.split(line, comments=True)
         if any(not word.isascii() for word in words):

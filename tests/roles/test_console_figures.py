@@ -9,7 +9,8 @@ import pytest
 from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.cli.console import figures_line
-from penstock.roles.figures import Pages, Reading, fetched, line, read, show
+from penstock.roles.fetched_figures import fetched
+from penstock.roles.figures import Pages, Reading, line, read, show
 
 
 def page(answers: dict[float, int], *, refused: int = 0, queue: int = 0, busy: float = 0.0) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from penstock.cli.app import app
+from penstock.cli.app import app_for
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -20,7 +20,7 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from commands(each, f"{path} {name}")
 
 
-ALL = dict(commands(typer.main.get_command(app), "penstock"))
+ALL = dict(commands(typer.main.get_command(app_for([])), "penstock"))
 
 
 @pytest.mark.parametrize("path", ALL)

@@ -8,7 +8,7 @@ from command_line import Typed, typed
 
 from own_ports import free_ports
 from penstock.cli import up as command
-from penstock.cli.app import app
+from penstock.cli.app import app_for
 from penstock.cli.groups import Given, setting, takes
 from penstock.cli.options import Clients, Logs, ModelOptions
 from penstock.roles.up_plan import Plan
@@ -19,7 +19,7 @@ ONE_PROCESS_ONLY = {"--reload", "--log-format"}
 
 
 def options(name: str) -> set[str]:
-    known = typer.main.get_command(app)
+    known = typer.main.get_command(app_for([]))
     parameters = getattr(known, "commands")[name].params  # noqa: B009 - Typer has no public type for it
     return {option for each in parameters for option in each.opts if option.startswith("--")}
 

@@ -8,12 +8,12 @@ import traceback
 def main() -> int:
     import typer
 
-    from penstock.cli.app import app
+    from penstock.cli.app import app_for
     from penstock.errors import UserMistake
 
     misused: type[Exception] = typer.BadParameter.__bases__[0]  # its UsageError, which has no public name
     try:
-        result = app(standalone_mode=False)
+        result = app_for(sys.argv[1:])(standalone_mode=False)
     except UserMistake as mistake:
         return _told(mistake.message, mistake.details)
     except misused as misuse:

@@ -1,42 +1,51 @@
-"""The commands."""
+"""The commands. Only the one that is asked for is imported: what the others need would take half a second."""
 
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from penstock import __version__
-from penstock.cli import dlq, keys
-from penstock.cli.bench import bench
-from penstock.cli.check import check
-from penstock.cli.init import init
-from penstock.cli.requests import requests
-from penstock.cli.roles import batcher, gateway, worker
-from penstock.cli.serve import serve
-from penstock.cli.sim import sim
-from penstock.cli.up import up
-from penstock.cli.workers import workers
 
-app = typer.Typer(
-    name="penstock",
-    help="A batching gateway for GPU inference: single requests in, full batches out.\n\n"
-    "Start here: `penstock init`, then `penstock serve`.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(init)
-app.command()(serve)
-app.command()(gateway)
-app.command()(batcher)
-app.command()(worker)
-app.command()(up)
-app.command()(workers)
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(keys.app, name="keys")
-app.command()(requests)
-app.command()(bench)
-app.command()(sim)
-app.command()(check)
+# In the order of the help: the module of each, and the name it has there. A Typer is a group of commands.
+COMMANDS = {
+    "init": "init:init",
+    "serve": "serve:serve",
+    "gateway": "roles:gateway",
+    "batcher": "roles:batcher",
+    "worker": "roles:worker",
+    "up": "up:up",
+    "workers": "workers:workers",
+    "dlq": "dlq:app",
+    "keys": "keys:app",
+    "requests": "requests:requests",
+    "bench": "bench:bench",
+    "sim": "sim:sim",
+    "check": "check:check",
+}
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line with the command that these arguments ask for; with all of them where they name none."""
+    app = typer.Typer(
+        name="penstock",
+        help="A batching gateway for GPU inference: single requests in, full batches out.\n\n"
+        "Start here: `penstock init`, then `penstock serve`.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    asked = arguments[0] if arguments else ""
+    for name in [asked] if asked in COMMANDS else [] if asked == "--version" else COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(":")
+        command = getattr(import_module(f"penstock.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def _version(asked: bool) -> None:
@@ -45,8 +54,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from penstock.adapters.backends.endpoint_tls import EndpointTls
-from penstock.adapters.backends.http import HttpBackend, HttpShape
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.adapters.backends.simulated import SimulatedBackend
 from penstock.config import Model
@@ -32,17 +30,7 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
             service = parse_service(target.text)
             return lambda slot: SimulatedBackend(service, slot)
         case "http":
-            described = asdict(model.http)
-            tls = EndpointTls(**{item.name: described.pop(item.name) for item in fields(EndpointTls)})
-            shape = HttpShape(**described)
-            return lambda slot: HttpBackend(
-                target.url,
-                shape,
-                output_kind=_kind(model.output),
-                warm_up=warm_up,
-                start_timeout=model.start_timeout,
-                tls=tls,
-            )
+            return _http_maker(target.url, model, warm_up)
         case "grpc":
             return _grpc_maker(target.url, model, warm_up)
         case "function":
@@ -57,6 +45,24 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
                 memory_limit=model.memory_limit,
                 name=f"{place}/{slot}",
             )
+
+
+def _http_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
+    """The HTTP client is imported only where it is used: it takes longer than all the rest of a server."""
+    from penstock.adapters.backends.endpoint_tls import EndpointTls
+    from penstock.adapters.backends.http import HttpBackend, HttpShape
+
+    described = asdict(model.http)
+    tls = EndpointTls(**{item.name: described.pop(item.name) for item in fields(EndpointTls)})
+    shape = HttpShape(**described)
+    return lambda slot: HttpBackend(
+        url,
+        shape,
+        output_kind=_kind(model.output),
+        warm_up=warm_up,
+        start_timeout=model.start_timeout,
+        tls=tls,
+    )
 
 
 def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:

@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 
-from aiohttp import ClientError, ClientSession, ClientTimeout
-
 EVERY = 5.0  # seconds
-PATIENCE = 2.0  # seconds for a page of another process
 _SAMPLE = re.compile(
     r"^penstock_(request_latency_seconds_bucket|requests_total|refused_requests_total|queue_depth|workers"
     r'|worker_busy_seconds_total)(?:\{(?:.*?le="([^"]+)")?.*\})? (\S+)',
@@ -109,18 +106,3 @@ async def show(fetch: Callable[[], Awaitable[Pages]], say: Say, every: float = E
         if text := line(before, now):
             say(text)
         before = now
-
-
-async def fetched(planes: Sequence[str], token: str) -> list[str]:
-    """The metrics of other processes, by their admin planes; one that does not answer is left out."""
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-
-    async def page(session: ClientSession, plane: str) -> str:
-        try:
-            async with session.get(f"{plane}/metrics", ssl=False) as answer:
-                return await answer.text() if answer.status == 200 else ""
-        except (ClientError, TimeoutError):
-            return ""
-
-    async with ClientSession(headers=headers, timeout=ClientTimeout(PATIENCE)) as session:
-        return await asyncio.gather(*(page(session, plane) for plane in planes))
