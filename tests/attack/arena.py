@@ -48,13 +48,12 @@ class Arena:
     def withstands(self, attack: Attack) -> Verdict:
         """The short form does not judge latency: on a busy machine it tells of the machine. The long form does."""
         verdict = self.judge(attack)
-        if verdict.faults:
-            self._close(attack.stage)  # what it was left with is not the next attack's
-        if (
-            self._long and verdict.only_late
-        ):  # perhaps the machine had other things to do: who is late twice is slow
+        if self._long and verdict.only_late:  # perhaps the machine was busy: who is late twice is slow
+            self._close(attack.stage)
             verdict = self.judge(attack)
         found = verdict.faults if self._long else verdict.faults_but_latency
+        if found:
+            self._close(attack.stage)  # what it was left with is not the next attack's
         assert not found, f"{attack.says} {'; '.join(found)}\n{verdict}"
         return verdict
 
