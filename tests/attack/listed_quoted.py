@@ -19,4 +19,11 @@ async def send(aim: Aim) -> None:
     await aim.crowd(2, one)
 
 
-QUOTED = Attack("failures that quote", "A tenant makes the function fail with messages of 1 MB.", send, KEYED)
+LETTERS = 32 * 2**20  # a tenant's share of limits.max_dead_letter_bytes: each failure is kept as a letter
+QUOTED = Attack(
+    "failures that quote",
+    "A tenant makes the function fail with messages of 1 MB.",
+    send,
+    KEYED,
+    keeps=LETTERS,
+)

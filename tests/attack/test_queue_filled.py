@@ -7,6 +7,7 @@ from stage import FUNCTION, Stage
 
 STAGE = Stage(keys=True, target=FUNCTION.replace("batchstring", "slow"), options=("--max-batch", "8"))
 TASKS = 100  # in one write
+RESULTS = 32 * 2**20  # bytes of some 15,000 tasks, far below a tenant's share of limits.max_task_bytes
 
 
 async def send(aim: Aim) -> None:
@@ -29,7 +30,11 @@ async def send(aim: Aim) -> None:
 
 
 QUEUE = Attack(
-    "a queue full of tasks", "A tenant sends 2,000 tasks a second with a minute each.", send, STAGE
+    "a queue full of tasks",
+    "A tenant sends 2,000 tasks a second with a minute each.",
+    send,
+    STAGE,
+    keeps=RESULTS,
 )
 
 
