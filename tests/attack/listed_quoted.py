@@ -19,7 +19,8 @@ async def send(aim: Aim) -> None:
     await aim.crowd(2, one)
 
 
-LETTERS = 32 * 2**20  # a tenant's share of limits.max_dead_letter_bytes: each failure is kept as a letter
+LETTERS = int(0.4 * 64 * 2**20)  # limits.tenant_share of max_dead_letter_bytes: each failure is a letter
+HEAPS = 16 * 2**20  # what the two processes of the function keep of messages of 1 MB
 QUOTED = Attack(
     "failures that quote",
     "A tenant makes the function fail with messages of 1 MB.",
