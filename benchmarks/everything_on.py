@@ -27,7 +27,7 @@ from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.serving import DidNotServe, Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys.file import KeysFile
 
 NAME = "everything_on"
 WITH_KEYS, WITH_TOKENS = 0.85, 0.8

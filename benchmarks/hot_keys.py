@@ -26,7 +26,7 @@ from penstock.bench.load import Load
 from penstock.bench.options import parse_target, reach
 from penstock.bench.plan import Plan, Shape, Template, make_plan
 from penstock.bench.scrape import scrape
-from penstock.sim.report import Batches
+from penstock.load.report import Batches
 
 NAME = "hot_keys"
 SERVICE = Service(a=0.1, b=0.0, workers=1, max_batch=32)

@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.generator import SPARE_SECONDS, Measured, Traffic, measured
 from benchmarks.open_loop_process import Seen
 from penstock.bench.scrape import Window, compare, scrape
-from penstock.sim.report import Batches, summarize
+from penstock.load.report import Batches, summarize
 
 ROOT = Path(__file__).parent.parent
 SETTLING_SECONDS = 1.0  # for opening connections, before batches are counted

@@ -20,8 +20,8 @@ from benchmarks.simulated import simulate
 from penstock.core.admission import AdmissionRules
 from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Scenario
 
 NAME = "overload"

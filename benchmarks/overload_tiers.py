@@ -23,7 +23,7 @@ from benchmarks.floors import Service
 from benchmarks.generator import SPARE_SECONDS
 from benchmarks.serving import Server, serving
 from benchmarks.tiered_load import Phase, Plan, Seen
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
 
 NAME = "overload_tiers"

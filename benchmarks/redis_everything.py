@@ -22,8 +22,8 @@ from benchmarks.installation import Layout, installation
 from benchmarks.redis_throughput import MAX_BATCH, TARGET, Turn, as_data, asked, costs, loaded
 from benchmarks.strangers import Strangers, with_keys
 from benchmarks.valkey import Valkey
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records.api_keys import RedisKeys
 
 NAME = "redis_everything"
 RATE, COMMANDS = 10_000.0, 0.4

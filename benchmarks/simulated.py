@@ -5,11 +5,11 @@ from dataclasses import replace
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, measured
 from penstock.core.batcher import BatchingRules
+from penstock.load.traffic import Traffic as Schedule
+from penstock.load.traffic import make_schedule
 from penstock.service_model import ServiceModel
 from penstock.sim.kernel import Scenario
 from penstock.sim.study import study
-from penstock.sim.traffic import Traffic as Schedule
-from penstock.sim.traffic import make_schedule
 
 
 def simulate(service: Service, policy: str, traffic: Traffic) -> Measured:

@@ -22,7 +22,7 @@ from penstock.bench.options import Target, parse_target, reach
 from penstock.bench.outcomes import Outcomes
 from penstock.bench.plan import filler
 from penstock.bench.pool import Pool
-from penstock.sim.arrivals import poisson
+from penstock.load.arrivals import poisson
 
 CONNECTIONS = 8_000  # at most
 OPENED = 512  # before the first request

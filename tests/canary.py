@@ -1,4 +1,4 @@
-"""CHAOS F4: tenants that ask the same at the same time, and leave when they like; each output names its execution.
+"""Tenants that ask the same at the same time, and leave when they like; each output names its execution.
 
 The model says it is deterministic and is not: every execution of an input gives another output. So whoever is given
 an output that was made for another tenant is found out.

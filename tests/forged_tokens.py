@@ -1,4 +1,4 @@
-"""Tokens that must not be taken (F3): whatever they say of themselves, and whatever they are made of."""
+"""Tokens that must not be taken: whatever they say of themselves, and whatever they are made of."""
 
 import json
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.adapters.redis.connect import RedisSettings
+from penstock.adapters.redis.link.connect import RedisSettings
 from redis_servers import KINDS, VALKEY, patient, redis_cluster, redis_server
 
 

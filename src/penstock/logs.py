@@ -1,4 +1,4 @@
-"""Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets (SPEC I7)."""
+"""Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets."""
 
 import json
 import logging
@@ -85,7 +85,7 @@ def set_up(level: str, form: str) -> None:
     loop = logging.getLogger("asyncio")  # what went wrong where nobody else could say so
     loop.handlers[:] = [handler]
     loop.propagate = False
-    for logger in (loop, logging.getLogger("penstock.http")):
+    for logger in (loop, logging.getLogger("penstock.doors")):
         logger.filters[:] = [FewASecond()]
     for name in (
         "penstock.worker",

@@ -130,7 +130,7 @@ class Task(Protocol):
 
 
 class Doorman(Protocol):
-    """Finds out who asks (SPEC D1). What it said of the same headers before holds until the identity expires, and
+    """Finds out who asks. What it said of the same headers before holds until the identity expires, and
     as long as its `generation` is the same."""
 
     @property
@@ -148,7 +148,7 @@ class Doorman(Protocol):
 
 
 class Tasks(Protocol):
-    """Where asynchronous requests and their results are kept (SPEC A2–A4)."""
+    """Where asynchronous requests and their results are kept."""
 
     async def accept(
         self,
@@ -167,7 +167,7 @@ class Tasks(Protocol):
 
 
 class AnswerStore(Protocol):
-    """Where the gateways of an installation keep answers for each other (SPEC D7). Raises StoreDown."""
+    """Where the gateways of an installation keep answers for each other. Raises StoreDown."""
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None]:
         """What is kept under each."""
@@ -214,7 +214,7 @@ class Gateway(Protocol):
     async def submit_task(self, ask: Ask) -> Task: ...
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
-        """The same with an Idempotency-Key: executed once, however often it is asked (SPEC A10)."""
+        """The same with an Idempotency-Key: executed once, however often it is asked."""
         ...
 
     async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:

@@ -1,4 +1,4 @@
-"""The words of quotas (SPEC D2): what a tenant may do, and what a limiter says to its next request.
+"""The words of quotas: what a tenant may do, and what a limiter says to its next request.
 
 A limiter decides at once, from what it knows: nothing waits for another machine.
 """

@@ -18,7 +18,7 @@ WorkerId = NewType("WorkerId", str)
 
 
 class Reason(StrEnum):
-    """Why a batch was sent (SPEC B9)."""
+    """Why a batch was sent."""
 
     FULL = "full"  # it held as many requests as one batch may
     DUE = "due"  # its turn came: the pace, or the longest wait
@@ -169,7 +169,7 @@ class Reply(Struct, eq=False):
 
 
 class TaskStatus(StrEnum):
-    """Where an asynchronous request stands (SPEC A3)."""
+    """Where an asynchronous request stands."""
 
     PENDING = "PENDING"
     PROCESSING = "PROCESSING"
@@ -200,7 +200,7 @@ class Result:
 
 @dataclass(slots=True, eq=False)
 class DeadLetter:
-    """A request that spent all its attempts, kept for people to look at (SPEC E4)."""
+    """A request that spent all its attempts, kept for people to look at."""
 
     key: str
     request_id: str

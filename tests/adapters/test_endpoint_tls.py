@@ -1,4 +1,4 @@
-"""An endpoint behind TLS: whom we trust, who we say we are, and what a worker says when that fails (SPEC F7)."""
+"""An endpoint behind TLS: whom we trust, who we say we are, and what a worker says when that fails."""
 
 import asyncio
 import ssl

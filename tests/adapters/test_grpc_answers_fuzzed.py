@@ -1,4 +1,4 @@
-"""Whatever an endpoint sends: n outputs that are JSON, or a rejected batch; never another error (SPEC B8)."""
+"""Whatever an endpoint sends: n outputs that are JSON, or a rejected batch; never another error."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The gRPC backend and an endpoint that does its part: tensors, parameters, start and probe (SPEC F4)."""
+"""The gRPC backend and an endpoint that does its part: tensors, parameters, start and probe."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""The gRPC backend and who is at the other end: TLS, and mTLS where the endpoint asks for it (SPEC F7)."""
+"""The gRPC backend and who is at the other end: TLS, and mTLS where the endpoint asks for it."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The HTTP backend and an endpoint that does its part: shape, headers, start and probe (SPEC F2)."""
+"""The HTTP backend and an endpoint that does its part: shape, headers, start and probe."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def test_the_request_template_takes_inputs_and_parameters_where_it_says() -> Non
 
 
 def test_the_open_inference_protocol_over_http_can_be_described() -> None:
-    """As docs/configuration.md shows it (SPEC F4)."""
+    """As docs/configuration.md shows it."""
     seen: list[Any] = []
 
     async def handle(request: web.Request) -> web.Response:

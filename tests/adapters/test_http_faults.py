@@ -1,4 +1,4 @@
-"""The HTTP backend and an endpoint that fails, hangs or leaves (SPEC F7; CHAOS C2)."""
+"""The HTTP backend and an endpoint that fails, hangs or leaves."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""I2: how long the loop does one thing while everything else waits."""
+"""How long the loop does one thing while everything else waits."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""How full a backend says it is (SPEC D5): a function in its own process, and an endpoint."""
+"""How full a backend says it is: a function in its own process, and an endpoint."""
 
 import asyncio
 import textwrap

@@ -1,4 +1,4 @@
-"""The simulated GPU as a backend (SPEC F6)."""
+"""The simulated GPU as a backend."""
 
 import asyncio
 import time

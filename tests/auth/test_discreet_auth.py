@@ -1,4 +1,4 @@
-"""No secret is ever shown: not by repr, not in an error, not in a log (F5, I7)."""
+"""No secret is ever shown: not by repr, not in an error, not in a log."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.authenticator import Authenticator
 from penstock.auth.jwt import JwtSettings, JwtVerifier
 from penstock.auth.keys import KeyRing, make_key

@@ -1,4 +1,4 @@
-"""The door is opened when the keys are known, and not before (SPEC D1)."""
+"""The door is opened when the keys are known, and not before."""
 
 import subprocess
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from penstock.auth.keys import KeyRing, make_key
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 from penstock.loops import Loops
-from penstock.roles.doorkeeping import Doorkeeper
+from penstock.roles.auth import Doorkeeper
 from penstock.testing import run_virtual
 from redis_servers import redis_server
 from server import PENSTOCK

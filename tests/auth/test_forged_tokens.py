@@ -1,4 +1,4 @@
-"""No forged token is taken (F3): whatever it says of itself, and whatever it is made of."""
+"""No forged token is taken: whatever it says of itself, and whatever it is made of."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A provider that rotates its keys, is away, is slow, or is asked by a flood (F3). The clock is moved by hand."""
+"""A provider that rotates its keys, is away, is slow, or is asked by a flood. The clock is moved by hand."""
 
 import asyncio
 import json

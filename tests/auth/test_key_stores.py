@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.adapters.keys_file import KeysFile
-from penstock.adapters.keys_postgres import PostgresKeys
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.api_keys.file import KeysFile
+from penstock.adapters.api_keys.postgres import PostgresKeys
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records.api_keys import RedisKeys
 from penstock.auth.keys import KeyRing, make_key
 from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch

@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock.adapters import keys_postgres
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys import postgres as keys_postgres
+from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import KeyRing
 from penstock.cli.keys import app
+from penstock.cluster import member as shared
 from penstock.errors import Unauthorized, UserMistake
-from penstock.roles import shared
 from postgres_server import PostgresServer
 from token_kit import TIERS
 

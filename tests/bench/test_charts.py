@@ -16,7 +16,7 @@ from penstock.bench.load import Run
 from penstock.bench.outcomes import Outcomes
 from penstock.bench.plan import Plan
 from penstock.bench.series import at_share, histogram, percentiles, timeline
-from penstock.sim.arrivals import uniform
+from penstock.load.arrivals import uniform
 
 positive = st.floats(1e-3, 1e6)
 

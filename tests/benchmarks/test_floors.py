@@ -6,8 +6,8 @@ from benchmarks.floors import Service
 
 from benchmarks import floors
 from penstock.core.batcher import BatchingRules
+from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.floor import floor
 from penstock.sim.kernel import Kernel, Scenario
 

@@ -15,7 +15,7 @@ from benchmarks import all as everything
 from benchmarks import redis_headline, redis_pacing, redis_scaling, redis_throughput
 from penstock.bench.scrape import Window
 from penstock.errors import UserMistake
-from penstock.sim.report import Batches
+from penstock.load.report import Batches
 
 GOOD = Measured(mean=109.0, p50=108.0, p95=117.0, p99=118.0, goodput=1000.0, sent=100_000, ok=100_000)
 SEEN = Seen(0.0, 10.0, [0.1, 0.2], [0.01], [0.0, 0.001, 0.002], {"OVERLOADED": 1}, 0)

@@ -1,4 +1,4 @@
-"""What was sent, what was answered, what was executed; and what must hold of the three (CHAOS.md, "always").
+"""What was sent, what was answered, what was executed; and what must hold of the three.
 
 lost        accepted, and without its one answer by its deadline and a grace
 duplicated  an answer that nobody had asked for, or not any more

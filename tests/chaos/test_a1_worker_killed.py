@@ -1,4 +1,4 @@
-"""CHAOS A1, in one process: kill -9 of a worker in the middle of a batch, again and again."""
+"""Kill -9 of a worker in the middle of a batch, again and again."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""CHAOS C1: the GPU becomes ten times slower under load."""
+"""The GPU becomes ten times slower under load."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CHAOS C2: the endpoint answers 500, garbage, n ± 1 outputs, breaks off, hangs, trickles; then it is well."""
+"""The endpoint answers 500, garbage, n ± 1 outputs, breaks off, hangs, trickles; then it is well."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""CHAOS C3: one input kills every batch it is in; the others must not pay for it."""
+"""One input kills every batch it is in; the others must not pay for it."""
 
 import asyncio
 from dataclasses import replace

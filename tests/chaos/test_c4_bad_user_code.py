@@ -1,4 +1,4 @@
-"""CHAOS C4: user code blocks, leaks, segfaults, exits; the server stays up, and so do the others' answers."""
+"""User code blocks, leaks, segfaults, exits; the server stays up, and so do the others' answers."""
 
 import asyncio
 from dataclasses import replace

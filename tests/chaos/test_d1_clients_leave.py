@@ -1,4 +1,4 @@
-"""CHAOS D1: half of the clients leave while their requests wait."""
+"""Half of the clients leave while their requests wait."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""CHAOS D2: twice what the GPUs can do, in three tiers by API key, each request in a hurry."""
+"""Twice what the GPUs can do, in three tiers by API key, each request in a hurry."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""D3: when half of the workers die, what the server counts on and what it says of itself follow."""
+"""When half of the workers die, what the server counts on and what it says of itself follow."""
 
 from collections.abc import Mapping
 from pathlib import Path

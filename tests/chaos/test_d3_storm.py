@@ -1,4 +1,4 @@
-"""CHAOS D3: ten times what the GPUs can do, in three tiers by API key, from clients that try again and again.
+"""Ten times what the GPUs can do, in three tiers by API key, from clients that try again and again.
 
 What a server takes from the machine is what its most connections at once needed, about 2.5 KB each, and it keeps
 that. How many a storm has at once is chance: a client that is held up for a second opens 2,400 more. So memory is

@@ -1,4 +1,4 @@
-"""D5: a worker that says it is nearly full is given nothing until it has room again."""
+"""A worker that says it is nearly full is given nothing until it has room again."""
 
 from pathlib import Path
 

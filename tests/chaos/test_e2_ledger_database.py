@@ -1,4 +1,4 @@
-"""CHAOS E2: the ledger's PostgreSQL killed, stopped and full under a load: no answer and no row is missing."""
+"""The ledger's PostgreSQL killed, stopped and full under a load: no answer and no row is missing."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""SPEC E7: told to stop under load, it finishes what it has accepted; told twice, it stops."""
+"""Told to stop under load, it finishes what it has accepted; told twice, it stops."""
 
 import asyncio
 import signal

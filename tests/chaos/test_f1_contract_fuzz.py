@@ -1,4 +1,4 @@
-"""F1: 10,000 generated requests and 500 malformed ones: no 5xx, no hang, no traceback, nothing smuggled."""
+"""10,000 generated requests and 500 malformed ones: no 5xx, no hang, no traceback, nothing smuggled."""
 
 import os
 import random
@@ -41,7 +41,7 @@ PATIENT = (
 HANGS = 60  # seconds without an answer
 NOBODY: Mapping[str, str] = {}
 FUZZER = str(Path(sys.executable).with_name("schemathesis"))
-# A cancelled task can still be looked at (SPEC A3), so DELETE need not make it vanish; and the backend is never
+# A cancelled task can still be looked at, so DELETE need not make it vanish; and the backend is never
 # at fault here, so our own check of 5xx is the stricter one.
 NOT_ASKED = "not_a_server_error,use_after_free,ensure_resource_availability"
 NOT_SPOKEN = {501, 505}  # another transfer coding than chunked; an HTTP/2.0 request line

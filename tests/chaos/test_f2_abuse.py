@@ -1,4 +1,4 @@
-"""F2: 1 GB bodies, a gzip bomb, JSON 100,000 deep and a crowd of slow clients: cut off, and nobody else notices."""
+"""1 GB bodies, a gzip bomb, JSON 100,000 deep and a crowd of slow clients: cut off, and nobody else notices."""
 
 import asyncio
 import gzip

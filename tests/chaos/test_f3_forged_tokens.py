@@ -1,6 +1,6 @@
-"""F3: forged tokens, a flood of unknown keys, a provider that is down, rotation; with real processes.
+"""Forged tokens, a flood of unknown keys, a provider that is down, rotation; with real processes.
 
-The same by the minute, in virtual time: tests/http/test_http_tokens.py and tests/auth/test_identity_provider.py.
+The same by the minute, in virtual time: tests/doors/test_http_tokens.py and tests/auth/test_identity_provider.py.
 """
 
 import time

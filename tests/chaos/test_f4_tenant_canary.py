@@ -1,4 +1,4 @@
-"""CHAOS F4: 8 tenants, the same inputs, random cancels, collapsing and the cache on: nothing crosses tenants."""
+"""8 tenants, the same inputs, random cancels, collapsing and the cache on: nothing crosses tenants."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ from time import time
 import pytest
 
 from canary import FUNCTION, TENANTS, Canary
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
 from server import running
 

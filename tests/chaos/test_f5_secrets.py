@@ -1,4 +1,4 @@
-"""F5: whatever clients invent adds no series to the metrics, and what they send is told to nobody else.
+"""Whatever clients invent adds no series to the metrics, and what they send is told to nobody else.
 
 Over Redis: tests/chaos/test_redis_doors.py.
 """

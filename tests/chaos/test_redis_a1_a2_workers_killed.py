@@ -1,4 +1,4 @@
-"""CHAOS A1 and A2 over Redis: kill -9 of one worker process in the middle of a batch, and of all at once."""
+"""Over Redis: kill -9 of one worker process in the middle of a batch, and of all at once."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""CHAOS A3 and A4 over Redis: kill -9 of one of two batchers, and of one of two gateways, with and without keys."""
+"""Over Redis: kill -9 of one of two batchers, and of one of two gateways, with and without keys."""
 
 import asyncio
 from collections import Counter

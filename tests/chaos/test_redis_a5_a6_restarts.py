@@ -1,4 +1,4 @@
-"""CHAOS A5 and A6 over Redis: a quarter of all processes killed, again and again; every role restarted in turn."""
+"""Over Redis: a quarter of all processes killed, again and again; every role restarted in turn."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""CHAOS B1 and SPEC E9: Redis is killed and comes back with its log."""
+"""Redis is killed and comes back with its log."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CHAOS B3 and B8: in a Redis Cluster a primary dies, and hot slots move."""
+"""In a Redis Cluster a primary dies, and hot slots move."""
 
 import asyncio
 import time

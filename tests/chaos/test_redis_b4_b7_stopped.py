@@ -1,4 +1,4 @@
-"""CHAOS B4 and B7: Redis is stopped and goes on, a batcher likewise, and connections are cut again and again."""
+"""Redis is stopped and goes on, a batcher likewise, and connections are cut again and again."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""CHAOS B5: a worker is cut off from Redis in the middle of a batch, and comes back with its answers."""
+"""A worker is cut off from Redis in the middle of a batch, and comes back with its answers."""
 
 import asyncio
 import signal

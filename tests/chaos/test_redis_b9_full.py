@@ -1,4 +1,4 @@
-"""CHAOS B9: Redis is full, cannot write its disk, forgets its scripts, is held up by somebody else's long one."""
+"""Redis is full, cannot write its disk, forgets its scripts, is held up by somebody else's long one."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""CHAOS C3 and D1 over Redis: one input that kills every batch it is in; half of the clients leave."""
+"""Over Redis: one input that kills every batch it is in; half of the clients leave."""
 
 import asyncio
 import time

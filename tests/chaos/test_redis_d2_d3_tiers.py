@@ -1,4 +1,4 @@
-"""CHAOS D2 over Redis: twice what the GPUs can do, three tiers by API key; and half of the workers killed (D3)."""
+"""Over Redis: twice what the GPUs can do, three tiers by API key; and half of the workers killed."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Who may ask, and how much, with two gateways over a Redis: keys, quotas and secrets (SPEC D1, D2; F5)."""
+"""Who may ask, and how much, with two gateways over a Redis: keys, quotas and secrets."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ import pytest
 
 from canaries import MARK, PLACES, TELLTALE, Aviary, both_kinds, check_letters, release
 from installation import Installation, Member, installation, patiently
-from penstock.adapters.redis.connect import Store
-from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.redis.link.connect import Store
+from penstock.adapters.redis.records.api_keys import RedisKeys
 from penstock.auth.keys import make_key
 from redis_servers import Server, patient
 from server import PENSTOCK, Answer, call

@@ -1,4 +1,4 @@
-"""CHAOS E1: the wall clocks of the roles are hours apart, and are set while requests wait."""
+"""The wall clocks of the roles are hours apart, and are set while requests wait."""
 
 import asyncio
 import json

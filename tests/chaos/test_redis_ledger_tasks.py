@@ -1,4 +1,4 @@
-"""H1 over Redis: gateways killed, and each task has one row, whoever accepted it and whoever saw it end."""
+"""Over Redis: gateways killed, and each task has one row, whoever accepted it and whoever saw it end."""
 
 import json
 import subprocess

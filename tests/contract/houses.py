@@ -9,23 +9,23 @@ from typing import Protocol
 from uuid import uuid4
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.adapters.redis.connect import Store
-from penstock.adapters.redis.intake import Intake
-from penstock.adapters.redis.keyed import RedisClaims
-from penstock.adapters.redis.keys import task_name
-from penstock.adapters.redis.mailbox import Mailbox, Post
-from penstock.adapters.redis.outcomes import Ended, Outcomes
-from penstock.adapters.redis.publisher import Publisher
-from penstock.adapters.redis.tasks import RedisTasks
-from penstock.adapters.redis.wire import Notice, decode
+from penstock.adapters.redis.bus.intake import Intake
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.publisher import Publisher
+from penstock.adapters.redis.bus.wire import Notice, decode
+from penstock.adapters.redis.link.connect import Store
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.records.idempotency import RedisClaims
+from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.tasks import RedisTasks
+from penstock.cluster.idempotency import KeyedDesk
+from penstock.cluster.tasks import TaskDesk
 from penstock.errors import Refused
 from penstock.idempotency import Keyed, KeyedRequests
 from penstock.ports import Asker, Broker, Leaving, Task, Tasks, Waiting
-from penstock.roles.remote_idempotency import KeyedDesk
-from penstock.roles.remote_tasks import TaskDesk
-from penstock.runtime.entry import Entry
 from penstock.runtime.gateway import Desk
 from penstock.runtime.idempotency import KeyedStore
+from penstock.runtime.idempotency_entry import Entry
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel

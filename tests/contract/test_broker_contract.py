@@ -1,4 +1,4 @@
-"""From a gateway to the batcher: the same promises in one process and over a Redis (SPEC G1, C3)."""
+"""From a gateway to the batcher: the same promises in one process and over a Redis."""
 
 import asyncio
 from time import monotonic

@@ -1,4 +1,4 @@
-"""A task over Redis counts as in flight at the gateway that took it, from acceptance to its end (SPEC D2, A2)."""
+"""A task over Redis counts as in flight at the gateway that took it, from acceptance to its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""An Idempotency-Key means the same in one process and at gateways that share a Redis (SPEC A10)."""
+"""An Idempotency-Key means the same in one process and at gateways that share a Redis."""
 
 import asyncio
 

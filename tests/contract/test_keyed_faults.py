@@ -1,14 +1,14 @@
-"""Idempotency-Key over a Redis when a gateway dies, and when Redis does (CHAOS A4, B1)."""
+"""Idempotency-Key over a Redis when a gateway dies, and when Redis does."""
 
 import asyncio
 
 import pytest
 from houses import RedisHouse, ask, redis_house
 
-from penstock.adapters.redis import keyed as keyed_module
-from penstock.adapters.redis.keyed import RedisClaims
-from penstock.adapters.redis.keys import task_name
-from penstock.adapters.redis.mailbox import Post
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.records import idempotency as keyed_module
+from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.idempotency import keyed
 from penstock.testing import Recorder
 from penstock.types import Outcome

@@ -1,4 +1,4 @@
-"""Asynchronous requests mean the same in one process and over a Redis (SPEC A2–A4)."""
+"""Asynchronous requests mean the same in one process and over a Redis."""
 
 import asyncio
 

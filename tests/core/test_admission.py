@@ -1,4 +1,4 @@
-"""Who is let in (SPEC D4, C5, B6)."""
+"""Who is let in."""
 
 import pytest
 from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, worker

@@ -1,4 +1,4 @@
-"""Waiting before trying again, and how often that is allowed (SPEC E2)."""
+"""Waiting before trying again, and how often that is allowed."""
 
 from itertools import pairwise
 

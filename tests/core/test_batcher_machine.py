@@ -234,7 +234,9 @@ class AnythingGoes(RuleBasedStateMachine):
             for lane in batcher.lanes.values():
                 oldest = lane.buffer.oldest()
                 if oldest is not None:
-                    assert self.now < oldest.arrival + self.rules_in_force.max_wait, "SPEC B1"
+                    assert self.now < oldest.arrival + self.rules_in_force.max_wait, (
+                        "the longest wait is over"
+                    )
 
     def check_depth(self) -> None:
         batcher = self.batcher

@@ -1,4 +1,4 @@
-"""Who goes first (SPEC C1, C2, C5)."""
+"""Who goes first."""
 
 from collections import Counter
 

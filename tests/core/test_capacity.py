@@ -1,4 +1,4 @@
-"""What the workers can do, and how much of it lower tiers may have (SPEC D3)."""
+"""What the workers can do, and how much of it lower tiers may have."""
 
 from copy import deepcopy
 

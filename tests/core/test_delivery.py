@@ -1,4 +1,4 @@
-"""Retries and poison (SPEC E2, E3)."""
+"""Retries and poison."""
 
 from collections import Counter
 from collections.abc import Iterator

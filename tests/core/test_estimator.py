@@ -1,4 +1,4 @@
-"""What is learned on line (SPEC B4)."""
+"""What is learned on line."""
 
 from itertools import pairwise
 from random import Random

@@ -1,4 +1,4 @@
-"""Who is idle, who is trusted (SPEC E6)."""
+"""Who is idle, who is trusted."""
 
 from dataclasses import replace
 

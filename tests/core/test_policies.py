@@ -1,4 +1,4 @@
-"""When a batch goes, and how large (SPEC B1, B3), each policy by what is written of it."""
+"""When a batch goes, and how large, each policy by what is written of it."""
 
 from dataclasses import replace
 from math import ceil, sqrt

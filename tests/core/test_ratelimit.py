@@ -1,4 +1,4 @@
-"""How much a tenant may ask of one process (SPEC D2)."""
+"""How much a tenant may ask of one process."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Workers that several batchers share: credits, shares, and what may be expected (SPEC E6, B2, D4)."""
+"""Workers that several batchers share: credits, shares, and what may be expected."""
 
 import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, finish, offer, outputs, sent, teach, worker

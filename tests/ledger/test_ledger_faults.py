@@ -1,4 +1,4 @@
-"""The database goes away under a stream of rows, in every way we know: then none is missing or doubled (E2)."""
+"""The database goes away under a stream of rows, in every way we know: then none is missing or doubled."""
 
 import asyncio
 import random

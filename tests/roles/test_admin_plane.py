@@ -1,4 +1,4 @@
-"""I1: the probes are answered whoever else is there, and no web page uses the admin plane."""
+"""The probes are answered whoever else is there, and no web page uses the admin plane."""
 
 import socket
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.roles.admin_plane import MOST_CONNECTIONS, MOST_FROM_ONE
+from penstock.server.admin_plane import MOST_CONNECTIONS, MOST_FROM_ONE
 from server import CHANGING, PATIENT, Server, call, running
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.cluster.member import announcement, with_models
 from penstock.config import Config, Model, Timeouts
-from penstock.roles.shared import announcement, with_models
 
 ELSEWHERE = Timeouts(timeout=8.0, first_batch=300.0)
 

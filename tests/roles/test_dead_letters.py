@@ -1,4 +1,4 @@
-"""Who is a dead letter, and who is innocent (SPEC E4)."""
+"""Who is a dead letter, and who is innocent."""
 
 import logging
 

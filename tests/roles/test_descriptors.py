@@ -1,4 +1,4 @@
-"""No more connections are let in than the process may open, and some are kept for others (SPEC A7, F2)."""
+"""No more connections are let in than the process may open, and some are kept for others."""
 
 import logging
 import resource
@@ -6,7 +6,7 @@ import resource
 import pytest
 
 from penstock.config import Config, Server
-from penstock.roles.descriptors import SPARE, connections_allowed
+from penstock.server.descriptors import SPARE, connections_allowed
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""A server that stops loses no request of a client that keeps its connection (SPEC E7)."""
+"""A server that stops loses no request of a client that keeps its connection."""
 
 import asyncio
 import signal

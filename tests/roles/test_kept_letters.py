@@ -1,4 +1,4 @@
-"""How many dead letters one process keeps, of whom, and for how long (SPEC E4)."""
+"""How many dead letters one process keeps, of whom, and for how long."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Gateway, batcher and worker as processes of their own at one Redis (SPEC G1, E7, I1)."""
+"""Gateway, batcher and worker as processes of their own at one Redis."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Dead letters of `penstock serve`: the same commands, in one process (SPEC E4)."""
+"""Dead letters of `penstock serve`: the same commands, in one process."""
 
 import json
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""A dead letter that is sent again is still its tenant's, and of the tier that its tenant had (SPEC E4, D1)."""
+"""A dead letter that is sent again is still its tenant's, and of the tier that its tenant had."""
 
 import asyncio
 import time
 from pathlib import Path
 
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
 from server import running
 

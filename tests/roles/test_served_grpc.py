@@ -1,4 +1,4 @@
-"""`penstock serve grpc://…`, as its users see it (SPEC F4, F7): a real endpoint here, a real server beside it."""
+"""`penstock serve grpc://…`, as its users see it: a real endpoint here, a real server beside it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""H1: `penstock serve` with a ledger has a row for each accepted request, and `penstock requests` reads it."""
+"""`penstock serve` with a ledger has a row for each accepted request, and `penstock requests` reads it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""I7: `server.log_requests` gives each request a line in the log, and nothing of what it said."""
+"""`server.log_requests` gives each request a line in the log, and nothing of what it said."""
 
 import json
 

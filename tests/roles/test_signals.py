@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C drain; a second Ctrl-C ends at once (SPEC E7)."""
+"""SIGTERM and Ctrl-C drain; a second Ctrl-C ends at once."""
 
 import os
 import signal

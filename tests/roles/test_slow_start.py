@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from redis.exceptions import TimeoutError as Silence
 
+from penstock.cluster.member import Member
 from penstock.config import Config, Model, Redis
 from penstock.roles.batcher import BatcherRole
-from penstock.roles.shared import Member
 from penstock.roles.worker import WorkerRole
 from redis_servers import VALKEY, becomes
 

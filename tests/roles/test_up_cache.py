@@ -1,4 +1,4 @@
-"""B7 and D7 over Redis: what one gateway has learned another gives again, and tenants stay apart."""
+"""Over Redis: what one gateway has learned another gives again, and tenants stay apart."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ import pytest
 from up_kit import Up, up
 
 from canary import FUNCTION, TENANTS, Canary
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.key_store import RedisKeys
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records.api_keys import RedisKeys
 from penstock.auth.keys import make_key
 from redis_servers import VALKEY, patient
 from server import Answer, eventually

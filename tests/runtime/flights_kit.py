@@ -10,9 +10,9 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.core.memory import Memory
 from penstock.errors import Refused
 from penstock.quota import Denied, Limits
+from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.desk import Desk, Sharing
 from penstock.runtime.gateway import Gateway
-from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiter
 from penstock.runtime.wheel import Wheel

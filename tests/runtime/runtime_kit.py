@@ -11,9 +11,9 @@ from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError, Refused
 from penstock.quota import Limits
+from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.gateway import Desk, Gateway
 from penstock.runtime.idempotency import KeyedStore
-from penstock.runtime.once_each import Sameness
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore

@@ -1,4 +1,4 @@
-"""A batcher borrows workers it shares with others, late, and gives them back (SPEC B2, G1)."""
+"""A batcher borrows workers it shares with others, late, and gives them back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

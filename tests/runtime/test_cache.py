@@ -1,4 +1,4 @@
-"""Answers of deterministic models are given again: to whom they belong, while they are good (D7)."""
+"""Answers of deterministic models are given again: to whom they belong, while they are good."""
 
 import asyncio
 from collections.abc import AsyncIterator

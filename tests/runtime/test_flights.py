@@ -1,4 +1,4 @@
-"""Identical requests are executed once, and every asker has an answer, a deadline and an end of its own (B7)."""
+"""Identical requests are executed once, and every asker has an answer, a deadline and an end of its own."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Whoever joins, leaves, expires or fails in whatever order: every asker has one answer, and its own (B7, D7).
+"""Whoever joins, leaves, expires or fails in whatever order: every asker has one answer, and its own.
 
 Besides: at most one execution of the same thing at a time, none that nobody wants, and nothing is left behind.
 """

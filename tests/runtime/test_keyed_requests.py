@@ -1,4 +1,4 @@
-"""Idempotency-Key in one process: one execution for one key, whoever asks, leaves and asks again (SPEC A10)."""
+"""Idempotency-Key in one process: one execution for one key, whoever asks, leaves and asks again."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Equal inputs in one batch of a deterministic model reach its backend once (B7)."""
+"""Equal inputs in one batch of a deterministic model reach its backend once."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ from runtime_kit import Station, ask
 from penstock.config import Model
 from penstock.errors import BatchRejected
 from penstock.roles.sharing import sameness_of
-from penstock.runtime.once_each import run_once_each
+from penstock.runtime.collapse.once_each import run_once_each
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Outcome, Reason, Request, Result
 

@@ -1,4 +1,4 @@
-"""A worker's slots, fed by batchers elsewhere: one batch at a time, and word of each (SPEC F1, E1)."""
+"""A worker's slots, fed by batchers elsewhere: one batch at a time, and word of each."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,11 +1,11 @@
-"""What gateways write for each other is bounded, and never in anybody's way (D7, C5)."""
+"""What gateways write for each other is bounded, and never in anybody's way."""
 
 import asyncio
 from collections.abc import Sequence
 
 import pytest
 
-from penstock.runtime.shared_answers import Allowance, SharedAnswers
+from penstock.runtime.collapse.shared_answers import Allowance, SharedAnswers
 from penstock.testing import MockAnswerStore, run_virtual
 
 TTL = 100.0

@@ -26,14 +26,14 @@ from penstock.adapters.memory import MemoryResultBus
 from penstock.config import Config, Model, Retries, Tiers
 from penstock.core.policy import POLICIES
 from penstock.errors import BatchRejected, Refused
+from penstock.load.arrivals import poisson
+from penstock.roles.model import ModelStack
 from penstock.roles.simulation import scenario_of, tier_names
-from penstock.roles.stack import ModelStack
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.service_model import Fault
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Scenario, askers
 from penstock.testing import Answer, MockBackend, Recorder, run_virtual
 from penstock.types import Ask, Batch, Reply, WorkerId

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UserMistake
-from penstock.sim.arrivals import bursty, poisson, trace, uniform
+from penstock.load.arrivals import bursty, poisson, trace, uniform
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 

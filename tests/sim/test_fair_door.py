@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.admission import AdmissionRules
 from penstock.core.batcher import BatchingRules
+from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
 
 CAPACITY = 4 * 32 / 0.1

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from penstock.core.batcher import BatchingRules
+from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Scenario
 from penstock.types import Batch, Outcome, Reply, Request, Seconds, WorkerId
 

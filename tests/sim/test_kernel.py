@@ -1,4 +1,4 @@
-"""The server's own decisions in virtual time (SPEC J2)."""
+"""The server's own decisions in virtual time."""
 
 from array import array
 from random import Random
@@ -8,8 +8,8 @@ import pytest
 from penstock.core.admission import AdmissionRules
 from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
 from penstock.types import Batch, Seconds, WorkerId
 

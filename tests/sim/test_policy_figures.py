@@ -3,10 +3,10 @@
 from random import Random
 
 from penstock.core.batcher import BatchingRules
+from penstock.load.arrivals import poisson
+from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
-from penstock.sim.report import Spread, spread
 
 SERVICE_MS = 100.0
 PATIENT = 1e6  # a deadline nobody misses

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from penstock.sim.report import Batches, Spread, Summary, spread, summarize, tables
+from penstock.load.report import Batches, Spread, Summary, spread, summarize, tables
 
 
 def summary(**changed: Any) -> Summary:

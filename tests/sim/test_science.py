@@ -11,10 +11,10 @@ import pytest
 from penstock.core.admission import AdmissionRules
 from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.load.arrivals import poisson
+from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
-from penstock.sim.report import Spread, spread
 
 PATIENT = 1e6  # a deadline nobody misses
 

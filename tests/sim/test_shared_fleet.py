@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 
 from penstock.core.batcher import Batcher, BatchingRules
+from penstock.load.arrivals import poisson
+from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Scenario
-from penstock.sim.report import Spread, spread
 from penstock.types import Batch, Outcome, Request, Result, WorkerId
 
 SECONDS, WORKERS, LIMIT = 0.1, 6, 32  # case A of the tables

@@ -1,4 +1,4 @@
-"""What holding back the lower tiers is worth under overload, in virtual time (SPEC D3)."""
+"""What holding back the lower tiers is worth under overload, in virtual time."""
 
 from random import Random
 
@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
 
 CAPACITY = 4 * 32 / 0.1

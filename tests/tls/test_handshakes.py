@@ -13,14 +13,14 @@ import pytest
 import uvloop
 
 from certificates import Authority, Pair
-from penstock.http.bounds import State
-from penstock.http.caller import Caller
-from penstock.http.connection import Connection
-from penstock.http.edge import Edge, EdgeLimits
-from penstock.http.heads import Head, Headers
-from penstock.http.http2 import Http2Connection
-from penstock.http.opening import Opening
-from penstock.http.tls import ServerTls, TlsSettings
+from penstock.edge.bounds import State
+from penstock.edge.caller import Caller
+from penstock.edge.edge import Edge, EdgeLimits
+from penstock.edge.heads import Head, Headers
+from penstock.edge.http1 import Connection
+from penstock.edge.http2 import Http2Connection
+from penstock.edge.opening import Opening
+from penstock.edge.tls import ServerTls, TlsSettings
 from redis_servers import becomes
 
 Attempt = Callable[[int], Coroutine[Any, Any, None]]

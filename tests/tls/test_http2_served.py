@@ -1,4 +1,4 @@
-"""HTTP/2 as real clients speak it, over TLS, to a real process (A1, A7, C4, E7)."""
+"""HTTP/2 as real clients speak it, over TLS, to a real process."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`penstock serve` with TLS: who gets in, what is refused, how it ends; with real handshakes (F7)."""
+"""`penstock serve` with TLS: who gets in, what is refused, how it ends; with real handshakes."""
 
 import json
 import signal
@@ -14,8 +14,8 @@ from tls_kit import connected, encrypted, say
 
 from certificates import Authority, Pair
 from penstock.config import load
+from penstock.edge.tls import ServerTls, TlsSettings
 from penstock.errors import UserMistake
-from penstock.http.tls import ServerTls, TlsSettings
 from redis_servers import VALKEY
 from server import HUNG, PATIENT, PENSTOCK, Server, call, eventually, held
 from wire import listen, post

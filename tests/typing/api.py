@@ -8,11 +8,11 @@ from typing import assert_type
 from penstock.config import Config, Model, load
 from penstock.core.batcher import BatchingRules
 from penstock.errors import BackendCrashed, BackendError, BatchRejected, Overloaded, UserMistake
+from penstock.load.arrivals import poisson
+from penstock.load.report import Summary, spread
 from penstock.ports import Asker, Backend, Broker, Clock, Gateway, Observer, ResultBus
 from penstock.service_model import ServiceModel, parse_service
-from penstock.sim.arrivals import poisson
 from penstock.sim.kernel import Kernel, Run, Scenario
-from penstock.sim.report import Summary, spread
 from penstock.testing import Answer, MockBackend, Recorder, VirtualClock, VirtualLoop, run_virtual
 from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request, Result, WorkerId
 

@@ -1,4 +1,4 @@
-"""Probes, metrics and a look inside (SPEC I1, I2)."""
+"""Probes, metrics and a look inside."""
 
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest
@@ -41,7 +41,7 @@ class Inside(Protocol):
 
 
 class Morgue(Protocol):
-    """Requests that spent all their attempts (SPEC E4). Raises NotFound for an id nobody knows."""
+    """Requests that spent all their attempts. Raises NotFound for an id nobody knows."""
 
     async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]: ...
 

@@ -1,1 +1,1 @@
-"""Who asks: API keys and tokens become an identity (SPEC D1)."""
+"""Who asks: API keys and tokens become an identity."""

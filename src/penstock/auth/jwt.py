@@ -1,4 +1,4 @@
-"""Tokens of an identity provider (JWT): verified once, then remembered until they expire (SPEC D1).
+"""Tokens of an identity provider (JWT): verified once, then remembered until they expire.
 
     size ──► three parts ──► header ──► key by kid and alg ──► signature ──► claims ──► remembered
                                              │ unknown, and the provider may be asked: KeysWanted

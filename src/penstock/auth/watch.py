@@ -1,4 +1,4 @@
-"""Keeps a ring of keys as its store has them: looks twice a second, and outlives the store (SPEC D1)."""
+"""Keeps a ring of keys as its store has them: looks twice a second, and outlives the store."""
 
 import asyncio
 import logging

@@ -8,7 +8,7 @@ from penstock.bench.panels import by_percentile, distribution, ms, over_time, th
 from penstock.bench.plan import Shape
 from penstock.bench.series import ok_latencies, timeline
 from penstock.bench.style import SCRIPT, STYLE
-from penstock.sim.report import Spread, Summary
+from penstock.load.report import Spread, Summary
 
 _LABELS = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 _OVER_TIME = (("p50", "p50"), ("p95", "p95"), ("p99", "p99"))

@@ -15,7 +15,7 @@ from penstock.bench.outcomes import Outcomes
 from penstock.bench.plan import Plan
 from penstock.bench.pool import Address, Pool
 from penstock.bench.scrape import Scrape, compare, scrape
-from penstock.sim.report import Summary
+from penstock.load.report import Summary
 
 PATIENCE = 10.0  # seconds after the last request, beyond its own time-out, before giving up on answers
 MOMENT = 0.2  # seconds; what a batch may take

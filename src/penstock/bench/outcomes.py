@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from penstock.bench.scrape import Window
-from penstock.sim.report import Batches, Summary, summarize
+from penstock.load.report import Batches, Summary, summarize
 
 _SIZE = b'"batch_size":'
 _DIGITS = re.compile(rb"\s*(\d{1,9})")

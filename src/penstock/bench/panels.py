@@ -6,7 +6,7 @@ from itertools import pairwise
 from penstock.bench.chart import FULL, HALF, NARROW, Axis, Chart, Size, linear, logarithmic, number
 from penstock.bench.load import Run
 from penstock.bench.series import Timeline, histogram, percentiles
-from penstock.sim.report import Summary
+from penstock.load.report import Summary
 
 _NINES = (
     (0.0, "0"),

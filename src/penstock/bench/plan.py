@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from penstock.bench.options import Target
-from penstock.sim.traffic import Traffic, make_schedule
+from penstock.load.traffic import Traffic, make_schedule
 
 CHARACTERS_PER_TOKEN = 4  # about what English text takes
 _NUMBER = b"%08x"  # each input differs in its first characters, so that no cache answers for the model

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.sim.report import Batches
+from penstock.load.report import Batches
 
 PATIENCE = 5.0  # seconds: a server under load may be slow to say it
 BATCHER = "batcher"  # the role that forms batches

@@ -17,7 +17,7 @@ from penstock.bench.plan import Shape, make_plan
 from penstock.bench.progress import Progress
 from penstock.cli.options import seconds_of
 from penstock.errors import UserMistake
-from penstock.sim.report import tables
+from penstock.load.report import tables
 
 __all__ = ["bench"]
 

@@ -53,7 +53,7 @@ def run_role(
         tell_doubts(settings, over_redis=True)
     need_redis()
     role = make()
-    from penstock.roles.life import live
+    from penstock.server.life import live
 
     return uvloop.run(live(partial(role, settings), settings, announce))
 

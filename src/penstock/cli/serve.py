@@ -25,7 +25,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.try_it import try_it
 from penstock.config import Config, find_file, load
-from penstock.roles.listen import AdminListener, DataListener
+from penstock.server.listen import AdminListener, DataListener
 
 
 @takes(ModelOptions, Address, Clients, Process, Logs)

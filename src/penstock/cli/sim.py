@@ -17,10 +17,10 @@ from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.config import load
 from penstock.errors import UserMistake
+from penstock.load.traffic import Traffic, make_schedule
 from penstock.roles.simulation import scenario_of, tier_names
 from penstock.sim.floor import floor
 from penstock.sim.study import Finding, shown, study
-from penstock.sim.traffic import Traffic, make_schedule
 
 STEADY = ("poisson", "uniform")  # arrivals a floor can be given for
 

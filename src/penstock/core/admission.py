@@ -1,9 +1,9 @@
-"""Who is let in (SPEC D4, C5, B6): what cannot make its deadline is refused at the door, with a true wait.
+"""Who is let in: what cannot make its deadline is refused at the door, with a true wait.
 
 The expected start of a new request is when the next worker frees, plus one gap between batches for every full
 batch ahead of it. `ahead` counts what the order of the buffer puts before it:
 - of its own tier those of its own tenant, and of each other tenant as many and one more, for tenants take turns.
-  So a tenant with few waiting is not refused because another has filled the queue (SPEC C2). Those it overtakes
+  So a tenant with few waiting is not refused because another has filled the queue. Those it overtakes
   wait longer than their number says, and `slower` is by how much;
 - under strict tiers all better ones; under weighted tiers its own, stretched by its tier's share of the service.
 

@@ -1,4 +1,4 @@
-"""How long to wait before trying again, and how often trying again is allowed (SPEC E2)."""
+"""How long to wait before trying again, and how often trying again is allowed."""
 
 from penstock.types import Seconds
 

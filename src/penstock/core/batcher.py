@@ -6,10 +6,10 @@ where workers are shared: worker_known  worker_lent  worker_doubted
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
 Rules
-- A batch is sealed only for an idle worker: until then the queue is the batch (SPEC B2).
+- A batch is sealed only for an idle worker: until then the queue is the batch.
 - Retries go before fresh batches, on another worker than the one that failed where there is one.
 - Tenants that spoil batches are set apart, with lanes, retries and a part of the workers' time of their own.
-- What can no longer make its deadline is answered and never sent (SPEC C3).
+- What can no longer make its deadline is answered and never sent.
 - What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
   One slow batch would else make every deadline look hopeless, and nothing sent would ever show otherwise.
 - If a worker is idle and something waits, `wake` is set: no wake-up is ever lost. If something waits and no idle
@@ -107,7 +107,7 @@ class Batcher:
         return sum(lane.meter.rate(now) for lane in self.lanes.values())
 
     def has_room_for(self, request: Request) -> bool:
-        """Whether its lane exists or may be opened: lanes are bounded (SPEC C5), and the last are for tenants that
+        """Whether its lane exists or may be opened: lanes are bounded, and the last are for tenants that
         have few. A tenant that was refused one is refused as cheaply as can be until a lane may have emptied."""
         lanes = self.lanes
         if not lanes.crowded or lanes.key_of(request) in lanes:
@@ -248,7 +248,7 @@ class Batcher:
             self._end(worker, worker.batch, outcome, now)
 
     def _end(self, worker: Worker, batch: Batch, outcome: Result | Failure, now: Seconds) -> None:
-        """Outputs go by position; a wrong count is a failure (SPEC B8)."""
+        """Outputs go by position; a wrong count is a failure."""
         self.changes += 1
         seconds = now - worker.started
         self.fleet.release(worker.id, now)

@@ -1,4 +1,4 @@
-"""What waits in one lane, and who goes first (SPEC C1, C2, C3, C5).
+"""What waits in one lane, and who goes first.
 
 Order: tier, then tenant, then earliest deadline.
 - Tiers are strict, or weighted: each tier's virtual time advances by cost / weight as it is served, and the

@@ -1,4 +1,4 @@
-"""What the workers can do, and the depths of the queue that go with it (SPEC D3).
+"""What the workers can do, and the depths of the queue that go with it.
 
 capacity = healthy workers × the throughput they have shown, at full batches
 """

@@ -1,4 +1,4 @@
-"""What becomes of a batch that failed: retried, split, or given up (SPEC E2, E3).
+"""What becomes of a batch that failed: retried, split, or given up.
 
     one member may be to blame, more than one member  → both halves at once, each on its own
     it did not answer in time, more than one member   → eight parts at once: each further hang costs a time limit

@@ -1,4 +1,4 @@
-"""What is learned on line: the arrival rate, and how long a batch of n takes (SPEC B4).
+"""What is learned on line: the arrival rate, and how long a batch of n takes.
 
 The service curve is monotone by size and nothing else is assumed: real GPUs are flat up to a knee and then
 linear, so two numbers a + b·n would misplace the knee. Sizes fall into buckets (exact to 8, then four to the

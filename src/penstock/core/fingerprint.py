@@ -1,4 +1,4 @@
-"""What a request to a deterministic model is called where others can look for it (SPEC D7).
+"""What a request to a deterministic model is called where others can look for it.
 
 SHA-256 over who may have the answer, the model, its version, the parameters and the input. Every part but the last
 is preceded by its length, so that no two lists of parts give the same bytes.

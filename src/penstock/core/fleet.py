@@ -1,4 +1,4 @@
-"""The workers of one model: who is idle, who is trusted (SPEC E6, B4).
+"""The workers of one model: who is idle, who is trusted.
 
 A worker is     GONE ──ready──► IDLE ──assign──► BUSY ──release──► IDLE
                   ▲───────────────gone─────────────┘

@@ -1,4 +1,4 @@
-"""A lane: one model and one set of parameters. Only what shares a lane may share a batch (SPEC B5)."""
+"""A lane: one model and one set of parameters. Only what shares a lane may share a batch."""
 
 from math import inf
 
@@ -63,7 +63,7 @@ def lane_key(request: Request, *, per_item: bool, group_lengths: bool) -> tuple[
 
 
 class Lanes(dict[LaneKey, Lane]):
-    """All lanes of a model. They are bounded: an empty one makes room for a new one (SPEC C5)."""
+    """All lanes of a model. They are bounded: an empty one makes room for a new one."""
 
     def __init__(self, rules: BatchingRules, depth: Depth, curve: ServiceCurve) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Answers that are given again (SPEC D7), each at the place of what was under way for it.
+"""Answers that are given again, each at the place of what was under way for it.
 
 Bounded by number and by bytes. The oldest goes first, unless it was asked for since it was last looked at: then it
 has another turn. That is nearly the order of use, and a hit costs no more than a note.

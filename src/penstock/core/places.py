@@ -1,4 +1,4 @@
-"""Where the answer to a request is, or what is under way for it (SPEC B7, D7).
+"""Where the answer to a request is, or what is under way for it.
 
 A place is known by everything that makes an answer: the whole input, the model at its version, who may have it, the
 parameters. Compared as they are, no two can be taken for each other.

@@ -1,4 +1,4 @@
-"""How much each tenant may ask, where one process sees all of it (SPEC D2).
+"""How much each tenant may ask, where one process sees all of it.
 
 A minute is any sixty seconds, not one that starts on the full minute: what was let in is counted in slots of half a
 second, and a slot counts until its last instant is a minute old. So a minute never holds more than the limit, and a

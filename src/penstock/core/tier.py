@@ -1,4 +1,4 @@
-"""The requests of one tier: its tenants take turns, each with its earliest deadline first (SPEC C1, C2).
+"""The requests of one tier: its tenants take turns, each with its earliest deadline first.
 
 Whose turn it is goes by virtual time (start-time fair queueing): a tenant that was served comes again when the
 others have had as much, by cost, whatever each has queued. Whoever comes, or comes again, is nearly always behind

@@ -1,4 +1,4 @@
-"""How much of the capacity the lower tiers may have (SPEC D3).
+"""How much of the capacity the lower tiers may have.
 
 Where several tiers are in use (requests of more than one have come within a minute):
 - The lowest tier is let in at up to `lowest_share` of the capacity while others wait; the rest is headroom, lent to
@@ -14,7 +14,7 @@ Where several tiers are in use (requests of more than one have come within a min
 - All of that leaves each tier its own part. Unless tiers are strict, the depths and the shares refuse a tier only
   what is beyond its weight's part of the capacity. A best tier in a hurry leaves the lowest tier that part too; to
   those between it leaves as much as it asks for beyond what fits beside that, and no more than to the lowest.
-- Of its part, a tier has a little more for tenants that have had less of it than its others (SPEC C2).
+- Of its part, a tier has a little more for tenants that have had less of it than its others.
 - A lower tier is also refused what would be late if better ones go on coming as they do. The forecast knows only
   who waits now, and would let it in to expire.
 - A tier may fill its `queue_share` of the longest queue and no more.

@@ -1,4 +1,4 @@
-"""`penstock batcher`: the same batching core as the embedded server, between shards and shared workers (G1, E5).
+"""`penstock batcher`: the same batching core as the embedded server, between shards and shared workers.
 
 Requests come from the shards it leases, workers from the line that all batchers share. Answers of its own (refused,
 expired, given up) go to the gateways; outputs went there from the worker.
@@ -14,25 +14,25 @@ from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
-from penstock.adapters.redis.credits import Credits
-from penstock.adapters.redis.dispatch import Dispatcher
-from penstock.adapters.redis.intake import Entry, Intake
-from penstock.adapters.redis.leases import Leases
-from penstock.adapters.redis.wire import Finished, Message
+from penstock.adapters.redis.bus.credits import Credits
+from penstock.adapters.redis.bus.dispatch import Dispatcher
+from penstock.adapters.redis.bus.intake import Entry, Intake
+from penstock.adapters.redis.bus.leases import Leases
+from penstock.adapters.redis.bus.wire import Finished, Message
 from penstock.admin.app import admin_app
+from penstock.cluster.condition import all_worker_rows, health_of
+from penstock.cluster.member import Member, with_models
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
 from penstock.errors import PenstockError
 from penstock.ports import Clock
+from penstock.roles.auth import check_admin
 from penstock.roles.bounds import dead_letters
 from penstock.roles.dead_letters import is_dead, letter_of, say_dropped, say_so, within
-from penstock.roles.doorkeeping import check_admin
-from penstock.roles.front import capacity_rules, tier_names
-from penstock.roles.registered import all_worker_rows, health_of
-from penstock.roles.shared import Member, with_models
-from penstock.roles.stack import batching_rules, capacity_health, model_gauges
+from penstock.roles.from_config import capacity_rules, tier_names
+from penstock.roles.model import batching_rules, capacity_health, model_gauges
 from penstock.runtime.borrowing import Borrower
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, DeadLetter, Failure, Outcome, Reply, Request, Result, WorkerId

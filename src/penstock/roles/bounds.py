@@ -1,9 +1,9 @@
 """What the config allows tenants to keep in Redis."""
 
-from penstock.adapters.redis import holdings
-from penstock.adapters.redis.connect import Store
-from penstock.adapters.redis.dlq import DeadLetters
-from penstock.adapters.redis.holdings import Bounds
+from penstock.adapters.redis.link.connect import Store
+from penstock.adapters.redis.records import holdings
+from penstock.adapters.redis.records.dead_letters import DeadLetters
+from penstock.adapters.redis.records.holdings import Bounds
 from penstock.config import Config
 
 

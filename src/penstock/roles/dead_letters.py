@@ -1,4 +1,4 @@
-"""Dead letters, as the admin plane shows them: of one process (SPEC E4).
+"""Dead letters, as the admin plane shows them: of one process.
 
 A letter is retried as a task under its own request id, so that its result can be read whether or not anybody waited
 for it the first time. It is removed only once it is accepted again.
@@ -19,7 +19,7 @@ from penstock.config import Config
 from penstock.core.shares import Shares
 from penstock.errors import BatchRejected, NotFound
 from penstock.ports import Clock
-from penstock.roles.front import tier_names
+from penstock.roles.from_config import tier_names
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore

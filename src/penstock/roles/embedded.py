@@ -1,4 +1,4 @@
-"""`penstock serve`: gateway, batchers and workers in one process, with nothing else installed (SPEC G1)."""
+"""`penstock serve`: gateway, batchers and workers in one process, with nothing else installed."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.adapters.keys_file import KeysFile
+from penstock.adapters.api_keys.file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
 from penstock.adapters.observe.ended import Ended, rows_of
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
@@ -15,14 +15,13 @@ from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import admin_app
 from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
+from penstock.edge.edge import Edge
 from penstock.errors import BackendError, PenstockError, UserMistake
-from penstock.http.edge import Edge
 from penstock.loops import Loops
 from penstock.ports import Clock
-from penstock.roles.condition import UNHEALTHY, worst
+from penstock.roles.auth import Doorkeeper, check_admin, doorkeeper
 from penstock.roles.dead_letters import MemoryMorgue
-from penstock.roles.doorkeeping import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.front import (
+from penstock.roles.from_config import (
     OUT_OF_TIME,
     data_plane,
     limits_by_rank,
@@ -32,16 +31,17 @@ from penstock.roles.front import (
     unsent_gauges,
 )
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
-from penstock.roles.listen import AdminListener, DataListener
+from penstock.roles.model import ModelStack
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.reload import Reloader
 from penstock.roles.sharing import counts_of, memory_of
-from penstock.roles.stack import ModelStack
+from penstock.runtime.condition import UNHEALTHY, worst
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.ids import random_ids
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
+from penstock.server.listen import AdminListener, DataListener
 from penstock.types import Reply, WorkerId
 
 log = logging.getLogger("penstock")

@@ -1,4 +1,4 @@
-"""`penstock gateway`: takes requests over HTTP and hands them to the batchers through Redis (G1, A1–A4, E8, E9)."""
+"""`penstock gateway`: takes requests over HTTP and hands them to the batchers through Redis."""
 
 import asyncio
 import time
@@ -10,23 +10,29 @@ from typing import Any
 from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
-from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.ended_tasks import EndedTasks
-from penstock.adapters.redis.key_store import RedisKeys
-from penstock.adapters.redis.keyed import RedisClaims
-from penstock.adapters.redis.publisher import Publisher
-from penstock.adapters.redis.quotas import SharedLimiter
-from penstock.adapters.redis.tasks import RedisTasks
-from penstock.adapters.redis.wire import Answers, Failed, Message, Notice, Question, Told
+from penstock.adapters.redis.bus.publisher import Publisher
+from penstock.adapters.redis.bus.wire import Answers, Failed, Message, Notice, Question, Told
+from penstock.adapters.redis.records.answer_cache import RedisAnswers
+from penstock.adapters.redis.records.api_keys import RedisKeys
+from penstock.adapters.redis.records.ended_tasks import EndedTasks
+from penstock.adapters.redis.records.idempotency import RedisClaims
+from penstock.adapters.redis.records.quotas import SharedLimiter
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.admin.app import admin_app
+from penstock.cluster.condition import all_worker_rows, has_worker, health_of, still_loading, worker_rows
+from penstock.cluster.dead_letters import RedisMorgue
+from penstock.cluster.idempotency import KeyedDesk
+from penstock.cluster.inquiries import Inquiries
+from penstock.cluster.member import Member, with_models
+from penstock.cluster.task_ledger import TaskLedger
+from penstock.cluster.tasks import TaskDesk
 from penstock.config import Config
+from penstock.edge.edge import Edge
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
-from penstock.http.edge import Edge
 from penstock.ports import Clock
+from penstock.roles.auth import check_admin, doorkeeper
 from penstock.roles.bounds import bounds_of_keys, bounds_of_tasks, dead_letters
-from penstock.roles.costs import cost_of
-from penstock.roles.doorkeeping import check_admin, doorkeeper
-from penstock.roles.front import (
+from penstock.roles.from_config import (
     OUT_OF_TIME,
     data_plane,
     limits_by_rank,
@@ -35,20 +41,14 @@ from penstock.roles.front import (
     tls_health,
     unsent_gauges,
 )
-from penstock.roles.inquiries import Inquiries
+from penstock.roles.input_cost import cost_of
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.observers import request_log_of, told_all
-from penstock.roles.registered import all_worker_rows, has_worker, health_of, still_loading, worker_rows
-from penstock.roles.remote_dead_letters import RedisMorgue
-from penstock.roles.remote_idempotency import KeyedDesk
-from penstock.roles.remote_tasks import TaskDesk
-from penstock.roles.scalars import with_scalars_only
-from penstock.roles.shared import Member, with_models
+from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
-from penstock.roles.task_ledger import TaskLedger
+from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.ids import random_ids
-from penstock.runtime.shared_answers import SharedAnswers
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
 
@@ -202,7 +202,7 @@ class GatewayRole(Member):
         return self.registry.memory_ratio < CACHE_MEMORY * self.config.redis.memory_limit
 
     def _refusal(self, model: str, max_cost: float | None, request: Request, now: float) -> Refused | None:
-        """Only what can be told from here; the batcher, which knows its queue, refuses what cannot make it (D4)."""
+        """Only what can be told from here; the batcher, which knows its queue, refuses what cannot make it."""
         if max_cost is not None and request.cost > max_cost:
             return Unacceptable(
                 f"this input costs {request.cost:g}, and max_cost of the model is {max_cost:g}: make it shorter"

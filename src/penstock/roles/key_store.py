@@ -15,7 +15,7 @@ def keys_at(url: str) -> KeyStore:
     if not _is_postgres(url):
         raise UserMistake("API keys can be kept at postgresql://user@host/database: this URL is no such one")
     try:
-        from penstock.adapters.keys_postgres import PostgresKeys
+        from penstock.adapters.api_keys.postgres import PostgresKeys
     except ImportError:
         raise UserMistake("API keys in PostgreSQL need asyncpg: pip install 'penstock[postgres]'") from None
     return PostgresKeys(url)
@@ -33,7 +33,7 @@ def _is_postgres(url: str) -> bool:
 async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[KeyStore]:
     """A file, a URL, or without either the Redis of the installation."""
     if place is not None:
-        from penstock.adapters.keys_file import KeysFile
+        from penstock.adapters.api_keys.file import KeysFile
 
         keys = KeysFile(place) if isinstance(place, Path) else keys_at(place)
         try:
@@ -41,9 +41,9 @@ async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[K
         finally:
             await keys.close()
         return
-    from penstock.adapters.redis.connect import Store
-    from penstock.adapters.redis.key_store import RedisKeys
-    from penstock.roles.shared import redis_settings
+    from penstock.adapters.redis.link.connect import Store
+    from penstock.adapters.redis.records.api_keys import RedisKeys
+    from penstock.cluster.member import redis_settings
 
     store = Store(redis_settings(config))
     await store.open()

@@ -1,4 +1,4 @@
-"""The ledger in a server's life, and a look into it (SPEC H1)."""
+"""The ledger in a server's life, and a look into it."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from penstock.adapters.observe.exposition import LedgerGauges
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.ports import Clock
-from penstock.roles.front import tier_names
+from penstock.roles.from_config import tier_names
 
 LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 

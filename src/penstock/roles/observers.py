@@ -7,7 +7,7 @@ from penstock.adapters.observe.request_log import RequestLog
 from penstock.config import Config
 from penstock.logs import write_lines
 from penstock.ports import Observer
-from penstock.roles.front import tier_names
+from penstock.roles.from_config import tier_names
 from penstock.types import Batch, Reply
 
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from penstock.errors import BackendError, UserMistake
-from penstock.roles.stack import ModelStack
+from penstock.roles.model import ModelStack
 from penstock.target import located, parse_target
 
 log = logging.getLogger("penstock.reload")

@@ -7,7 +7,7 @@ from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.embedded import Embedded
 from penstock.roles.figures import Pages, Say, show
-from penstock.roles.life import Announce, live
+from penstock.server.life import Announce, live
 
 
 async def serve(config: Config, announce: Announce, *, reload: bool = False, say: Say | None = None) -> int:

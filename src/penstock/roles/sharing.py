@@ -1,4 +1,4 @@
-"""What identical requests have in common, by the configuration (SPEC B7, D7)."""
+"""What identical requests have in common, by the configuration."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -7,8 +7,8 @@ from typing import Any
 from penstock.adapters.observe.exposition import CacheCounts
 from penstock.config import Config, Model
 from penstock.core.memory import Memory
+from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.desk import Desk, Sharing
-from penstock.runtime.once_each import Sameness
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules
 from penstock.errors import UserMistake
-from penstock.roles.front import capacity_rules, time_limits
-from penstock.roles.stack import batching_rules
+from penstock.roles.from_config import capacity_rules, time_limits
+from penstock.roles.model import batching_rules
 from penstock.service_model import parse_service
 from penstock.sim.kernel import Scenario
 

@@ -8,7 +8,7 @@ from penstock.config import Config
 from penstock.roles.backends import backend_maker
 from penstock.roles.fetched_figures import fetched
 from penstock.roles.figures import Pages
-from penstock.roles.listen import bind
+from penstock.server.listen import bind
 
 
 @dataclass(frozen=True, slots=True)

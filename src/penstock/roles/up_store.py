@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.adapters import private
-from penstock.adapters.ledger.home import Home
+from penstock.adapters.ledger.owned_directory import Home
 from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
 from penstock.roles.up_processes import apart, cause, printed, send

@@ -1,4 +1,4 @@
-"""`penstock worker`: slots around backends, fed by whichever batcher takes them from the line (SPEC G1, G3, F1)."""
+"""`penstock worker`: slots around backends, fed by whichever batcher takes them from the line."""
 
 import asyncio
 import logging
@@ -8,21 +8,21 @@ from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
-from penstock.adapters.redis.connect import guard
-from penstock.adapters.redis.credits import Credits
-from penstock.adapters.redis.dispatch import WorkerPost
-from penstock.adapters.redis.wire import Dispatch, Message
+from penstock.adapters.redis.bus.credits import Credits
+from penstock.adapters.redis.bus.dispatch import WorkerPost
+from penstock.adapters.redis.bus.wire import Dispatch, Message
+from penstock.adapters.redis.link.connect import guard
 from penstock.admin.app import admin_app
+from penstock.cluster.condition import health_of
+from penstock.cluster.member import Member, announcement
 from penstock.config import Config
 from penstock.errors import BackendError, StoreDown, UserMistake
 from penstock.ports import Clock
+from penstock.roles.auth import check_admin
 from penstock.roles.backends import backend_maker
-from penstock.roles.condition import Utilization, place_of, row_of
-from penstock.roles.costs import cost_of
-from penstock.roles.doorkeeping import check_admin
-from penstock.roles.registered import health_of
-from penstock.roles.shared import Member, announcement
+from penstock.roles.input_cost import cost_of
 from penstock.roles.sharing import sameness_of
+from penstock.runtime.condition import Utilization, place_of, row_of
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import FirstBatches, Slot

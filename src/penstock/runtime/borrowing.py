@@ -1,7 +1,7 @@
 """How a batcher gets at workers it shares with others: it borrows one when something waits, and gives it back.
 
 A worker that is free stands in one line for all batchers. Taking it from there is atomic, so no two batchers ever
-think they have it; and it is taken only when something waits, so the binding is late (SPEC B2). While the batch is
+think they have it; and it is taken only when something waits, so the binding is late. While the batch is
 not due yet the worker is held, idle; held for nothing, it goes back into the line.
 """
 

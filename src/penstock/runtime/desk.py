@@ -17,7 +17,7 @@ Admit = Callable[[Request, float], Refused | None]
 
 
 class Sharing:
-    """One deterministic model's: what identical requests have in common, and how often they had (SPEC B7, D7)."""
+    """One deterministic model's: what identical requests have in common, and how often they had."""
 
     def __init__(
         self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True

@@ -1,4 +1,4 @@
-"""The gateway: turns an ask into an accepted request with a waiter, or refuses it (SPEC A1–A4, C3, D4).
+"""The gateway: turns an ask into an accepted request with a waiter, or refuses it.
 
 Nothing here awaits: accepting is one call, and the answer is a future.
 """
@@ -14,13 +14,13 @@ from penstock.errors import Draining, NoSuchModel, Overloaded, OverQuota, Refuse
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
 from penstock.quota import Account, Denied, Limiter, Limits, over_quota
+from penstock.runtime.collapse.flight import is_queued
+from penstock.runtime.collapse.flights import Flights
+from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.desk import Admit as Admit
 from penstock.runtime.desk import Desk as Desk
-from penstock.runtime.entry import Entry
-from penstock.runtime.flight import is_queued
-from penstock.runtime.flights import Flights
-from penstock.runtime.shared_answers import SharedAnswers
-from penstock.runtime.standing import Standing, Standings, release
+from penstock.runtime.idempotency_entry import Entry
+from penstock.runtime.tenant import Standing, Standings, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request

@@ -1,4 +1,4 @@
-"""Requests with an Idempotency-Key, in one process (SPEC A10).
+"""Requests with an Idempotency-Key, in one process.
 
     nobody knows the key ──► the request is entered, its record is its asker ──► over, kept for a day
                                    ▲ who asks again is attached                     ▲ who asks again is told
@@ -135,7 +135,7 @@ class KeyedStore:
         return (self._enter(keyed, entry), False) if task is None else (task, True)
 
     async def find(self, task_id: str, tenant: str) -> KeyedTask:
-        """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
+        """To anyone but the tenant that made it, it does not exist."""
         self._forget_the_old()
         task = self._tasks.get(task_id)
         if task is None or task.keyed.tenant != tenant:

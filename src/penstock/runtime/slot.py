@@ -1,4 +1,4 @@
-"""One worker slot: a backend kept alive, and handed one batch at a time (SPEC F1, F7, E6).
+"""One worker slot: a backend kept alive, and handed one batch at a time.
 
 start ──ready──► wait for a batch ──► run it ──► wait …
   ▲  back-off        │ idle: probe       │ fatal: close
@@ -6,7 +6,7 @@ start ──ready──► wait for a batch ──► run it ──► wait …
 A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second.
 A backend that refuses batch after batch is asked for something that was answered before. If it refuses that too it
 is started anew; else the inputs were to blame, and a refused batch costs no restart.
-A backend that says it is nearly full takes no batch until it has said that it has room again (SPEC D5):
+A backend that says it is nearly full takes no batch until it has said that it has room again:
               ──► run it ──above FULL──► probe, and again ──below RELIEVED──► wait for a batch
 """
 
@@ -20,9 +20,9 @@ from zlib import crc32
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
+from penstock.runtime.collapse.once_each import Sameness, run_once_each
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
-from penstock.runtime.once_each import Sameness, run_once_each
 from penstock.types import Batch, Failure, Result, WorkerId
 
 log = logging.getLogger("penstock.worker")

@@ -1,4 +1,4 @@
-"""Asynchronous requests: accepted now, fetched later (SPEC A2–A4).
+"""Asynchronous requests: accepted now, fetched later.
 
 Bounded by number, by bytes and by time, in all and for each tenant (`penstock.share`). A result that nobody has
 fetched is kept for its time: a tenant that has used up its share is refused. Results that were fetched make room
@@ -16,7 +16,7 @@ from penstock.core.shares import Shares
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
 from penstock.runtime.by_tenant import ByTenant
-from penstock.runtime.flight import is_queued
+from penstock.runtime.collapse.flight import is_queued
 from penstock.runtime.wheel import Wheel
 from penstock.share import OVERHEAD, Full, refusal
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
@@ -177,7 +177,7 @@ class TaskStore:
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:
-        """To anyone but the tenant that made it, it does not exist (SPEC A3)."""
+        """To anyone but the tenant that made it, it does not exist."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
             raise NotFound(

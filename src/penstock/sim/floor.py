@@ -6,8 +6,8 @@ which takes G·τ. Where S is constant that is S·(1 + q/G). Where each request 
 nobody waits, and the floor is S(1).
 """
 
+from penstock.load.report import Spread
 from penstock.service_model import ServiceModel
-from penstock.sim.report import Spread
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.errors import Overloaded
+from penstock.load.report import Batches, Spread, Summary, summarize, tables
+from penstock.load.traffic import Schedule
 from penstock.sim.kernel import Kernel, Run, Scenario
-from penstock.sim.report import Batches, Spread, Summary, summarize, tables
-from penstock.sim.traffic import Schedule
 
 STRIDE = 5_000  # arrivals between two looks at the progress
 

@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from penstock.adapters.redis.connect import Client, Store
-from penstock.adapters.redis.quota_script import BODY
-from penstock.adapters.redis.quota_share import TICK
-from penstock.adapters.redis.quotas import SharedLimiter
-from penstock.adapters.redis.scripts import Argument, Script
+from penstock.adapters.redis.link.connect import Client, Store
+from penstock.adapters.redis.link.scripts import Argument, Script
+from penstock.adapters.redis.records.quota_script import BODY
+from penstock.adapters.redis.records.quota_share import TICK
+from penstock.adapters.redis.records.quotas import SharedLimiter
 from penstock.quota import Limits
 from quota_words import Allowed, release, take
 

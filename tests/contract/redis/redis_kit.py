@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 
 import redis_servers
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.keys import task_name
-from penstock.adapters.redis.wire import Envelope, decode_envelope
+from penstock.adapters.redis.bus.wire import Envelope, decode_envelope
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.link.names import task_name
 from penstock.types import Request
 
 _numbers = count()

@@ -1,4 +1,4 @@
-"""What every store of answers promises, in memory and over Redis, Valkey and a cluster (SPEC D7)."""
+"""What every store of answers promises, in memory and over Redis, Valkey and a cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,11 +10,11 @@ from uuid import uuid4
 import pytest
 from redis_kit import opened, until
 
-from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.connect import Store
+from penstock.adapters.redis.link.connect import Store
+from penstock.adapters.redis.records.answer_cache import RedisAnswers
 from penstock.errors import StoreDown
 from penstock.ports import AnswerStore
-from penstock.runtime.shared_answers import SharedAnswers
+from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.testing import MockAnswerStore
 from redis_servers import KINDS, VALKEY, patient, redis_server, running
 

@@ -1,4 +1,4 @@
-"""What every limiter promises, in memory and over Redis, shown with the same sequences (SPEC D2)."""
+"""What every limiter promises, in memory and over Redis, shown with the same sequences."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

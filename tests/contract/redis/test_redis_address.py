@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.adapters.redis.address import parse_address
+from penstock.adapters.redis.link.address import parse_address
 from penstock.errors import UserMistake
 
 

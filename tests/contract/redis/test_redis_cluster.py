@@ -7,9 +7,9 @@ import pytest
 from redis.asyncio.cluster import RedisCluster
 from redis_kit import until
 
-from penstock.adapters.redis.connect import Store
-from penstock.adapters.redis.leases import Leases
-from penstock.adapters.redis.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.leases import Leases
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.link.connect import Store
 from redis_servers import Cluster, becomes, patient, redis_cluster, running
 
 

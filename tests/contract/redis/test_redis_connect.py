@@ -14,7 +14,7 @@ from redis import exceptions as redis_errors
 from redis_kit import run_encrypted
 
 from own_ports import free_port
-from penstock.adapters.redis.connect import (
+from penstock.adapters.redis.link.connect import (
     Features,
     Patience,
     RedisSettings,

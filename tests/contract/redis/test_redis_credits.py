@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from penstock.adapters.redis.connect import RedisSettings
-from penstock.adapters.redis.credits import Credits
+from penstock.adapters.redis.bus.credits import Credits
+from penstock.adapters.redis.link.connect import RedisSettings
 from redis_servers import opened
 
 

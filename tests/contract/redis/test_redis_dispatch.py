@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 from redis_kit import ask, named, opened, running, until
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.dispatch import Dispatcher, WorkerPost
-from penstock.adapters.redis.intake import Entry
-from penstock.adapters.redis.mailbox import Mailbox, Post
-from penstock.adapters.redis.tasks import RedisTasks
-from penstock.adapters.redis.wire import Answers, Dispatch, Failed, Finished, Message, Notice, decode
+from penstock.adapters.redis.bus.dispatch import Dispatcher, WorkerPost
+from penstock.adapters.redis.bus.intake import Entry
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.wire import Answers, Dispatch, Failed, Finished, Message, Notice, decode
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, Result, TaskStatus
 from redis_servers import KINDS, Server, patient, redis_server
 

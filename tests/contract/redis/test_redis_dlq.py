@@ -7,9 +7,9 @@ from dataclasses import asdict
 import pytest
 from redis_kit import ask, opened, until
 
-from penstock.adapters.redis.connect import RedisSettings
-from penstock.adapters.redis.dlq import DeadLetters
-from penstock.adapters.redis.holdings import letters as bounds
+from penstock.adapters.redis.link.connect import RedisSettings
+from penstock.adapters.redis.records.dead_letters import DeadLetters
+from penstock.adapters.redis.records.holdings import letters as bounds
 from penstock.errors import NotFound, StoreDown
 from penstock.roles.dead_letters import letter_of
 from penstock.types import Attempt, DeadLetter, Failure, Outcome, Reply

@@ -8,10 +8,10 @@ from time import monotonic
 import pytest
 from redis_kit import all_envelopes, ask, opened, running
 
-from penstock.adapters.redis import publisher as publisher_module
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.durability import Appender
-from penstock.adapters.redis.publisher import Publisher
+from penstock.adapters.redis.bus import publisher as publisher_module
+from penstock.adapters.redis.bus.durability import Appender
+from penstock.adapters.redis.bus.publisher import Publisher
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.errors import StoreDown
 from redis_servers import REDIS, VALKEY, Server, patient, redis_server
 

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 
 from redis_kit import ask, named, opened, running, until
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.ended_tasks import EndedTask, EndedTasks
-from penstock.adapters.redis.keyed import RedisClaims
-from penstock.adapters.redis.keys import TASK_BUCKETS, bucket_of
-from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.outcomes import Ended, Outcomes
-from penstock.adapters.redis.scripts import Script
-from penstock.adapters.redis.task_scripts import MOST_ENDED
-from penstock.adapters.redis.tasks import RedisTasks
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.link.names import TASK_BUCKETS, bucket_of
+from penstock.adapters.redis.link.scripts import Script
+from penstock.adapters.redis.records.ended_tasks import EndedTask, EndedTasks
+from penstock.adapters.redis.records.idempotency import RedisClaims
+from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.task_scripts import MOST_ENDED
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.idempotency import Keyed
 from penstock.types import Failure, Outcome, Request
 

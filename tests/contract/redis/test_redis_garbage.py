@@ -9,19 +9,19 @@ import msgspec
 import pytest
 from redis_kit import ask, opened, running, until
 
-from penstock.adapters.redis import aside as aside_module
-from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.descriptions import read_member
-from penstock.adapters.redis.intake import NOT_READ, Intake
-from penstock.adapters.redis.key_store import RedisKeys
-from penstock.adapters.redis.keys import Keys
-from penstock.adapters.redis.leases import Leases
-from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.quotas import SharedLimiter
-from penstock.adapters.redis.registry import Registry
-from penstock.adapters.redis.tasks import RedisTasks
-from penstock.adapters.redis.wire import VERSION, encode_envelope
+from penstock.adapters.redis.bus.descriptions import read_member
+from penstock.adapters.redis.bus.intake import NOT_READ, Intake
+from penstock.adapters.redis.bus.leases import Leases
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.bus.registry import Registry
+from penstock.adapters.redis.bus.wire import VERSION, encode_envelope
+from penstock.adapters.redis.link import aside as aside_module
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.link.names import Keys
+from penstock.adapters.redis.records.answer_cache import RedisAnswers
+from penstock.adapters.redis.records.api_keys import RedisKeys
+from penstock.adapters.redis.records.quotas import SharedLimiter
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.auth.keys import make_key
 from penstock.errors import NotFound, StoreDown
 from penstock.quota import Limits

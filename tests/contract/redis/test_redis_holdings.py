@@ -8,13 +8,13 @@ from itertools import count
 import pytest
 from redis_kit import ask, named, opened, until
 
-from penstock.adapters.redis import holdings
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.keyed import RedisClaims
-from penstock.adapters.redis.keys import task_name
-from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.outcomes import Ended, Outcomes
-from penstock.adapters.redis.tasks import RedisTasks
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.records import holdings
+from penstock.adapters.redis.records.idempotency import RedisClaims
+from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, Overloaded, OverQuota
 from penstock.idempotency import Keyed
 from penstock.share import OVERHEAD

@@ -9,12 +9,12 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 from redis_kit import ask, opened, running, until
 
-from penstock.adapters.redis import publisher as publisher_module
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.intake import Entry, Intake
-from penstock.adapters.redis.pending import GROUP, consumers
-from penstock.adapters.redis.publisher import Publisher
-from penstock.adapters.redis.wire import encode_envelope
+from penstock.adapters.redis.bus import publisher as publisher_module
+from penstock.adapters.redis.bus.intake import Entry, Intake
+from penstock.adapters.redis.bus.pending import GROUP, consumers
+from penstock.adapters.redis.bus.publisher import Publisher
+from penstock.adapters.redis.bus.wire import encode_envelope
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.types import Request
 from redis_servers import KINDS, Server, patient, redis_server
 

@@ -9,18 +9,18 @@ import pytest
 from redis.exceptions import ResponseError
 from redis_kit import ask, opened, until
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.gathered import MOST, Gathered
-from penstock.adapters.redis.holdings import keyed
-from penstock.adapters.redis.keyed import RedisClaims
-from penstock.adapters.redis.keyed_scripts import CLAIM, FORGET, PLACE
-from penstock.adapters.redis.keys import task_name
-from penstock.adapters.redis.mailbox import Mailbox, Post
-from penstock.adapters.redis.outcomes import Ended, Outcomes
-from penstock.adapters.redis.scripts import Argument, Script
-from penstock.adapters.redis.task_scripts import WATCH
-from penstock.adapters.redis.tasks import RedisTasks
-from penstock.adapters.redis.wire import Notice, decode, encode_execution
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.wire import Notice, decode, encode_execution
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.link.gathered import MOST, Gathered
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.link.scripts import Argument, Script
+from penstock.adapters.redis.records.holdings import keyed
+from penstock.adapters.redis.records.idempotency import RedisClaims
+from penstock.adapters.redis.records.idempotency_scripts import CLAIM, FORGET, PLACE
+from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.task_scripts import WATCH
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import StoreDown
 from penstock.idempotency import Keyed
 from penstock.types import Failure, Outcome, TaskStatus

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.leases import Leases
+from penstock.adapters.redis.bus.leases import Leases
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 from redis_servers import KINDS, Server, becomes, opened, redis_server, running
 
 ALL = frozenset(range(16))

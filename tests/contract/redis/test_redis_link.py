@@ -1,6 +1,6 @@
 """How long Redis may be silent before it counts as away."""
 
-from penstock.adapters.redis.link import SILENCE, Link
+from penstock.adapters.redis.link.hearing import SILENCE, Link
 
 
 class Line:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.adapters.redis.connect import RedisSettings
-from penstock.adapters.redis.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.link.connect import RedisSettings
 from penstock.errors import StoreDown
 from redis_servers import KINDS, VALKEY, becomes, opened, patient, redis_server, running
 

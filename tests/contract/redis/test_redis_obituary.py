@@ -7,12 +7,12 @@ from typing import Any
 
 from redis_kit import opened, running, until
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.leases import Leases
-from penstock.adapters.redis.mailbox import Mailbox, Post
-from penstock.adapters.redis.obituary import Obituaries
-from penstock.adapters.redis.registry import Registry
-from penstock.adapters.redis.wire import Departed, Message, decode
+from penstock.adapters.redis.bus.leases import Leases
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.obituary import Obituaries
+from penstock.adapters.redis.bus.registry import Registry
+from penstock.adapters.redis.bus.wire import Departed, Message, decode
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 
 HERE = socket.gethostname()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.adapters.redis.offsets import Offsets
+from penstock.adapters.redis.bus.offsets import Offsets
 
 
 def test_what_a_message_waited_shows_against_the_quickest_one() -> None:

@@ -8,9 +8,9 @@ from time import monotonic
 import pytest
 from redis_kit import all_envelopes, ask, envelopes, opened, running, until
 
-from penstock.adapters.redis import publisher as module
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.publisher import Publisher
+from penstock.adapters.redis.bus import publisher as module
+from penstock.adapters.redis.bus.publisher import Publisher
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.errors import Cancelled, Overloaded, StoreDown
 from penstock.types import Failure, Request
 from redis_servers import KINDS, Cluster, Server, patient, redis_cluster, redis_server

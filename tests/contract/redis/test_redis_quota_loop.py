@@ -1,4 +1,4 @@
-"""The loop that settles quotas with Redis, and what holds while Redis is away (SPEC D2, E9)."""
+"""The loop that settles quotas with Redis, and what holds while Redis is away."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,9 +11,9 @@ from quota_kit import STEP, Town
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis_kit import opened, running, until
 
-from penstock.adapters.redis.connect import Client, RedisSettings, Store
-from penstock.adapters.redis.quotas import SharedLimiter
-from penstock.adapters.redis.scripts import Argument
+from penstock.adapters.redis.link.connect import Client, RedisSettings, Store
+from penstock.adapters.redis.link.scripts import Argument
+from penstock.adapters.redis.records.quotas import SharedLimiter
 from penstock.quota import Denied, Limits
 from quota_words import Allowed, left, take
 from redis_servers import VALKEY, Server, patient, redis_server

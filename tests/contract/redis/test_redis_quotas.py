@@ -1,4 +1,4 @@
-"""Quotas that gateways keep together: exact within 5 %, whoever the load comes to (SPEC D2)."""
+"""Quotas that gateways keep together: exact within 5 %, whoever the load comes to."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,8 @@ import pytest
 from quota_kit import START, Load, Town, in_a_minute
 from redis_kit import opened
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.quotas import SharedLimiter
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records.quotas import SharedLimiter
 from penstock.quota import Denied, Limits
 from quota_words import UNCOUNTED, Allowed, left, release, take
 from redis_servers import VALKEY, patient

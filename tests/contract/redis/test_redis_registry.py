@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.registry import Registry
+from penstock.adapters.redis.bus.registry import Registry
+from penstock.adapters.redis.link.connect import RedisSettings, Store
 from redis_servers import KINDS, Server, becomes, opened, redis_server, running
 
 

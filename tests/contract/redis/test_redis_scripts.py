@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from redis.exceptions import OutOfMemoryError
 
-from penstock.adapters.redis import scripts
-from penstock.adapters.redis.connect import RedisSettings, Store
-from penstock.adapters.redis.mailbox import Post
-from penstock.adapters.redis.scripts import Script
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.link import scripts
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.link.scripts import Script
 from penstock.errors import StoreDown
 from redis_servers import KINDS, patient, redis_server
 

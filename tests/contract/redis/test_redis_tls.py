@@ -10,7 +10,7 @@ from redis_kit import run_encrypted
 
 from certificates import Authority, Pair
 from own_ports import free_port
-from penstock.adapters.redis.connect import Store
+from penstock.adapters.redis.link.connect import Store
 from penstock.errors import StoreDown, UserMistake
 from redis_servers import REDIS, patient, redis_server
 

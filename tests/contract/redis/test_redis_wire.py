@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.redis.wire import (
+from penstock.adapters.redis.bus.wire import (
     VERSION,
     Answers,
     Dispatch,

@@ -87,7 +87,7 @@ class Channel:
 
 
 class Contract:
-    """The user's function, and what must hold of its inputs and outputs (SPEC B8)."""
+    """The user's function, and what must hold of its inputs and outputs."""
 
     def __init__(self, loaded: Loaded, setup: Setup) -> None:
         try:

@@ -1,4 +1,4 @@
-"""TLS towards an endpoint: whom we trust, and who we say we are (SPEC F7)."""
+"""TLS towards an endpoint: whom we trust, and who we say we are."""
 
 import logging
 import ssl

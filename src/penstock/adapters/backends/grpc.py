@@ -1,4 +1,4 @@
-"""A fixed gRPC endpoint that speaks the Open Inference Protocol v2, such as Triton or KServe (SPEC F4, F7).
+"""A fixed gRPC endpoint that speaks the Open Inference Protocol v2, such as Triton or KServe.
 
 A batch is one ModelInfer with one BYTES tensor of n inputs. What the endpoint does wrong is one of four things:
 

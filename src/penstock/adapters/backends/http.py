@@ -1,4 +1,4 @@
-"""A fixed HTTP endpoint that takes a batch as JSON, in a shape described by config (SPEC F2, F7).
+"""A fixed HTTP endpoint that takes a batch as JSON, in a shape described by config.
 
 The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote:
 only the frame around them is read. What the endpoint does wrong is one of four things:

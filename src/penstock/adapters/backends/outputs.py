@@ -1,4 +1,4 @@
-"""From what a function returns to JSON, one piece for each input (SPEC B8).
+"""From what a function returns to JSON, one piece for each input.
 
 A batch of plain texts is encoded at once. Whatever else people return (arrays and tensors, rows of one,
 dataclasses, pydantic models, bytes) is recognised by what it can do, so that no library is imported that the

@@ -1,4 +1,4 @@
-"""How full the process of a user's function is (SPEC D5): read after each batch, and when the server asks.
+"""How full the process of a user's function is: read after each batch, and when the server asks.
 
 The fullest of three counts: the GPU's memory, where the function uses PyTorch; the memory of the process, where it
 has a limit; and what the user's own `pressure()` says, where it stands beside the function.

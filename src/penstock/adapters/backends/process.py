@@ -1,4 +1,4 @@
-"""A user's function in a process of its own (SPEC F1): spawned, watched, killed, never imported here."""
+"""A user's function in a process of its own: spawned, watched, killed, never imported here."""
 
 import asyncio
 import logging

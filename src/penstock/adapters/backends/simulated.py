@@ -1,4 +1,4 @@
-"""`sim:`, a simulated GPU: one batch at a time, a service time, faults on demand (SPEC F6)."""
+"""`sim:`, a simulated GPU: one batch at a time, a service time, faults on demand."""
 
 import asyncio
 import time

@@ -1,1 +1,1 @@
-"""The ledger: one row for each request that ended, in SQLite or PostgreSQL, off the hot path (SPEC H1)."""
+"""The ledger: one row for each request that ended, in SQLite or PostgreSQL, off the hot path."""

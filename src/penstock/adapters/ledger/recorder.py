@@ -1,4 +1,4 @@
-"""Told of every reply; keeps a row of each for the ledger (SPEC H1).
+"""Told of every reply; keeps a row of each for the ledger.
 
 On the event loop the replies of a batch become lines at once: thousands of rows that wait as objects would have to
 be encoded by a thread, which holds up the loop while it does so. The lines wait in one place: a piece for each

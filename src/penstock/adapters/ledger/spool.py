@@ -1,4 +1,4 @@
-"""Chunks between the server and the database: on disk, in order, bounded (SPEC H1).
+"""Chunks between the server and the database: on disk, in order, bounded.
 
 Every chunk goes through here, also while the database is well: there is one way, and it is used all the time.
 It is synced to disk before it counts as spooled, and its file goes when the database has it. Beyond `max_bytes` the
@@ -15,7 +15,7 @@ from threading import Condition
 
 from penstock.adapters import private
 from penstock.adapters.ledger.chunk import Chunk, chunks_in, size_on_disk
-from penstock.adapters.ledger.home import Home
+from penstock.adapters.ledger.owned_directory import Home
 from penstock.errors import UserMistake
 
 log = logging.getLogger("penstock.ledger")

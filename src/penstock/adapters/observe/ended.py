@@ -1,4 +1,4 @@
-"""Requests that have ended of late, for a person who asks what became of one (SPEC I1).
+"""Requests that have ended of late, for a person who asks what became of one.
 
 All replies of a batch are noted at once, and searched only when somebody asks. Number and age are bounded.
 Inputs and outputs are not kept, nor are the details of an error, which may quote an input.

@@ -1,4 +1,4 @@
-"""The counters and histograms of the hot path (SPEC I2, B9). Nothing here formats, locks or allocates per request
+"""The counters and histograms of the hot path. Nothing here formats, locks or allocates per request
 beyond an integer; `exposition.py` turns it into Prometheus' format when somebody asks."""
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""A line of JSON in the log for each request, or for some of them, when it has ended (SPEC I7).
+"""A line of JSON in the log for each request, or for some of them, when it has ended.
 
 On the event loop a line costs a tuple; a thread of its own makes text of what one turn of the loop has brought and
 writes it at once. Whoever reads the log may be slow: beyond a bound lines are dropped and counted, and no request

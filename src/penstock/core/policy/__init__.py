@@ -1,4 +1,4 @@
-"""When does a batch go, and how large? One file a policy; each maps a view to a decision (SPEC B3)."""
+"""When does a batch go, and how large? One file a policy; each maps a view to a decision."""
 
 from penstock.core.policy.base import Decision, Policy, Send, View, Wait
 from penstock.core.policy.ewma import Ewma

@@ -49,7 +49,7 @@ class Policy(Protocol):
 
 
 def wait_until(view: View, due: Seconds) -> Decision:
-    """Wait for `due`, but never past the first deadline nor longer than `max_wait` (SPEC B1)."""
+    """Wait for `due`, but never past the first deadline nor longer than `max_wait`."""
     return wait_for(view, min(due, view.oldest + view.max_wait))
 
 

@@ -1,4 +1,4 @@
-"""Wait or full (SPEC B1, to the letter): the policy everybody knows, safe and rarely best."""
+"""Wait or full: the policy everybody knows, safe and rarely best."""
 
 from penstock.core.policy.base import Decision, Send, View, wait_until
 from penstock.types import Reason

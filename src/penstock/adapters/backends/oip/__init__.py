@@ -1,1 +1,1 @@
-"""The Open Inference Protocol v2, as much of it as a batch needs (SPEC F4)."""
+"""The Open Inference Protocol v2, as much of it as a batch needs."""

@@ -1,4 +1,4 @@
-"""From the protocol's response to outputs, one for each input, or a rejected batch that says why (SPEC B8).
+"""From the protocol's response to outputs, one for each input, or a rejected batch that says why.
 
 A tensor comes with its values spelled out, or as raw bytes: little-endian numbers one after the other, and each
 text behind its length. Whatever does not add up is refused; nothing is filled in, cut off or guessed.

@@ -1,4 +1,4 @@
-"""Who the endpoint must prove to be, and who we are to it: TLS and mTLS (SPEC F7)."""
+"""Who the endpoint must prove to be, and who we are to it: TLS and mTLS."""
 
 import ssl
 from dataclasses import dataclass

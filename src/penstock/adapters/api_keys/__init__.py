@@ -1,0 +1,1 @@
+"""Where API keys are kept: a file, or PostgreSQL. (Those in Redis are `adapters.redis.records.api_keys`.)"""

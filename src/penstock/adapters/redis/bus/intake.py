@@ -1,0 +1,405 @@
+"""A batcher's way in: the shards it leases, read as one.
+
+    entry read or claimed ──► its requests are in hand ──► all of them settled ──► acknowledged and deleted
+
+An entry stays in the shard's pending list until then, so that whoever comes after a dead batcher finds it.
+A shard is looked over (`_look_over`) whenever something may have gone wrong with it: it was gained or lost,
+a connection broke, a batcher left. The pending list then tells what to do with each entry:
+
+    ours, never seen       the answer that brought it was lost: take it
+    ours, in hand          nothing, whoever leases the shard now: we finish what we began
+    a dead consumer's      take it over, if the shard is ours
+    another's, in hand     we were thought dead, and it was taken from us: let go of it, unacknowledged
+    nowhere, in hand       Redis has lost it, we have not: finish it
+
+What was taken over, and what lay in a shard before we had it, is inherited. It was accepted, and waited while
+nobody was there to send it. So nobody refuses it any more. Its queue limit is void: only its deadline bounds it.
+
+What cannot be read, or cannot be taken in, is set aside and acknowledged. Left pending, it would meet every
+successor. Whoever asked for it is told, as far as the entry says who that is.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from math import inf
+from typing import Protocol
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.bus.backlogs import Backlogs
+from penstock.adapters.redis.bus.offsets import Offsets
+from penstock.adapters.redis.bus.pending import (
+    GROUP,
+    Fields,
+    claim,
+    create_group,
+    drop_dead,
+    is_no_group,
+    pending,
+)
+from penstock.adapters.redis.bus.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
+from penstock.adapters.redis.link.connect import Patience, Store
+from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
+from penstock.loops import Loops, for_ever
+from penstock.ports import Clock
+from penstock.types import Failure, Request
+
+log = logging.getLogger("penstock.batcher")
+
+PACE = 0.002  # seconds from one read to the next under load: each then brings several envelopes
+LOAD = 8  # requests that one read brings
+BLOCK = 0.1  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
+GATHER = 0.1  # seconds between acknowledgements: each costs three commands for each shard
+_COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
+_LOOK = 4  # shards that are looked over at once
+_FIELD = b"e"
+NOT_READ = Failure(
+    "SERVICE_OVERLOADED",
+    "a batcher of another version could not read this request: try again",
+    retry_after=1.0,
+)
+NOT_TAKEN = Failure("INTERNAL", "a batcher could not take this request in")
+
+
+class Leases(Protocol):
+    @property
+    def owned(self) -> Collection[int]:
+        """The shards that this process may read now."""
+        ...
+
+
+class Entry:
+    """One envelope in hand."""
+
+    __slots__ = ("gateway", "id", "left", "shard")
+
+    def __init__(self, shard: int, entry_id: bytes, gateway: str) -> None:
+        self.shard = shard
+        self.id = entry_id
+        self.gateway = gateway  # the mailbox for answers
+        self.left = 1  # requests not settled yet; one more while it is being taken in
+
+
+class Intake:
+    def __init__(
+        self, store: Store, me: str, clock: Clock, leases: Leases, alive: Callable[[], Collection[str]]
+    ) -> None:
+        """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there."""
+        self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
+        self._aside = store.aside
+        self._reader = store.blocking()
+        self._streams = [store.keys.shard(shard) for shard in range(store.settings.shards)]
+        self._shard_of = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
+        self._offsets = Offsets()
+        self._entries: dict[tuple[int, bytes], Entry] = {}  # until acknowledged
+        self._done: defaultdict[int, list[bytes]] = defaultdict(list)  # to be acknowledged, by shard
+        self._owned: frozenset[int] = frozenset()
+        self._living: frozenset[str] = frozenset()
+        self._registered = False  # a registry that does not even know us says nothing of others
+        self._doubtful: set[int] = set()
+        self._backlogs = Backlogs(store)
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._reading = 0
+        self._progress = asyncio.Event()
+        self.in_hand: dict[str, Request] = {}
+        self.on_inherited: Callable[[Request], None] = lambda request: None
+        self.on_lost: Callable[[Sequence[Request]], None] = lambda requests: None
+        # Told of a request that is in hand and could not be taken in; it is settled in any case.
+        self.on_refused: Callable[[Request, Failure], None] = lambda request, failure: None
+        # Told of the mailbox of a gateway, and of the keys whose requests it cannot be told more about.
+        self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
+
+    def subscribe(
+        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
+    ) -> None:
+        self._on_request = self.on_inherited = on_request
+        self._on_withdraw = on_withdraw
+
+    def shards_changed(self) -> None:
+        """The leases or the registry changed: look now, and not only after the next read."""
+        self._changed.set()
+
+    def settled(self, requests: Iterable[Request]) -> None:
+        """They have their answers, or need none; those not in hand are passed over."""
+        for request in requests:
+            held = self.in_hand.pop(request.key, None)
+            if held is not None:
+                assert isinstance(held.origin, Entry)
+                self._let_go(held.origin)
+
+    def _let_go(self, entry: Entry) -> None:
+        entry.left -= 1
+        if not entry.left:
+            self._done[entry.shard].append(entry.id)
+            self._progress.set()
+
+    # ---- the loops ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        every = range(self._store.settings.shards)
+        parts = [[shard] for shard in every] if self._store.clustered else [list(every)]
+        self._reading = len(parts)
+        async with Loops() as loops:
+            loops.keep("acknowledging", self._acknowledge)
+            for shards in parts:
+                loops.keep(_reader(shards), partial(self._read_all, shards))
+
+    async def release(self) -> None:
+        """Read no more; returns when all that is in hand is settled and acknowledged. `run` must go on."""
+        self._closing = True
+        self._changed.set()
+        while self._reading or self.in_hand or self._done or self._entries:
+            self._progress.clear()
+            await self._progress.wait()
+        try:
+            for stream in self._streams:
+                await DROP_CONSUMER(self._store.commands, [stream], [GROUP, self._me])
+        except (RedisError, OSError, RuntimeError) as error:  # the next owner of the shard does it then
+            log.info("the consumer could not be removed", extra={"error": str(error)})
+
+    async def _read_all(self, shards: Sequence[int]) -> None:
+        """One reader of these: in a cluster one shard, for a read goes to one node."""
+        patience = Patience(f"The intake, {_reader(shards)},")
+        self._doubtful |= self._owned.intersection(
+            shards
+        )  # if it failed, it may have lost some that it had read
+        while not self._closing:
+            started = self._clock()
+            self._note_changes()
+            owned = [shard for shard in shards if shard in self._owned]
+            try:
+                await self._backlogs.note(shards)
+                await self._look_over(sorted(self._doubtful.intersection(shards)))
+                if not owned:
+                    await self._until_changed()
+                    continue
+                busy = await self._read(owned) >= LOAD
+                patience.succeeded()
+            except (RedisError, OSError, RuntimeError) as error:
+                self._doubtful.update(owned)  # an answer with entries may have been lost
+                if not is_no_group(error):
+                    await asyncio.sleep(patience.failed(error))
+                continue
+            rest = PACE - (self._clock() - started)
+            if busy and rest > 0:
+                await asyncio.sleep(rest)
+        self._reading -= 1
+        self._progress.set()
+        await for_ever()
+
+    async def _until_changed(self) -> None:
+        try:
+            async with asyncio.timeout(BLOCK):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    def _note_changes(self) -> None:
+        owned, living = frozenset(self._leases.owned), frozenset(self._alive())
+        if owned != self._owned:
+            self._doubtful |= owned ^ self._owned
+            self._backlogs.changed(owned - self._owned, owned)
+        known = self._me in living
+        if not living >= self._living or known != self._registered:  # somebody has left, or we can tell now
+            self._doubtful |= owned
+        self._registered = known
+        self._owned, self._living = owned, living
+
+    async def _read(self, shards: Sequence[int]) -> int:
+        """How many requests it brought."""
+        streams = [self._streams[shard] for shard in shards]
+        where = await self._store.at(self._reader, streams[0])
+        answer = await self._reader.execute_command(
+            "XREADGROUP", "GROUP", GROUP, self._me, "COUNT", _COUNT, "BLOCK", round(BLOCK * 1e3),
+            "STREAMS", *streams, *([">"] * len(streams)), **where,
+        )  # fmt: skip
+        received, taken = self._clock(), 0
+        for stream, entries in answer or ():
+            shard = self._shard_of[stream]
+            for entry_id, fields in entries:
+                inherited = self._backlogs.holds(shard, entry_id)
+                taken += self._take(shard, entry_id, fields, received, inherited=inherited)
+        return taken
+
+    # ---- an entry ----------------------------------------------------------------------------------------
+
+    def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float, *, inherited: bool) -> int:
+        if (shard, entry_id) in self._entries:  # read again after Redis forgot that we have it
+            return 0
+        entry = self._entries[shard, entry_id] = Entry(shard, entry_id, "")
+        body = fields.get(_FIELD, b"")
+        try:
+            envelope = decode_envelope(body)
+        except Garbled as error:
+            envelope = self._salvage(shard, body, error)
+        entry.gateway = envelope.gateway
+        sent = received - self._offsets.transit(envelope.gateway, envelope.sent, received)
+        in_hand = self.in_hand
+        for wire in envelope.requests:
+            if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
+                request = in_hand[wire.key] = _request(wire, entry, sent)
+                entry.left += 1
+                try:
+                    if inherited:
+                        if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                            request.expires = inf
+                        self.on_inherited(request)
+                    else:
+                        self._on_request(request)
+                except Exception as error:
+                    self._refuse(request, entry.gateway, error)
+        for key in envelope.withdrawn:
+            withdrawn = in_hand.get(key)
+            if withdrawn is not None:
+                self._withdraw(withdrawn)
+        self._let_go(entry)
+        return len(envelope.requests)
+
+    def _withdraw(self, request: Request) -> None:
+        try:
+            self._on_withdraw(request)
+        except Exception as error:
+            self._aside.add("withdrawal", request.model, f"{type(error).__name__}: {error}")
+        self.settled([request])
+
+    def _salvage(self, shard: int, body: bytes, error: Garbled) -> Envelope:
+        """As much of it as can be read."""
+        self._aside.add("envelope", self._streams[shard], str(error), body)
+        try:
+            salvaged = salvage_envelope(body)
+        except Garbled:
+            return Envelope("", 0.0, [], [])
+        if salvaged.unreadable:
+            self.on_unreadable(salvaged.envelope.gateway, salvaged.unreadable, NOT_READ)
+        return salvaged.envelope
+
+    def _refuse(self, request: Request, gateway: str, error: Exception) -> None:
+        if not self._aside.counts["request"]:  # where it happened is said once
+            log.error("a request could not be taken in", exc_info=error)
+        self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
+        try:
+            self.on_refused(request, NOT_TAKEN)
+        finally:
+            self.settled([request])
+
+    # ---- when in doubt -----------------------------------------------------------------------------------
+
+    async def _look_over(self, shards: Sequence[int]) -> None:
+        """Some at a time: each costs a few round trips, and Redis may be far away."""
+        for first in range(0, len(shards), _LOOK):
+            looks = (self._look_at(shard) for shard in shards[first : first + _LOOK])
+            for ended in await asyncio.gather(*looks, return_exceptions=True):
+                if ended is not None:
+                    raise ended
+
+    async def _look_at(self, shard: int) -> None:
+        self._doubtful.discard(shard)
+        try:
+            await self._compare(shard)
+        except BaseException:
+            self._doubtful.add(shard)
+            raise
+
+    async def _compare(self, shard: int) -> None:
+        """What is pending with what we have in hand."""
+        client, stream, owned = self._store.commands, self._streams[shard], shard in self._owned
+        inherits = owned and self._registered
+        living = self._living
+        taken: list[bytes] = []
+        lost: list[Entry] = []
+        try:
+            async for entry_id, consumer in pending(client, stream):
+                entry = self._entries.get((shard, entry_id))
+                if entry is None:
+                    if consumer == self._me or (inherits and consumer not in living):
+                        taken.append(entry_id)
+                elif consumer != self._me and entry.left:
+                    lost.append(entry)
+        except RedisError as error:
+            if not is_no_group(error):
+                raise
+            if not owned:
+                return
+            await create_group(client, stream)  # only where it is missing: a full Redis would refuse
+        if lost:
+            self._lose(lost)
+        async for entry_id, fields in claim(client, stream, self._me, taken):
+            self._take(shard, entry_id, fields, self._clock(), inherited=True)
+        if taken:
+            log.info("entries taken over", extra={"shard": shard, "entries": len(taken)})
+        if inherits:
+            await drop_dead(client, stream, living)
+
+    def _lose(self, entries: Sequence[Entry]) -> None:
+        """Somebody else answers for these now."""
+        gone = set(entries)
+        for entry in entries:
+            del self._entries[entry.shard, entry.id]
+        requests = [request for request in self.in_hand.values() if request.origin in gone]
+        for request in requests:
+            del self.in_hand[request.key]
+        self._progress.set()
+        log.warning("entries were taken from us", extra={"entries": len(entries)})
+        self.on_lost(requests)
+
+    # ---- acknowledgements --------------------------------------------------------------------------------
+
+    async def _acknowledge(self) -> None:
+        patience = Patience("Acknowledging")
+        while True:
+            if not self._done:
+                await self._progress.wait()
+                self._progress.clear()
+            await asyncio.sleep(GATHER)
+            done = {shard: list(ids) for shard, ids in self._done.items()}
+            calls: list[Call] = [([self._streams[shard]], [GROUP, *ids]) for shard, ids in done.items()]
+            failed: Exception | None = None
+            for (shard, ids), answer in zip(done.items(), await ACK.each(self._store, calls), strict=True):
+                if isinstance(answer, Exception) and not is_no_group(answer):
+                    failed = answer
+                else:
+                    self._forget(shard, ids)
+            if failed is not None:
+                await asyncio.sleep(patience.failed(failed))
+            else:
+                patience.succeeded()
+
+    def _forget(self, shard: int, ids: Sequence[bytes]) -> None:
+        rest = self._done[shard][len(ids) :]
+        if rest:
+            self._done[shard] = rest
+        else:
+            del self._done[shard]
+        for entry_id in ids:
+            self._entries.pop((shard, entry_id), None)
+        self._progress.set()
+
+
+def _reader(shards: Sequence[int]) -> str:
+    return "reading" if len(shards) > 1 else f"reading shard {shards[0]}"
+
+
+def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
+    return Request(
+        wire.key,
+        wire.model,
+        wire.input,
+        sent,
+        sent + wire.expires_in,
+        sent + wire.deadline_in,
+        wire.request_id,
+        wire.parameters,
+        wire.tenant,
+        wire.tier,
+        wire.cost,
+        wire.length,
+        wire.traceparent,
+        task=wire.task,
+        origin=entry,
+    )

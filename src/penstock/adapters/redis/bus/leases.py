@@ -1,0 +1,204 @@
+"""Which shards this batcher may read: leases in Redis, renewed with each heartbeat.
+
+A lease that could not be renewed for its whole time is lost by our own clock, counted from before the
+request was sent; Redis counts from when it came, so we stop before anybody else can start. Each new owner
+of a shard has a higher fence number.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.bus.shard_plan import plan, quota
+from penstock.adapters.redis.link.connect import Patience, Store, translate
+from penstock.adapters.redis.link.scripts import LEASE_HELD, LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
+from penstock.errors import StoreDown
+from penstock.loops import Loops
+
+log = logging.getLogger("penstock.batcher")
+
+MOST_RENEWALS = 4  # at once
+
+
+class _Lease:
+    __slots__ = ("ends", "fence")
+
+    def __init__(self, fence: int, ends: float) -> None:
+        self.fence = fence
+        self.ends = ends  # by our clock
+
+
+class Leases:
+    def __init__(self, store: Store, me: str, alive: Callable[[], Collection[str]]) -> None:
+        self.on_gained: Callable[[int], None] = lambda shard: None
+        self.on_lost: Callable[[int], None] = lambda shard: None
+        self._store = store
+        self._me = me
+        self._alive = alive  # the live batchers
+        self._shards = store.settings.shards
+        self._milliseconds = int(store.settings.lease * 1000)
+        self._held: dict[int, _Lease] = {}
+        self._former: set[int] = set()  # lost to an outage
+        self._one_at_a_time = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._renewals = 0  # under way
+        self._closing = False
+
+    @property
+    def owned(self) -> frozenset[int]:
+        return frozenset(self._held)
+
+    def fence(self, shard: int) -> int:
+        """The number of our ownership of a shard we own."""
+        return self._held[shard].fence
+
+    async def run(self) -> None:
+        """Holds our share until cancelled, whatever Redis does."""
+        async with Loops() as loops:
+            loops.keep("balancing", self._balance)
+            loops.keep("watching over their end", self._watch)
+            loops.keep("renewing late ones", partial(self._renew_meanwhile, loops))
+
+    def batchers_changed(self) -> None:
+        """Look now, and not only with the next heartbeat: one has come, or its shards are to be had."""
+        self._changed.set()
+
+    async def release_all(self) -> None:
+        """Gives everything back, and takes nothing more."""
+        self._closing = True
+        async with self._one_at_a_time:
+            await self._give(list(self._held))
+
+    async def step(self) -> None:
+        """Renews, gives back and takes, once."""
+        async with self._one_at_a_time:
+            await self._renew()
+            if self._closing:
+                return
+            batchers = self._alive()
+            short = len(self._held) < quota(self._shards, batchers, self._me)
+            others = await self._held_by_others() if short else set()
+            decided = plan(self._shards, self._held, others, batchers, self._me, self._former)
+            await self._give(decided.give)
+            await self._take(decided.take)
+
+    async def _balance(self) -> None:
+        patience = Patience(f"The keeper of the leases of {self._me}")
+        heartbeat = self._store.settings.heartbeat
+        while True:
+            began = monotonic()
+            self._changed.clear()
+            try:
+                await self.step()
+                patience.succeeded()
+            except (StoreDown, RedisError, OSError, RuntimeError) as error:
+                await asyncio.sleep(patience.failed(error))
+                continue
+            # Who lacks shards looks more often: they are somebody's who died, or is about to give them.
+            short = len(self._held) < quota(self._shards, self._alive(), self._me)
+            pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
+            try:
+                async with asyncio.timeout(max(0.0, pause)):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    async def _watch(self) -> None:
+        """Calls a lease lost on time, even while Redis lets a renewal hang."""
+        while True:
+            now = monotonic()
+            for shard in [shard for shard, lease in self._held.items() if lease.ends <= now]:
+                self._former.add(shard)
+                self._lose(shard)
+            ends = min(
+                (lease.ends for lease in self._held.values()), default=now + self._store.settings.lease
+            )
+            await asyncio.sleep(max(0.001, ends - now))
+
+    async def _renew_meanwhile(self, loops: Loops) -> None:
+        """While a renewal is late, by a slow network or a lost packet, another goes out with each heartbeat."""
+        while True:
+            await asyncio.sleep(self._store.settings.heartbeat)
+            if 0 < self._renewals < MOST_RENEWALS:
+                loops.send("a second renewal", self._renew_besides())
+
+    async def _renew_besides(self) -> None:
+        try:
+            await self._renew()
+        except (StoreDown, RedisError, OSError, RuntimeError) as error:  # whoever balances says so
+            log.debug("leases were not renewed", extra={"error": str(error)})
+
+    async def _renew(self) -> None:
+        self._renewals += 1
+        try:
+            await self._try_to_renew()
+        finally:
+            self._renewals -= 1
+
+    async def _try_to_renew(self) -> None:
+        ends = monotonic() + self._store.settings.lease
+        renewed = dict(self._held)
+        calls: list[Call] = [
+            ([self._store.keys.lease(shard)], [self._me, lease.fence, self._milliseconds])
+            for shard, lease in renewed.items()
+        ]
+        answers = await LEASE_RENEW.each(self._store, calls)
+        for (shard, lease), kept in zip(renewed.items(), answers, strict=True):
+            if isinstance(kept, Exception) or self._held.get(shard) is not lease:
+                continue  # not known, or lost while we asked: then it is taken up again
+            if kept:
+                lease.ends = max(lease.ends, ends)
+            else:
+                self._former.add(shard)
+                self._lose(shard)
+        _raise_first(answers)
+
+    async def _held_by_others(self) -> set[int]:
+        shards = [shard for shard in range(self._shards) if shard not in self._held]
+        keys = [self._store.keys.lease(shard) for shard in shards]
+        calls: list[Call] = [([key], [self._me, self._milliseconds]) for key in keys]
+        holders = await LEASE_HELD.each(self._store, calls)
+        _raise_first(holders)
+        for key, holder in zip(keys, holders, strict=True):
+            if isinstance(holder, bytes):
+                self._store.aside.add("lease", key, "it names no batcher, or never ends", holder)
+        return {shard for shard, holder in zip(shards, holders, strict=True) if holder == 1}
+
+    async def _take(self, shards: list[int]) -> None:
+        ends = monotonic() + self._store.settings.lease
+        keys = self._store.keys
+        calls: list[Call] = [
+            ([keys.lease(shard), keys.fence(shard)], [self._me, self._milliseconds]) for shard in shards
+        ]
+        answers = await LEASE_TAKE.each(self._store, calls)
+        for shard, fence in zip(shards, answers, strict=True):
+            if isinstance(fence, int) and fence:
+                self._held[shard] = _Lease(fence, ends)
+                self._former.discard(shard)
+                self.on_gained(shard)
+        _raise_first(answers)
+
+    async def _give(self, shards: list[int]) -> None:
+        """Stops using them first, and only then lets others have them."""
+        calls: list[Call] = [
+            ([self._store.keys.lease(shard)], [self._me, self._held[shard].fence]) for shard in shards
+        ]
+        for shard in shards:
+            self._lose(shard)
+        _raise_first(await LEASE_RELEASE.each(self._store, calls))
+
+    def _lose(self, shard: int) -> None:
+        del self._held[shard]
+        self.on_lost(shard)
+
+
+def _raise_first(answers: list[Any]) -> None:
+    """As a new error: one that is raised holds the frames it passes, and ours hold the answers."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise translate(answer) from answer

@@ -1,0 +1,157 @@
+"""Messages between processes: one stream for each process that is spoken to.
+
+Reading takes nothing away: a broken connection loses no message, the owner trims what it has handled.
+A box outlives outages of Redis (its lifetime is far above any lease); whether its owner lives is the
+registry's word. Delivery is at least once: a sender that got no answer sends again.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import monotonic
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.link.connect import Client, Patience, Store, translate
+from penstock.adapters.redis.link.misfits import BOX_LIFETIME_MS
+from penstock.adapters.redis.link.outage import FIRST_WAIT, LONGEST_WAIT
+from penstock.adapters.redis.link.scripts import BOX_CREATE
+from penstock.loops import Loops
+
+_GATHER = 0.001  # seconds from one read to the next: under load each brings several messages
+_READ_AT_ONCE = 1000
+_MESSAGE = b"m"
+_GIVE_UP_AFTER = 30.0
+
+
+class Mailbox:
+    """The owner's end."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        self.owner = owner
+        self._store = store
+        self._key = store.keys.box(owner)
+        self._reader: Client | None = None
+        self._last = b"0"  # id of the last entry handled
+        self._trimmed = self._last
+
+    async def create(self) -> None:
+        """From now on messages can be sent to the owner. Keeps a box that is there."""
+        hello = await BOX_CREATE(self._store.commands, [self._key], [BOX_LIFETIME_MS])
+        if hello:  # new and empty: its ids begin anew too
+            self._last = self._trimmed = hello
+
+    async def touch(self) -> None:
+        """Keeps the box for another while, makes it anew if Redis has lost it, and trims it."""
+        await self.create()
+        last = self._last
+        if last != self._trimmed:
+            await self._store.commands.execute_command("XTRIM", self._key, "MINID", "=", _after(last))
+            self._trimmed = last
+
+    async def run(self, on_message: Callable[[bytes], None]) -> None:
+        """Hands over what arrives, and keeps the box, until cancelled."""
+        async with Loops() as loops:
+            loops.keep("reading", partial(self._read, on_message))
+            loops.keep("keeping the box", self._keep)
+
+    async def remove(self) -> None:
+        """The owner goes: whoever writes to it now is told so."""
+        await self._store.commands.execute_command("DEL", self._key)
+
+    async def _read(self, on_message: Callable[[bytes], None]) -> None:
+        client = self._reader = self._reader or self._store.blocking()
+        block = int(self._store.settings.block * 1000)
+        patience = Patience(f"The reader of the mailbox of {self.owner}")
+        while True:
+            try:
+                if patience.away:  # a Redis that restarted empty must have it before anybody writes
+                    await self.touch()
+                where = await self._store.at(client, self._key)
+                answer = await client.execute_command(
+                    "XREAD", "COUNT", _READ_AT_ONCE, "BLOCK", block, "STREAMS", self._key, self._last, **where
+                )
+                patience.succeeded()
+                self._store.link.heard()
+            except (RedisError, OSError, RuntimeError) as error:
+                await asyncio.sleep(patience.failed(error))
+                continue
+            for _, entries in answer or ():
+                for entry, fields in entries:
+                    self._last = entry
+                    if fields and _MESSAGE in fields:
+                        on_message(fields[_MESSAGE])
+            if answer:
+                await asyncio.sleep(_GATHER)
+
+    async def _keep(self) -> None:
+        patience = Patience(f"The keeper of the mailbox of {self.owner}")
+        while True:
+            try:
+                await self.touch()
+                patience.succeeded()
+            except (RedisError, OSError, RuntimeError) as error:
+                await asyncio.sleep(patience.failed(error))
+                continue
+            await asyncio.sleep(self._store.settings.heartbeat)
+
+
+class Post:
+    """The senders' end. Waits out an outage; who sends must not mind that a message may come twice."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._patience = Patience("The post")  # of all that is being sent: an outage is said once
+
+    async def send(self, box: str, payload: bytes, *, give_up_after: float = _GIVE_UP_AFTER) -> bool:
+        """False: the owner has gone. Raises StoreDown when Redis stays away."""
+        [sent] = await self.send_all([(box, payload)], give_up_after=give_up_after)
+        return sent
+
+    async def send_all(
+        self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = _GIVE_UP_AFTER
+    ) -> list[bool]:
+        """Whether each was sent; those to one node go together."""
+        sent: dict[int, bool] = {}
+        wait, gives_up = FIRST_WAIT, monotonic() + give_up_after
+        while len(sent) < len(messages):
+            waiting = [index for index in range(len(messages)) if index not in sent]
+            error = await self._try(messages, waiting, sent)
+            if error is None:
+                self._patience.succeeded()
+                continue
+            self._patience.failed(error)
+            if monotonic() + wait > gives_up:
+                raise translate(error) from error
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+        return [sent[index] for index in range(len(messages))]
+
+    async def _try(
+        self, messages: Sequence[tuple[str, bytes]], waiting: Sequence[int], sent: dict[int, bool]
+    ) -> Exception | None:
+        """Notes which were sent; gives an error if there was one."""
+        commands = [
+            (
+                "XADD",
+                self._store.keys.box(messages[index][0]),
+                "NOMKSTREAM",
+                "*",
+                _MESSAGE,
+                messages[index][1],
+            )
+            for index in waiting
+        ]
+        failed = None
+        for index, answer in zip(waiting, await self._store.each(commands), strict=True):
+            if isinstance(answer, Exception):
+                failed = answer
+            else:
+                sent[index] = answer is not None
+        return failed
+
+
+def _after(entry: bytes) -> str:
+    """The smallest id above this one."""
+    milliseconds, _, sequence = entry.decode().partition("-")
+    return f"{milliseconds}-{int(sequence or 0) + 1}"

@@ -1,0 +1,84 @@
+"""What a supervisor does when a process it started has died: the others learn of it now, not after its lease.
+
+    out of the registry ──► its mailbox removed ──► a batcher's leases given back ──► everybody is told
+
+Nothing is lost if this fails or comes too late: silence tells the same, one lease later. A process is found by its
+machine, its number there and its parent's, which each heartbeat says. One that never said so had nothing in hand.
+"""
+
+from collections.abc import Sequence
+from os import getpid
+from socket import gethostname
+
+import msgspec
+
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.bus.registry import KINDS
+from penstock.adapters.redis.bus.wire import Departed, encode
+from penstock.adapters.redis.link.connect import RedisSettings, Store, guard
+from penstock.adapters.redis.link.scripts import LEASE_RELEASE, Call
+
+TELL_WITHIN = 1.0  # seconds: after that the silence of the dead tells as much
+
+
+class _Said(msgspec.Struct):
+    """What a member says of itself, as far as it matters here."""
+
+    host: str = ""
+    pid: int = 0
+    parent: int = 0
+
+
+class Obituaries:
+    """Of the children of this process."""
+
+    def __init__(self, settings: RedisSettings) -> None:
+        self._settings = settings
+
+    async def tell(self, kind: str, pid: int) -> list[str]:
+        """The name it had, if the others knew it and it had not left. Raises StoreDown."""
+        died = _Said(gethostname(), pid, getpid())
+        store = Store(self._settings)
+        try:
+            with guard():
+                members = {each: await _members(store, each) for each in KINDS}
+                names = [name for name, said in members[kind].items() if said == died]
+                others = [other for each in KINDS for other in members[each] if other not in names]
+                for name in names:
+                    await _bury(store, kind, name, others)
+        finally:
+            await store.close()
+        return names
+
+
+async def _bury(store: Store, kind: str, name: str, others: Sequence[str]) -> None:
+    await store.commands.execute_command("HDEL", store.keys.registry(kind), name)
+    await store.commands.execute_command("DEL", store.keys.box(name))
+    if kind == "batchers":
+        await _give_back(store, name)
+    word = encode(Departed(kind, name))
+    await Post(store).send_all([(other, word) for other in others], give_up_after=TELL_WITHIN)
+
+
+async def _members(store: Store, kind: str) -> dict[str, _Said]:
+    entries = await store.commands.execute_command("HGETALL", store.keys.registry(kind))
+    return {name.decode(errors="replace"): _said(text) for name, text in entries.items()}
+
+
+def _said(text: bytes) -> _Said:
+    """A stamp and a description."""
+    try:
+        return msgspec.json.decode(text.partition(b" ")[2], type=_Said)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Said()
+
+
+async def _give_back(store: Store, name: str) -> None:
+    keys = [store.keys.lease(shard) for shard in range(store.settings.shards)]
+    calls: list[Call] = []
+    for key, holder in zip(keys, await store.each([("GET", key) for key in keys]), strict=True):
+        if isinstance(holder, bytes):
+            owner, _, fence = holder.decode(errors="replace").rpartition(":")
+            if owner == name:
+                calls.append(([key], [owner, fence]))
+    await LEASE_RELEASE.each(store, calls)

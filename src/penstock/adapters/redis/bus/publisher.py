@@ -1,0 +1,330 @@
+"""A gateway's way to the batchers: requests and withdrawals, many to an envelope.
+
+    publish ──► unsent ──(at once when idle, else once a millisecond)──► one envelope, to the next shard in turn
+                  │ withdrawn: never sent                                   │ not acknowledged: again, 100 ms in all
+                  └ too many: refused                                       └ then to another node, or failed
+
+One send is under way at a time, so the slower Redis is, the fuller the envelopes. A send that failed may
+have reached Redis: it is repeated with the same bytes, and a batcher ignores keys that it has. Only where an
+acknowledgement waits for a disk or a replica do others go out meanwhile, the fewer the more are under way.
+A connection that breaks proves nothing about Redis; a second try that fails does, and so does silence
+(`listening`). Its shards (all of a single server, those of one node of a cluster) are left out until an empty
+envelope comes through. With no shard left the publisher is `down`. What was on its way then has failed for those
+who asked, and is withdrawn with that envelope: if Redis had it after all, it may be executed, and its answer finds
+nobody waiting.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import RedisError, ResponseError
+
+from penstock.adapters.redis.bus.durability import Appender
+from penstock.adapters.redis.bus.wire import encode_envelope
+from penstock.adapters.redis.link.connect import Patience, Store, is_outage
+from penstock.adapters.redis.link.listening import Listener
+from penstock.errors import Cancelled, Internal, Overloaded, PenstockError, StoreDown
+from penstock.loops import Loops
+from penstock.ports import Clock
+from penstock.types import Failure, Request
+
+log = logging.getLogger("penstock.gateway")
+
+SLOW = "Redis is slower than what arrives: limits.max_queue or limits.max_queue_bytes wait to be sent"
+PACE = 0.001  # seconds between two sends
+LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
+RETRY_PAUSE = 0.02
+UNDER_WAY = (
+    32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
+)
+ENVELOPE_REQUESTS = 1024  # of one envelope: more are cut into several, sent together
+ENVELOPE_BYTES = 1 << 20
+
+
+class Publisher:
+    def __init__(
+        self, store: Store, box: str, clock: Clock, *, max_requests: int = 65_536, max_bytes: int = 256 << 20
+    ) -> None:
+        """`box`: the mailbox that answers are sent to."""
+        self._store = store
+        self._box = box
+        self._clock = clock
+        self._max_requests, self._max_bytes = max_requests, max_bytes
+        self._appender: Appender
+        self._shards = store.settings.shards
+        self._turn = -1
+        self._unsent: dict[str, Request] = {}
+        self._unsent_bytes = 0
+        self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # by shard
+        self._acceptances: dict[str, asyncio.Future[None]] = {}
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._away: set[int] = set()  # shards
+        self._trouble = asyncio.Event()
+        self._listener = Listener(store)
+        self.on_failed: Callable[[Sequence[Request], Failure], None] = lambda requests, failure: None
+
+    @property
+    def down(self) -> bool:
+        """Nothing can be accepted now."""
+        return len(self._away) == self._shards
+
+    @property
+    def unsent(self) -> int:
+        return len(self._unsent)
+
+    # ---- calls that never wait ---------------------------------------------------------------------------
+
+    def publish(self, request: Request) -> None:
+        if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
+            self._refuse(request, Overloaded(SLOW, retry_after=1.0))
+        elif self.down:
+            self._refuse(request, _store_down())
+        else:
+            self._unsent[request.key] = request
+            self._unsent_bytes += len(request.input)
+            self._wake.set()
+
+    def withdraw(self, request: Request) -> None:
+        if self._unsent.pop(request.key, None) is not None:
+            self._unsent_bytes -= len(request.input)
+            acceptance = self._acceptances.pop(request.key, None)
+            if acceptance is not None and not acceptance.done():
+                acceptance.set_exception(Cancelled("withdrawn before it was accepted"))
+        elif isinstance(request.origin, int):
+            self.withdraw_key(request.key, request.origin)
+
+    def withdraw_key(self, key: str, shard: int) -> None:
+        """A request that perhaps another gateway sent."""
+        keys = self._withdrawn[shard]
+        if len(keys) < self._max_requests:  # while Redis is away they pile up, and they only spare work
+            keys.append(key)
+            self._wake.set()
+
+    async def accepted(self, request: Request) -> None:
+        """Publish, and return when Redis has it; raises StoreDown or Overloaded when it has not."""
+        acceptance = asyncio.get_running_loop().create_future()
+        self._acceptances[request.key] = acceptance
+        try:
+            self.publish(request)
+            await acceptance
+        finally:
+            self._acceptances.pop(request.key, None)
+
+    async def flush(self) -> None:
+        """Return when nothing is left to send, or nowhere to send it. `run` must be running."""
+        self._quiet.clear()
+        self._wake.set()
+        await self._quiet.wait()
+
+    # ---- the loop ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled. The store must be open."""
+        self._appender = Appender(self._store)
+        self._trouble.set()  # if it failed, it may have left some shards unlooked for
+        try:
+            async with Loops() as loops:
+                loops.keep("sending", partial(self._send_all, loops))
+                loops.keep("looking for lost shards", self._look_for_the_lost)
+                loops.keep("listening", self._listener.run)
+        finally:
+            for acceptance in self._acceptances.values():
+                if not acceptance.done():
+                    acceptance.set_exception(_store_down())
+
+    async def _send_all(self, loops: Loops) -> None:
+        under_way: set[asyncio.Task[None]] = set()
+        self._wake.set()
+        while True:
+            await self._wake.wait()
+            started = self._clock()
+            shard = self._next_shard()
+            if shard is None:
+                self._wake.clear()
+                if not under_way:
+                    self._quiet.set()
+                continue
+            send = self._send(shard, *self._seal(shard))
+            if self._appender.waits:
+                task = loops.send("sending an envelope", send)
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+                task.add_done_callback(lambda _: self._wake.set())
+                if len(under_way) == UNDER_WAY:
+                    await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await send
+            rest = PACE * (1 + 2 * len(under_way)) - (self._clock() - started)
+            if rest > 0:
+                await asyncio.sleep(rest)
+
+    def _next_shard(self) -> int | None:
+        """Where the next envelope goes; None when there is nothing to send, or nowhere."""
+        for step in range(1, self._shards + 1):
+            shard = (self._turn + step) % self._shards
+            if shard not in self._away and (self._unsent or self._withdrawn.get(shard)):
+                self._turn = shard
+                return shard
+        return None
+
+    def _seal(self, shard: int) -> tuple[list[Request], list[bytes]]:
+        requests = list(self._unsent.values())
+        room = self._unsent_bytes <= ENVELOPE_BYTES and len(requests) <= ENVELOPE_REQUESTS
+        self._unsent, self._unsent_bytes = {}, 0
+        for request in requests:
+            request.origin = shard
+        withdrawn = self._withdrawn.pop(shard, [])
+        now = self._clock()
+        # Withdrawals last: a request and its withdrawal may travel together after a failure.
+        parts = [requests] if room else _cut(requests)
+        try:
+            bodies = [encode_envelope(self._box, part, [], now) for part in parts[:-1]]
+            bodies.append(encode_envelope(self._box, parts[-1], withdrawn, now))
+        except Exception as error:  # of ours; whoever asked is told, and those who come next are not held up
+            self._fail(
+                requests, Internal("this gateway could not write the request down", details=_said(error))
+            )
+            return [], [encode_envelope(self._box, [], withdrawn, now)]
+        return requests, bodies
+
+    async def _send(self, shard: int, requests: Sequence[Request], bodies: Sequence[bytes]) -> None:
+        key = self._store.keys.shard(shard)
+        ends = self._clock() + LONGEST_RETRY
+        tries = 0
+        while True:
+            try:
+                await self._listener.heard(
+                    self._appender.append(key, bodies), at_once=not self._appender.waits
+                )
+            except asyncio.CancelledError:
+                self._put_back(requests)  # this loop may be started again
+                raise
+            except Exception as error:
+                if not isinstance(error, StoreDown) and not is_outage(error):
+                    if not tries and isinstance(error, ResponseError) and await self._mended(error, key):
+                        tries += 1
+                        continue
+                    self._fail(requests, _store_down(_said(error)))
+                    return
+                tries += 1
+                if tries > 1 or isinstance(error, StoreDown):
+                    self._lose(shard)
+                if self._clock() >= ends:
+                    self._give_up(shard, requests, error)
+                    return
+                await asyncio.sleep(RETRY_PAUSE if tries > 1 else 0)
+            else:
+                if self._away:
+                    self._regain(shard)
+                if self._acceptances:
+                    self._accept(requests)
+                return
+
+    async def _mended(self, error: ResponseError, key: str) -> bool:
+        """Whether something was in the way that is gone now. Only of those who wait for a disk or a replica: other
+        commands are sent again by the client itself."""
+        try:
+            return await self._store.misfits.mend(self._store.commands.execute_command, error, ("XADD", key))
+        except (RedisError, OSError):
+            return False
+
+    def _accept(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            acceptance = self._acceptances.get(request.key)
+            if acceptance is not None and not acceptance.done():
+                acceptance.set_result(None)
+
+    # ---- when Redis is away ------------------------------------------------------------------------------
+
+    def _give_up(self, shard: int, requests: Sequence[Request], error: Exception) -> None:
+        self._lose(shard)
+        if not self.down:  # another node has room: better done twice than not at all
+            self._put_back(requests)
+            return
+        self._withdrawn[shard] += [request.key for request in requests]  # it may have arrived after all
+        lost = [*requests, *self._unsent.values()]  # those behind it have nowhere to go either
+        self._unsent, self._unsent_bytes = {}, 0
+        self._fail(lost, _store_down(str(error)))
+
+    def _put_back(self, requests: Sequence[Request]) -> None:
+        self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
+        self._unsent_bytes += sum(len(request.input) for request in requests)
+        self._wake.set()
+
+    def _refuse(self, request: Request, error: PenstockError) -> None:
+        """Soon, and not now: whoever publishes has not finished accepting it."""
+        asyncio.get_running_loop().call_soon(self._fail, [request], error)
+
+    def _fail(self, requests: Sequence[Request], error: PenstockError) -> None:
+        others = []
+        for request in requests:
+            acceptance = self._acceptances.get(request.key)
+            if acceptance is None:
+                others.append(request)
+            elif not acceptance.done():
+                acceptance.set_exception(error)
+        if others:
+            self.on_failed(others, Failure(error.code, error.message, retry_after=error.retry_after))
+
+    def _lose(self, shard: int) -> None:
+        self._away |= self._neighbours(shard)
+        self._trouble.set()
+
+    def _regain(self, shard: int) -> None:
+        self._away -= self._neighbours(shard)
+        self._wake.set()
+
+    def _neighbours(self, shard: int) -> set[int]:
+        """The shards that share its server, as far as we know."""
+        client, keys = self._store.commands, self._store.keys
+        if not isinstance(client, RedisCluster):
+            return set(range(self._shards))
+        slots = client.nodes_manager.slots_cache
+        nodes = [slots.get(client.keyslot(keys.shard(k)), [None])[0] for k in range(self._shards)]
+        return {k for k, node in enumerate(nodes) if node is nodes[shard]} | {shard}
+
+    async def _look_for_the_lost(self) -> None:
+        patience = Patience("The publisher")
+        while True:
+            await self._trouble.wait()
+            self._trouble.clear()
+            while self._away:
+                shard = min(self._away)
+                withdrawn = self._withdrawn.pop(shard, [])
+                try:
+                    body = encode_envelope(self._box, [], withdrawn, self._clock())
+                    await self._appender.append(self._store.keys.shard(shard), [body])
+                except Exception as error:
+                    self._withdrawn[shard][:0] = withdrawn
+                    await asyncio.sleep(patience.failed(error))
+                else:
+                    patience.succeeded()
+                    self._regain(shard)
+
+
+def _said(error: Exception) -> str:
+    words = f"{type(error).__name__}: {error}"[:200]
+    log.error("requests were not sent", extra={"error": words})
+    return words
+
+
+def _store_down(details: str = "") -> StoreDown:
+    return StoreDown("Redis does not answer: nothing can be accepted now.", retry_after=1.0, details=details)
+
+
+def _cut(requests: Sequence[Request]) -> list[list[Request]]:
+    """Into envelopes that Redis and a batcher can swallow."""
+    parts: list[list[Request]] = [[]]
+    size = 0
+    for request in requests:
+        if parts[-1] and (len(parts[-1]) >= ENVELOPE_REQUESTS or size + len(request.input) > ENVELOPE_BYTES):
+            parts.append([])
+            size = 0
+        parts[-1].append(request)
+        size += len(request.input)
+    return parts

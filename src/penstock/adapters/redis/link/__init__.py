@@ -1,0 +1,1 @@
+"""The connections of one process to Redis, and what to do when it is away."""

@@ -1,0 +1,110 @@
+"""redis-py's connections and clients, mended in three places.
+
+Writing: redis-py goes through `asyncio.wait_for`, which on Python 3.11 makes a task for each command and
+swallows a cancellation that comes as the write ends: a reader's loop that is told to stop would then run on.
+
+Moving slots: redis-py sends ASKING and the command it is for one after the other, each over the connection
+that was idle longest. With several idle they part, the command is turned away, and after some rounds
+redis-py closes everybody's connections. Taking the one that was used last keeps the two together.
+
+Keys of the wrong type: see `misfits`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from redis import exceptions as redis_errors
+from redis.asyncio import Connection, Redis, SSLConnection
+from redis.asyncio.cluster import RedisCluster
+
+from penstock.adapters.redis.link.misfits import Misfits
+
+
+class _PlainConnection(Connection):
+    async def send_packed_command(
+        self, command: bytes | str | Iterable[bytes], check_health: bool = True
+    ) -> None:
+        if not self.is_connected:
+            await self.connect_check_health(check_health=False)
+        try:
+            async with asyncio.timeout(self.socket_timeout):
+                await self._send_packed_command(_pieces(command))
+        except TimeoutError:
+            await self.disconnect(nowait=True)
+            raise redis_errors.TimeoutError("Redis took no more data in time") from None
+        except (OSError, RuntimeError) as error:  # RuntimeError is uvloop's word for a transport that closed
+            await self.disconnect(nowait=True)
+            raise redis_errors.ConnectionError(f"Redis took no more data: {error}") from error
+        except BaseException:
+            await self.disconnect(nowait=True)  # a command may be half sent
+            raise
+
+
+class _EncryptedConnection(_PlainConnection, SSLConnection):
+    """The same over TLS; redis-py would never look at the files again, and certificates are renewed."""
+
+    async def _connect(self) -> None:
+        self.ssl_context.context = None
+        await super()._connect()  # type: ignore[no-untyped-call]
+
+
+class _LastUsedFirst(deque[Connection]):
+    """A node's idle connections, which redis-py takes from the left."""
+
+    def append(self, connection: Connection) -> None:
+        self.appendleft(connection)
+
+
+class SingleServer(Redis):
+    misfits: Misfits
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        return await self.misfits.without(super().execute_command, args, options)
+
+
+class Cluster(RedisCluster):
+    misfits: Misfits
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        return await self.misfits.without(super().execute_command, args, options)
+
+    async def initialize(
+        self,
+        additional_startup_nodes_info: list[tuple[str, int]] | None = None,
+        last_failed_node_name: str | None = None,
+    ) -> RedisCluster:
+        await super().initialize(additional_startup_nodes_info, last_failed_node_name)
+        for node in self.get_nodes():
+            if not isinstance(node._free, _LastUsedFirst):
+                node._free = _LastUsedFirst(node._free, node.max_connections)
+        return self
+
+    async def aclose(self) -> None:
+        """All of it, always. redis-py closes nothing while it means to look at the cluster again, which it does
+        once it has lost a connection, and whoever collects the garbage would find the others open."""
+        await super().aclose()
+        await self.nodes_manager.aclose()
+        await self.nodes_manager.aclose("startup_nodes")
+
+
+def write_directly(client: Redis | RedisCluster) -> None:
+    """To be called before the client's first command."""
+    if isinstance(client, Redis):
+        client.connection_pool.connection_class = _ours(client.connection_pool.connection_class)
+        return
+    kinds = client.nodes_manager.connection_kwargs  # for nodes that are found later
+    kinds["connection_class"] = _ours(kinds["connection_class"])
+    for node in client.startup_nodes:
+        node.connection_class = _ours(node.connection_class)
+
+
+def _ours(kind: type[object]) -> type[Connection]:
+    return _EncryptedConnection if issubclass(kind, SSLConnection) else _PlainConnection
+
+
+def _pieces(command: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
+    if isinstance(command, str):
+        command = command.encode()
+    return [command] if isinstance(command, bytes) else command

@@ -1,0 +1,87 @@
+"""What a server can do, and whether that is enough for the durability that was asked for."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.adapters.redis.link.settings import RedisSettings
+from penstock.errors import UserMistake
+
+_log = logging.getLogger(__name__)
+
+DURABILITIES = ("memory", "fsync", "replica")
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Of all primaries together: what each of them has."""
+
+    kind: str  # redis or valkey
+    version: tuple[int, ...]  # its own, as (7, 0, 15)
+    append_only: bool
+    appendfsync: str | None  # always, everysec, no; None where we may not ask
+    replicas: int  # connected to the primary that has the fewest
+    maxmemory: int  # bytes; 0: no limit
+    maxmemory_policy: str
+
+    @property
+    def has_waitaof(self) -> bool:
+        return self.kind == "valkey" or self.version >= (7, 2)
+
+
+def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str | None]) -> Features:
+    """From the INFO of each primary: of several, the one that can do least."""
+    kind = "valkey" if "valkey_version" in infos[0] else "redis"
+    policies = [str(info.get("maxmemory_policy", "noeviction")) for info in infos]
+    asked = set(appendfsync)
+    return Features(
+        kind=kind,
+        version=min(_version(str(info[f"{kind}_version"])) for info in infos),
+        append_only=all(str(info.get("aof_enabled", 0)) == "1" for info in infos),
+        appendfsync=asked.pop() if len(asked) == 1 else None,
+        replicas=min(int(info.get("connected_slaves", 0)) for info in infos),
+        maxmemory=maxmemory(infos),
+        maxmemory_policy=next((policy for policy in policies if policy != "noeviction"), "noeviction"),
+    )
+
+
+def maxmemory(infos: Sequence[Mapping[str, Any]]) -> int:
+    """Of the primary that may use least; 0 where nothing limits any."""
+    limits = [int(info.get("maxmemory", 0)) for info in infos]
+    return min((limit for limit in limits if limit), default=0)
+
+
+def memory_ratio(info: Mapping[str, Any]) -> float:
+    """The part of the allowed memory that is in use, from one INFO; 0 where nothing limits it."""
+    limit = int(info.get("maxmemory", 0))
+    return int(info.get("used_memory", 0)) / limit if limit else 0.0
+
+
+def check_durability(settings: RedisSettings, features: Features) -> None:
+    """Raises UserMistake when the server cannot keep what the level promises."""
+    if settings.durability not in DURABILITIES:
+        raise UserMistake(f"The durability is {' or '.join(DURABILITIES)}, not '{settings.durability}'.")
+    if settings.durability == "fsync":
+        if not features.append_only:
+            raise UserMistake("Durability fsync needs Redis to keep a log: set 'appendonly yes' there.")
+        if not features.has_waitaof and features.appendfsync != "always":
+            raise UserMistake(
+                "Durability fsync needs 'appendfsync always' on Redis before 7.2, which cannot be asked to wait."
+            )
+    needed = max(1, settings.replicas)
+    if settings.durability == "replica" and features.replicas < needed:
+        raise UserMistake(
+            f"Durability replica needs {needed} replicas on each primary, and Redis has {features.replicas}: "
+            "connect more, or ask for less."
+        )
+    if features.maxmemory_policy != "noeviction":
+        _log.warning(
+            "Redis may throw accepted requests away when its memory is full (maxmemory-policy is %s): "
+            "set it to noeviction.",
+            features.maxmemory_policy,
+        )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())

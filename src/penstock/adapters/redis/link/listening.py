@@ -1,0 +1,79 @@
+"""Whether Redis is silent while we wait for it, long before a command times out.
+
+Silence is counted while this process runs. What came while it did not get to run has not been read yet, so that
+time proves nothing. Halfway to the limit another question goes out, over another connection: a slow disk, a long
+write or one lost packet is not the silence of Redis. In a cluster only the question itself counts: whatever else is
+heard may come from another node.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from time import monotonic
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.link.connect import Store
+
+log = logging.getLogger("penstock.gateway")
+
+TICK = 0.01  # seconds between two looks
+
+
+class Listener:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._asked: dict[asyncio.Timeout, float] = {}  # how long we had listened when each was asked
+        self._asking = asyncio.Event()
+        self._listened = 0.0  # seconds
+        self._heard = 0.0  # how long we had listened when Redis was last heard
+        self._pinging = False
+
+    async def heard(self, answer: Awaitable[None], *, at_once: bool) -> None:
+        """Awaits it, and raises TimeoutError as soon as Redis is silent. `at_once`: whether Redis answers it
+        without waiting for a disk or a replica, so that it tells how long a round trip takes."""
+        async with asyncio.timeout(None) as limit:
+            self._asked[limit] = self._listened
+            self._asking.set()
+            began = monotonic()
+            try:
+                await answer
+            finally:
+                del self._asked[limit]
+        if at_once:
+            self._store.link.answered(began)
+
+    async def run(self) -> None:
+        """Until cancelled; looks only while something was asked."""
+        link = self._store.link
+        while True:
+            await self._asking.wait()
+            before = monotonic()
+            await asyncio.sleep(TICK)
+            self._listened += min(monotonic() - before, 2 * TICK)
+            if link.heard_at > before:
+                self._heard = self._listened
+            if self._asked:
+                self._look(link.patience)
+            else:
+                self._asking.clear()
+
+    def _look(self, patience: float) -> None:
+        clustered = self._store.clustered
+        for limit, asked in list(self._asked.items()):
+            silence = self._listened - (asked if clustered else max(asked, self._heard))
+            if silence > patience:
+                if limit.when() is None:
+                    limit.reschedule(asyncio.get_running_loop().time())
+            elif silence > patience / 2 and not clustered and not self._pinging:
+                self._pinging = True
+                self._store.send(self._ping())
+
+    async def _ping(self) -> None:
+        try:
+            await self._store.commands.execute_command("PING")
+            self._store.link.heard()
+        except (RedisError, OSError, RuntimeError) as error:
+            log.debug("no answer", extra={"error": str(error)})
+        finally:
+            self._pinging = False

@@ -1,0 +1,78 @@
+"""Keys of the wrong type: no command of ours can use one. It is put out of the way, and the command is sent again.
+
+Somebody wrote it by mistake, or another program shares the namespace. Left where it is, it would fail every command
+on it for ever. It is kept for a day as `<key>:aside`, one of each name; one that is large is dropped.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from penstock.adapters.redis.link.names import Keys
+
+KEPT_MS = 24 * 3600 * 1000
+LARGE = 1 << 20  # bytes
+BOX_LIFETIME_MS = 60_000  # of a mailbox, after its owner's last heartbeat
+
+# KEYS key, its place aside; ARGV wanted type, ms it is kept, bytes from which it is dropped, ms that a mailbox
+# lives or 0 for other keys. Gives the type found, or nil when there was nothing to do. A mailbox is made anew at
+# once: one that is missing is taken for that of a process that has gone.
+_SET_ASIDE = """#!lua flags=allow-oom
+local found = redis.call('TYPE', KEYS[1]).ok
+if found == ARGV[1] or found == 'none' then return false end
+local size = redis.pcall('MEMORY', 'USAGE', KEYS[1])
+if type(size) == 'number' and size > tonumber(ARGV[3]) then redis.call('UNLINK', KEYS[1])
+else
+  redis.call('RENAME', KEYS[1], KEYS[2])
+  redis.call('PEXPIRE', KEYS[2], ARGV[2])
+end
+if ARGV[4] ~= '0' then
+  redis.call('XADD', KEYS[1], '*', 'hello', '')
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
+end
+return found
+"""
+
+Execute = Callable[..., Awaitable[Any]]
+Arguments = tuple[Any, ...]
+
+
+def is_misfit(error: BaseException) -> bool:
+    return isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE")
+
+
+class Misfits:
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self.on_set_aside: Callable[[str, str], None] = lambda key, found: None  # the key, and its type
+
+    async def without(self, execute: Execute, command: Arguments, options: Mapping[str, Any]) -> Any:
+        """The answer to a command; if a key was in its way, to the second try."""
+        try:
+            return await execute(*command, **options)
+        except ResponseError as error:
+            if not await self.mend(execute, error, command):
+                raise
+        return await execute(*command, **options)
+
+    async def mend(self, execute: Execute, error: ResponseError, command: Arguments) -> bool:
+        """Whether the command may do better when it is sent again. It names its keys among its arguments; whatever
+        else there looks like a key of ours is looked at as well, which does no harm."""
+        if not is_misfit(error):
+            return False
+        mended = False
+        for name in {_text(part) for part in command[1:] if isinstance(part, str | bytes)}:
+            wanted = self._keys.type_of(name)
+            if wanted is not None:
+                lives = BOX_LIFETIME_MS if name.startswith(self._keys.box("")[:-1]) else 0
+                arguments = (wanted, KEPT_MS, LARGE, lives)
+                found = await execute("EVAL", _SET_ASIDE, 2, name, f"{name}:aside", *arguments)
+                mended = True  # by us, or by somebody who met it at the same moment
+                if found is not None:
+                    self.on_set_aside(name, _text(found))
+        return mended
+
+
+def _text(part: str | bytes) -> str:
+    return part if isinstance(part, str) else part.decode(errors="replace")

@@ -1,0 +1,90 @@
+"""Answers that gateways keep for each other in Redis: read with MGET, and gone when their time is over.
+
+In a cluster the keys of one command must lie in one slot, so they are spread over as many places as requests are.
+Whatever Redis has against a command, here it only means that there is no cache. A value carries its checksum: what
+somebody else has written there is nobody's answer.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.link.connect import Store, is_outage
+from penstock.adapters.redis.link.scripts import Call, Script
+from penstock.errors import StoreDown
+
+_CHECK = 4  # bytes
+
+# KEYS one for each answer; ARGV for each its value and its lifetime in ms.
+KEEP = Script("""
+for i = 1, #KEYS do
+  redis.call('SET', KEYS[i], ARGV[2 * i - 1], 'PX', ARGV[2 * i])
+end
+return #KEYS
+""", flags="")  # fmt: skip
+
+
+class RedisAnswers:
+    """`penstock.ports.AnswerStore`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._places = store.settings.shards
+
+    async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
+        places = self._by_place(fingerprints)
+        key = self._key
+        answers = await self._store.each(
+            [("MGET", *(key(place, fingerprints[index]) for index in indices)) for place, indices in places]
+        )
+        found: list[bytes | None] = [None] * len(fingerprints)
+        for (_, indices), values in zip(places, _good(answers), strict=True):
+            for index, value in zip(indices, values, strict=True):
+                found[index] = None if value is None else self._checked(value, fingerprints[index])
+        return found
+
+    def _checked(self, value: bytes, fingerprint: bytes) -> bytes | None:
+        kept = value[_CHECK:]
+        if value[:_CHECK] == _checksum(kept):
+            return kept
+        self._store.aside.add("cached answer", "the cache", "its checksum is wrong", value)
+        return None
+
+    async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
+        calls: list[Call] = []
+        for place, indices in self._by_place([fingerprint for fingerprint, _, _ in answers]):
+            keys = [self._key(place, answers[index][0]) for index in indices]
+            arguments: list[bytes | int] = []
+            for index in indices:
+                _, value, ttl = answers[index]
+                arguments += (_checksum(value) + value, max(1, round(ttl * 1000)))
+            calls.append((keys, arguments))
+        _good(await KEEP.each(self._store, calls))
+
+    def _by_place(self, fingerprints: Sequence[bytes]) -> list[tuple[int, list[int]]]:
+        """Which of them can travel together."""
+        if not self._store.clustered:
+            return [(0, list(range(len(fingerprints))))] if fingerprints else []
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for index, fingerprint in enumerate(fingerprints):
+            places[fingerprint[0] % self._places].append(index)
+        return list(places.items())
+
+    def _key(self, place: int, fingerprint: bytes) -> bytes:
+        return self._store.keys.answer(place) + fingerprint
+
+
+def _checksum(value: bytes) -> bytes:
+    return crc32(value).to_bytes(_CHECK, "big")
+
+
+def _good(answers: list[Any]) -> list[Any]:
+    for answer in answers:
+        if isinstance(answer, RedisError | OSError) or (isinstance(answer, Exception) and is_outage(answer)):
+            raise StoreDown("the cache cannot be reached", details=str(answer)) from answer
+        if isinstance(answer, Exception):
+            raise answer
+    return answers

@@ -1,0 +1,135 @@
+"""API keys in Redis, for all gateways of an installation.
+
+A record never changes once it is written; that a key is revoked stands beside it, and cannot be taken back. Each
+change is stamped, and the stamp is all that a gateway asks for while nothing changes. It is a time and not a count:
+a Redis that lost changes (a restart, a failover) would count to the same number again with other keys.
+
+A record that cannot be read is set aside, and does not keep the others from being read: a key that was known stays
+as it was known, and one that was not stays unknown. One whose revocation cannot be read is revoked.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from redis.exceptions import ResponseError
+
+from penstock.adapters.redis.link.connect import Store, guard, is_outage
+from penstock.adapters.redis.link.scripts import Script
+from penstock.auth.records import KeyRecord
+from penstock.errors import StoreDown, UserMistake
+
+_decoder = msgspec.json.Decoder(KeyRecord)
+
+# KEYS records, revoked, stamp. Gives all records and when each that is revoked was, in ms.
+_LOAD = Script("return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}")
+
+# Microseconds; always later than the last, whatever the server's clock does.
+_STAMP = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local function stamp()
+  local last = tonumber(redis.call('GET', KEYS[3])) or 0
+  redis.call('SET', KEYS[3], string.format('%.0f', math.max(now, last + 1)))
+end
+"""
+
+# KEYS records, revoked, stamp; ARGV id, record. Gives 1, or 0 when there is one of this id.
+_ADD = Script(f"""{_STAMP}
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
+stamp()
+return 1
+""")
+
+# KEYS records, revoked, stamp; ARGV id. Gives the record and since when it is revoked, in ms; nil without one.
+_REVOKE = Script(f"""{_STAMP}
+local record = redis.call('HGET', KEYS[1], ARGV[1])
+if not record then return false end
+local since = string.format('%.0f', math.floor(now / 1000))
+if redis.call('HSETNX', KEYS[2], ARGV[1], since) == 1 then stamp() end
+return {{record, redis.call('HGET', KEYS[2], ARGV[1])}}
+""")
+
+
+class RedisKeys:
+    """A `KeyStore`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        tag = f"{{{store.keys.namespace}:keys}}"
+        self._keys = [tag, f"{tag}:revoked", f"{tag}:stamp"]  # hash, hash, string
+        self._seen = False  # keys were there
+        self._known: dict[bytes, KeyRecord] = {}  # as they were read last
+
+    async def version(self) -> object:
+        """A Redis that has lost its memory is as good as one that is away: its keys stay known to who knew them."""
+        with guard(), self._guard():
+            stamp: bytes | None = await self._store.commands.execute_command("GET", self._keys[2])
+        if stamp is None and self._seen:
+            raise StoreDown("Redis has lost the API keys: make them anew, or restore it.", retry_after=1.0)
+        self._seen |= stamp is not None
+        return stamp
+
+    async def load(self) -> Sequence[KeyRecord]:
+        with guard(), self._guard():
+            found, revoked = await _LOAD(self._store.commands, self._keys)
+        since = dict(zip(revoked[::2], revoked[1::2], strict=True))
+        records = {}
+        for name, text in zip(found[::2], found[1::2], strict=True):
+            record = self._read(name, text)
+            if record is not None:
+                records[name] = record
+        if found and not records:
+            raise UserMistake(f"{self._keys[0]} in {self._store.where} holds no API keys")
+        self._known = records
+        return [_as_revoked(record, since.get(name)) for name, record in records.items()]
+
+    def _read(self, name: bytes, text: bytes) -> KeyRecord | None:
+        try:
+            record = _decoder.decode(text)
+            if record.id.encode() == name:
+                return record
+            why = "it is the record of another key"
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            why = str(error)
+        self._store.aside.add(
+            "API key", name.decode(errors="replace"), why
+        )  # not its text, which is a secret
+        return self._known.get(name)
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """What lies in the place of the keys is never put out of the way: those that are known stay good."""
+        try:
+            yield
+        except ResponseError as error:
+            if is_outage(error):
+                raise
+            message = f"{self._keys[0]} in {self._store.where} cannot be read as API keys: put it right"
+            raise StoreDown(message, retry_after=1.0, details=str(error)) from error
+
+    async def add(self, record: KeyRecord) -> None:
+        with guard(), self._guard():
+            added = await _ADD(self._store.commands, self._keys, [record.id, msgspec.json.encode(record)])
+        if not added:
+            raise UserMistake(f"there is a key {record.id} already")
+
+    async def revoke(self, key_id: str) -> KeyRecord:
+        with guard(), self._guard():
+            answer: Any = await _REVOKE(self._store.commands, self._keys, [key_id])
+        if answer is None:
+            raise UserMistake(
+                f"there is no key {key_id!r} in {self._store.where}: penstock keys list shows them"
+            )
+        return _as_revoked(_decoder.decode(answer[0]), answer[1])
+
+    async def close(self) -> None:
+        """The connection is the store's, and closed with it."""
+
+
+def _as_revoked(record: KeyRecord, milliseconds: bytes | None) -> KeyRecord:
+    if milliseconds is None:
+        return record
+    return replace(record, revoked=int(milliseconds) / 1e3 if milliseconds.isdigit() else 0.0)

@@ -1,0 +1,148 @@
+"""Tasks that have ended, on their way from Redis to a ledger.
+
+    a script ends the task and tells of it ──► read ──► safe at this gateway ──► deleted
+
+One gateway of those that keep a ledger reads. Nothing is deleted before it is safe, so whoever reads next begins
+with what was left; a row that two have read is one in the ledger. Nobody is told where no ledger is kept.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from msgspec import Struct
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.link.connect import Command, Patience, Store
+from penstock.adapters.redis.link.names import TASK_BUCKETS
+from penstock.adapters.redis.records.task_scripts import EXPECT
+from penstock.loops import Loops
+
+log = logging.getLogger("penstock.ledger")
+
+_GATHER = 0.5  # seconds from one read to the next: a chunk of rows costs the same, however few
+_COUNT = 500  # of each bucket in one read
+_EXPECT_EVERY = 10.0
+_KEPT_MS = 24 * 3600 * 1000  # after the last gateway with a ledger has gone
+_AGAIN_AFTER = 1.0  # when the ledger had no room
+
+
+class EndedTask(Struct, frozen=True, gc=False):
+    key: str
+    task_id: str
+    tenant: str
+    tier: int
+    model: str
+    status: str  # SUCCESS, or the error code
+    created: float  # seconds since the epoch, by the clock of Redis
+    completed: float
+
+
+Record = Callable[[Sequence[EndedTask]], Awaitable[bool]]
+Entries = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
+
+
+class EndedTasks:
+    def __init__(
+        self, store: Store, chosen: Callable[[], bool], record: Record, lost: Callable[[int], None]
+    ) -> None:
+        """`chosen`: whether it is this process that reads; `record`: False if it could not, and is asked again;
+        `lost` is told how many had to go before anybody took them."""
+        self._store, self._chosen, self._record, self._lost = store, chosen, record, lost
+        self._reader = store.blocking()
+        self._changed = asyncio.Event()
+
+    def look_again(self) -> None:
+        """Who is chosen may have changed."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        every = range(TASK_BUCKETS)
+        parts = [[bucket] for bucket in every] if self._store.clustered else [list(every)]
+        async with Loops() as loops:
+            for buckets in parts:
+                name = "reading" if len(buckets) > 1 else f"reading bucket {buckets[0]}"
+                loops.keep(name, partial(self._read_all, buckets))
+
+    async def _read_all(self, buckets: Sequence[int]) -> None:
+        """One reader of these: in a cluster one bucket, for a read goes to one node."""
+        patience = Patience("The ledger's reader")
+        streams = [self._store.keys.ended(bucket) for bucket in buckets]
+        expected, seen = 0.0, dict.fromkeys(streams, b"0")
+        while True:
+            if not self._chosen():
+                expected, seen = 0.0, dict.fromkeys(streams, b"0")
+                await self._changed.wait()
+                continue
+            try:
+                if monotonic() >= expected:
+                    await self._expect(buckets)
+                    expected = monotonic() + _EXPECT_EVERY
+                entries = await self._read(seen)
+                tasks = _tasks(entries)
+                if tasks and not await self._record(tasks):
+                    await asyncio.sleep(_AGAIN_AFTER)
+                    continue
+                await self._delete(entries)
+                patience.succeeded()
+            except (RedisError, OSError, RuntimeError) as error:
+                expected, seen = 0.0, dict.fromkeys(streams, b"0")  # what was not deleted is read again
+                await asyncio.sleep(patience.failed(error))
+                continue
+            for stream, found in entries:
+                seen[stream.decode()] = found[-1][0]
+            if entries:
+                await asyncio.sleep(_GATHER)
+
+    async def _expect(self, buckets: Sequence[int]) -> None:
+        keys = self._store.keys
+        calls = [([keys.ended(bucket), keys.crowded_out(bucket)], [_KEPT_MS]) for bucket in buckets]
+        lost = sum(_good(await EXPECT.each(self._store, calls)))
+        if lost:
+            log.error("ended tasks were not taken in time: their rows are lost", extra={"rows": lost})
+            self._lost(lost)
+
+    async def _read(self, seen: dict[str, bytes]) -> Entries:
+        where = await self._store.at(self._reader, next(iter(seen)))
+        answer = await self._reader.execute_command(
+            "XREAD", "COUNT", _COUNT, "BLOCK", int(self._store.settings.block * 1e3),
+            "STREAMS", *seen, *seen.values(), **where,
+        )  # fmt: skip
+        return answer or ()
+
+    async def _delete(self, entries: Entries) -> None:
+        commands: list[Command] = [
+            ("XDEL", stream, *(entry for entry, _ in found)) for stream, found in entries
+        ]
+        if commands:
+            _good(await self._store.each(commands))
+
+
+def _good(answers: Sequence[Any]) -> Sequence[Any]:
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
+
+
+def _tasks(entries: Entries) -> list[EndedTask]:
+    found = [_task(fields) for _, some in entries for _, fields in some]
+    return [task for task in found if task is not None]
+
+
+def _task(fields: dict[bytes, bytes]) -> EndedTask | None:
+    """None for what another version wrote, and we cannot read."""
+    try:
+        text = {name.decode(): value.decode() for name, value in fields.items()}
+        return EndedTask(
+            text["key"], text["id"], text["tenant"], int(text["tier"]), text["model"], text["status"],
+            int(text["created"]) / 1e3, int(text["completed"]) / 1e3,
+        )  # fmt: skip
+    except (KeyError, ValueError) as error:
+        log.warning("an ended task was skipped", extra={"error": repr(error)})
+        return None

@@ -1,0 +1,205 @@
+"""What each tenant holds in Redis, counted in the same step in which it changes: `penstock.share`, in Lua.
+
+    totals   hash: n and b (things and bytes of all), n:TENANT and b:TENANT, and the bounds as last set
+    index    sorted set: SIZE:KEY by the time at which the key expires
+    shelf    sorted set of a tenant: keys of what is over, in the order in which they make room
+
+The index is the truth. What has expired is struck off by whoever comes next, so a process that dies in between
+leaks nothing; and where the totals do not agree with the index they are counted anew.
+
+A node of a cluster sees its own keys only. There each of the 16 places of tasks has books of its own, and a 16th of
+the bounds.
+"""
+
+from dataclasses import dataclass
+
+from penstock.adapters.redis.link.connect import Store
+from penstock.adapters.redis.link.names import TASK_BUCKETS
+from penstock.errors import Refused
+from penstock.share import LITTLE, RESERVED, Full, refusal
+
+MIB = 2**20
+NO_BOUND = 2**50
+# What may be kept of the memory that Penstock may use. The rest is for requests on their way.
+TASKS_PART, KEYED_PART, LETTERS_PART = 0.25, 0.25, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one kind of thing, and the settings that say so, for whoever is refused."""
+
+    number: int
+    size: int  # bytes
+    share: float = 1.0
+    of_memory: float = 1.0  # the part of Redis' maxmemory that they may take at most
+    things: str = "tasks"
+    number_setting: str = ""  # empty: their number is not bounded
+    bytes_setting: str = ""
+
+    def arguments(self, store: Store) -> list[int | float]:
+        """Number, bytes and share, as the scripts take them."""
+        parts = TASK_BUCKETS if store.clustered else 1
+        return [max(1, self.number // parts), self._bytes(store) // parts, self.share]
+
+    def whole(self, store: Store) -> list[int | float]:
+        """The same of what is in one place in a cluster, too."""
+        return [self.number, self._bytes(store), self.share]
+
+    def _bytes(self, store: Store) -> int:
+        limit = store.maxmemory
+        return min(self.size, int(self.of_memory * limit)) if limit else self.size
+
+    def refusal(self, why: bytes, store: Store, retry_after: float) -> Refused:
+        said = f"{self.number_setting} is {self.number} and " if self.number_setting else ""
+        said += f"{self.bytes_setting} is {self.size}"
+        allowed = self._bytes(store)
+        if allowed < self.size:
+            said += f", of which Redis' maxmemory allows {allowed}"
+        return refusal(Full(why.decode()), self.things, said, self.share, retry_after)
+
+
+def tasks(
+    number: int = 100_000, size: int = 512 * MIB, share: float = 1.0, memory_limit: float = 1.0
+) -> Bounds:
+    """`memory_limit`: the part of maxmemory that all of Penstock may use."""
+    part = TASKS_PART * memory_limit
+    return Bounds(number, size, share, part, "tasks", "limits.max_tasks", "limits.max_task_bytes")
+
+
+def keyed(size: int = 512 * MIB, share: float = 1.0, memory_limit: float = 1.0) -> Bounds:
+    things, part = "requests with an Idempotency-Key", KEYED_PART * memory_limit
+    return Bounds(NO_BOUND, size, share, part, things, bytes_setting="idempotency.max_bytes")
+
+
+def letters(
+    number: int = 10_000, size: int = 64 * MIB, share: float = 1.0, memory_limit: float = 1.0
+) -> Bounds:
+    return Bounds(number, size, share, LETTERS_PART * memory_limit)
+
+
+# `full` gives why a tenant may hold no more, or false. Figures: number and bytes of all, then of the tenant, with
+# what is asked for. Limit: number, bytes, share.
+FULL = f"""
+local function full(tenant, figures, limit, grown)
+  local most, most_bytes, share = tonumber(limit[1]), tonumber(limit[2]), tonumber(limit[3])
+  if not most then return false end
+  local all, all_bytes, mine, my_bytes = figures[1], figures[2], figures[3], figures[4]
+  local little = mine <= 1 or (mine <= most / {LITTLE} and my_bytes <= most_bytes / {LITTLE})
+  if tenant ~= '' and share < 1 and not little then
+    if mine > share * most or my_bytes > share * most_bytes then return '{Full.TENANT}' end
+    local open = {1 - RESERVED}
+    if all > open * most or all_bytes > open * most_bytes then return '{Full.TOTAL}' end
+  end
+  if tenant ~= '' and grown and little then return false end
+  return (all > most or all_bytes > most_bytes) and '{Full.TOTAL}'
+end
+"""
+
+# Before it: `totals`.
+COUNT = """
+local function count(tenant, things, size)
+  redis.call('HINCRBY', totals, 'n', things)
+  redis.call('HINCRBY', totals, 'b', size)
+  redis.call('HINCRBY', totals, 'b:' .. tenant, size)
+  if redis.call('HINCRBY', totals, 'n:' .. tenant, things) <= 0 then
+    redis.call('HDEL', totals, 'n:' .. tenant, 'b:' .. tenant)
+  end
+end
+"""
+
+_MARGIN = 3_600_000  # ms that the books outlive what they count
+
+# For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`). The books
+# of one tenant are opened, changed and closed, so that a script reads and writes them once.
+#   check_books()                       before they are opened: what has expired is struck off
+#   open_books(tenant)
+#   give(key, size)                     it is not held any more
+#   take(key, size, ms)                 it is held until it expires; its record says so in `held`
+#   put_by(key, ms, keep, unread)       it may make room; what nobody has read comes last
+#   make_room(size, up to which score, grown)    gives why that was not enough, or false
+#   close_books(keep)                   ms that things are kept at most
+#   seen(key)                           it has been read; needs no books
+HOLD = (
+    FULL
+    + """
+local totals, index = KEYS[#KEYS - 1], KEYS[#KEYS]
+local UNREAD = 100000000000000
+local tenant, figures, limit
+local function whole(number) return string.format('%.0f', number) end
+local function owner(key) return string.match(key, '}:task:(.*)/') end
+local function shelf(whose) return totals .. ':of:' .. whose end
+local function open_books(whose)
+  local had = redis.call('HMGET', totals, 'n', 'b', 'n:' .. whose, 'b:' .. whose, 'most', 'most_bytes', 'share')
+  tenant, limit, figures = whose, {had[5], had[6], had[7]}, {}
+  for i = 1, 4 do figures[i] = tonumber(had[i] or 0) end
+end
+local function close_books(keep)
+  redis.call('HSET', totals, 'n', whole(figures[1]), 'b', whole(figures[2]),
+    'n:' .. tenant, whole(figures[3]), 'b:' .. tenant, whole(figures[4]),
+    'most', limit[1] or '', 'most_bytes', limit[2] or '', 'share', limit[3] or '')
+  if figures[3] <= 0 then redis.call('HDEL', totals, 'n:' .. tenant, 'b:' .. tenant) end
+  if keep then
+    redis.call('PEXPIRE', totals, whole(keep + MARGIN))
+    redis.call('PEXPIRE', index, whole(keep + MARGIN))
+  end
+end
+local function with(things, size)
+  return {figures[1] + things, figures[2] + size, figures[3] + things, figures[4] + size}
+end
+local function give(key, size)
+  if size and redis.call('ZREM', index, size .. ':' .. key) == 1 then figures = with(-1, -size) end
+end
+local function take(key, size, ms)
+  if redis.call('ZADD', index, whole(now + ms), size .. ':' .. key) == 1 then figures = with(1, size) end
+end
+local function put_by(key, ms, keep, unread)
+  redis.call('ZADD', shelf(tenant), whole(now + ms + (unread and UNREAD or 0)), key)
+  redis.call('PEXPIRE', shelf(tenant), whole(keep + MARGIN))
+end
+local function make_room(size, most, grown)
+  local why = full(tenant, with(1, size), limit, grown)
+  for _ = 1, 1000 do
+    if not why then return false end
+    local oldest = redis.call('ZRANGEBYSCORE', shelf(tenant), '-inf', most, 'LIMIT', 0, 1)[1]
+    if not oldest then return why end
+    give(oldest, redis.call('HGET', oldest, 'held'))
+    redis.call('ZREM', shelf(tenant), oldest)
+    redis.call('UNLINK', oldest)
+    why = full(tenant, with(1, size), limit, grown)
+  end
+  return not grown and why  -- there is more that may go: the next one goes on with it
+end
+local function seen(key)
+  local mine = shelf(owner(key))
+  local score = tonumber(redis.call('ZSCORE', mine, key) or 0)
+  if score >= UNREAD then redis.call('ZADD', mine, whole(score - UNREAD), key) end
+end
+local function recount()
+  local sums, all, all_bytes = {}, 0, 0
+  for _, member in ipairs(redis.call('ZRANGE', index, 0, -1)) do
+    local size, key = string.match(member, '^(%d+):(.*)$')
+    local whose = owner(key)
+    local sum = sums[whose] or {0, 0}
+    sums[whose] = {sum[1] + 1, sum[2] + size}
+    all, all_bytes = all + 1, all_bytes + size
+  end
+  redis.call('DEL', totals)
+  redis.call('HSET', totals, 'n', all, 'b', whole(all_bytes))
+  for whose, sum in pairs(sums) do
+    redis.call('HSET', totals, 'n:' .. whose, sum[1], 'b:' .. whose, whole(sum[2]))
+  end
+end
+"""
+    + COUNT
+    + """
+local function check_books()
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 1000)) do
+    redis.call('ZREM', index, member)
+    local size, key = string.match(member, '^(%d+):(.*)$')
+    count(owner(key), -1, -size)
+    if redis.call('EXISTS', key) == 0 then redis.call('ZREM', shelf(owner(key)), key) end
+  end
+  if tonumber(redis.call('HGET', totals, 'n') or 0) ~= redis.call('ZCARD', index) then recount() end
+end
+"""
+).replace("MARGIN", str(_MARGIN))

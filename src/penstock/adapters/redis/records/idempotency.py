@@ -1,0 +1,100 @@
+"""Tasks with an Idempotency-Key: of all gateways that are asked with one key, one executes it.
+
+Redis decides which. It claims the key, publishes the request, and says where it went; if it dies in between, its
+claim runs out and the next who asks has it.
+"""
+
+from dataclasses import dataclass
+
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.link.connect import Store, guard
+from penstock.adapters.redis.link.gathered import Gathered
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.link.scripts import Argument
+from penstock.adapters.redis.records.holdings import Bounds
+from penstock.adapters.redis.records.holdings import keyed as usual_bounds
+from penstock.adapters.redis.records.idempotency_scripts import CLAIM, FORGET, PLACE
+from penstock.adapters.redis.records.task_endings import News, tell
+from penstock.adapters.redis.records.tasks import size_of
+from penstock.idempotency import Keyed
+from penstock.types import Request, TaskStatus
+
+# Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
+# milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
+PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
+SETTLED_WITHIN = (
+    5.0  # seconds after its deadline in which the successor of a dead batcher still ends a request
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What became of the wish to execute it."""
+
+    ours: bool = False
+    other: bool = False  # the key stands for another request
+    over: bool = False
+    placed: bool = False  # its request has been published
+    seconds: float = 0.0  # for which whoever has it is believed to execute it
+
+
+class RedisClaims:
+    def __init__(
+        self, store: Store, post: Post, ttl: float, brief: float, bounds: Bounds | None = None
+    ) -> None:
+        """`ttl`: seconds an outcome is kept; `brief`: the same of one that does not last."""
+        self._bounds = bounds or usual_bounds()
+        self._store, self._post = store, post
+        self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
+        self._claim, self._place = Gathered(CLAIM, store), Gathered(PLACE, store)
+
+    async def claim(
+        self,
+        keyed: Keyed,
+        request: Request,
+        asked: str,
+        limit: float,
+        *,
+        row: bool = False,
+        retry_after: float = 1.0,
+    ) -> Claim:
+        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
+        `row`: nobody waits for it, so that its end is to be told to the ledger from Redis; `retry_after`: told
+        where there is no room for it."""
+        arguments: tuple[Argument, ...] = (
+            keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
+            round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
+            size_of(request), *self._bounds.arguments(self._store),
+        )  # fmt: skip
+        if row:
+            arguments += (request.tier,)
+        with guard():
+            name, keys = _name(keyed), self._store.keys
+            said, *rest = await self._claim([keys.task(name), *keys.held(name)], arguments)
+        if said == b"full":
+            raise self._bounds.refusal(rest[0], self._store, retry_after)
+        if said == b"held":
+            return Claim(placed=bool(rest[1]), seconds=rest[0] / 1e3)
+        return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
+
+    async def placed(self, keyed: Keyed, request: Request) -> None:
+        """Redis has its request. Whoever waits elsewhere for that is told."""
+        assert isinstance(request.origin, int)
+        with guard():
+            answer = await self._place(self._names(keyed), [request.key, request.origin])
+        await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
+
+    async def forget(self, keyed: Keyed, request: Request) -> None:
+        """It was not accepted: whoever waits for it elsewhere may try."""
+        with guard():
+            places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
+            answer = await FORGET(self._store.commands, places, [request.key])
+        await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
+
+    def _names(self, keyed: Keyed) -> list[str]:
+        keys = self._store.keys
+        return [keys.task(_name(keyed)), keys.watch(_name(keyed))]
+
+
+def _name(keyed: Keyed) -> str:
+    return task_name(keyed.tenant, keyed.id)

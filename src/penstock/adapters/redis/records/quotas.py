@@ -1,0 +1,225 @@
+"""Quotas that many gateways keep together, each deciding at once from what it was allowed.
+
+A gateway lets in what its allowance for the tenant covers; a loop in the background settles with Redis: what was
+used, what the next allowance is. Tenants with plenty left settle every two seconds, those that run short at
+every tick.
+
+How exact: use is dated half-way between two reports, which come at every tick from whoever uses more than a
+hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins; and a tenant that
+spends its minute in a few seconds has the next one up to 0.3 s late, once, and no later after.
+To that comes what gateways let in before they have heard of a tenant at all: `trust` of the minute for all of them
+together, a hundredth if it has used more than half of it (that is said aloud, and every gateway hears it twice a
+second), and at least one each.
+The price of a small `trust`: more than that at once, from a tenant that was away for half a minute, is denied for
+the few milliseconds until Redis has answered.
+In flight: each gateway has room for its part, by demand, of what is free, and always for one; one that has asked
+nobody yet for its equal part, or for one if another has more than that. So the limit is exceeded by one for each
+gateway at most, and by what a gateway takes in while its room is being made smaller.
+
+Redis away: allowances grow by the gateway's last known part of the limit, and what is used is reported later.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from penstock.adapters.redis.link.connect import Client, Patience, Store
+from penstock.adapters.redis.link.scripts import Argument
+from penstock.adapters.redis.records.quota_script import SETTLE, SHARE
+from penstock.adapters.redis.records.quota_share import SHORT_TRUST, TICK, Share
+from penstock.ports import Clock
+from penstock.quota import Denied, Limits
+from penstock.types import Seconds
+
+LISTEN = 0.5  # between two calls at most, to hear which tenants are short
+SWEEP = 1.0  # between two looks at all tenants, those that did not ask too
+EAGER = 0.005  # between two settlements at least: new tenants do not wait for the tick
+SILENCE_MS = 5_000  # after which what a gateway holds is free again
+MARK = 81.0  # how long a tenant counts as short once it was said
+OVERLAP_MS = 1_000  # heard twice, so that nothing said in the same instant is missed
+STALE = 2.5  # without word from Redis: it is away
+UNLIMITED = 10**9  # for those with a limit on requests in flight only
+LONE_TRUST = (
+    0.5  # of the only gateway: nobody else lets anybody in, and who has less left was said to be short
+)
+MOST = 100  # tenants settled with one call: Redis serves nobody else meanwhile, for a millisecond or two
+
+
+class Settle(Protocol):
+    def __call__(self, client: Client, keys: Sequence[str], args: Sequence[Argument]) -> Awaitable[Any]: ...
+
+
+class SharedAccount:
+    """An `Account`. What is known of its tenant may be forgotten meanwhile, and begin anew."""
+
+    __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
+    floor = inf  # it is to be asked each time: how much is asked for must be known
+    until = -inf
+
+    def __init__(self, limiter: "SharedLimiter", tenant: str, limits: Limits) -> None:
+        self._limiter, self._tenant, self._limits = limiter, tenant, limits
+        self.limit = limits.requests_per_minute
+        self.remaining = 0
+        self.reset_at = 0.0
+
+    def take(self, now: Seconds) -> Denied | None:
+        limits, limiter = self._limits, self._limiter
+        share = limiter.share(self._tenant, limits, now)
+        limit, most = self.limit, limits.in_flight
+        if most is not None and share.in_flight >= share.room:
+            wait = share.wait_for_room(now)
+            return Denied(wait, limit, wait, most)
+        if limit is not None:
+            if share.allowance < 1.0 and now - share.known_at > STALE:
+                share.refill(limit, limiter.gateways(), now)
+            if share.allowance < 1.0:
+                share.denied = True
+                wait = max(TICK, share.more_at - now)
+                return Denied(wait, limit, wait)
+            share.allowance -= 1.0
+            share.used += 1
+            remaining = share.left - share.used
+            if limits.burst is not None:
+                remaining = min(remaining, int(share.allowance))
+            self.remaining = max(0, remaining)
+            self.reset_at = share.reset_at
+        if not share.in_flight:
+            share.answered = now
+        share.in_flight += 1
+        return None
+
+    def release(self, now: Seconds, *, refused: bool = False) -> None:
+        share = self._limiter.known(self._tenant)
+        if share is not None and share.in_flight:
+            share.release(now, refused=refused)
+
+
+class SharedLimiter:
+    """A `Limiter`. `run` must be running; until it has reached Redis, everybody counts as short."""
+
+    def __init__(
+        self,
+        store: Store,
+        me: str,
+        clock: Clock,
+        gateways: Callable[[], int],
+        *,
+        settle: Settle = SETTLE,
+        trust: float = 0.04,  # part of a minute that all gateways together may let in before Redis was asked
+        max_tenants: int = 20_000,
+    ) -> None:
+        self._store, self._me, self._clock, self._settle = store, me, clock, settle
+        self._members = gateways
+        self._trust, self._most = trust, max_tenants
+        self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
+        self._shares: dict[str, Share] = {}
+        self._asking: dict[str, Share] = {}  # those that asked since they were settled last
+        self._short: dict[str, Seconds] = {}  # until when each counts as short
+        self._since: Argument = "-inf"  # the last word heard of those
+        self._heard = self._swept = -inf
+        self._new = asyncio.Event()  # a tenant has come that Redis has not been asked about
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+    # ---- deciding ----------------------------------------------------------------------------------------
+
+    def account(self, tenant: str, limits: Limits) -> SharedAccount:
+        return SharedAccount(self, tenant, limits)
+
+    def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
+        """One more request of this tenant, whatever becomes of it."""
+        share = self._shares.get(tenant) or self._meet(tenant, limits, now)
+        if not share.asked:
+            self._asking[tenant] = share
+        share.asked += 1
+        if share.limits is not limits:
+            share.adopt(limits, self.gateways())
+        return share
+
+    def known(self, tenant: str) -> Share | None:
+        return self._shares.get(tenant)
+
+    def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
+        if len(self._shares) >= self._most:
+            self._drop(next(iter(self._shares)))  # the one known longest: when it asks again it is new
+        gateways = self.gateways()
+        if now - self._heard > STALE or self._short.get(tenant, -inf) > now:
+            trust = min(self._trust, SHORT_TRUST)
+        elif gateways == 1:
+            trust = max(self._trust, LONE_TRUST)
+        else:
+            trust = self._trust
+        share = self._shares[tenant] = Share(limits, gateways, now, trust=trust)
+        self._new.set()
+        return share
+
+    def _drop(self, tenant: str) -> None:
+        del self._shares[tenant]
+        self._asking.pop(tenant, None)
+
+    def gateways(self) -> int:
+        return max(1, self._members())
+
+    # ---- settling ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Settles until cancelled, whatever Redis does."""
+        patience = Patience(f"The quotas of {self._me}")
+        while True:
+            try:
+                await self.settle()
+            except (RedisError, OSError, RuntimeError) as error:
+                await asyncio.sleep(patience.failed(error))
+                continue
+            patience.succeeded()
+            await asyncio.sleep(EAGER)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK - EAGER if self._asking else LISTEN):
+                    await self._new.wait()
+
+    async def settle(self) -> None:
+        """One round: everybody who has to, in a few calls."""
+        now = self._clock()
+        self._new.clear()
+        sweep = now - self._swept >= SWEEP
+        candidates = self._shares if sweep else self._asking
+        due = [(name, share) for name, share in candidates.items() if share.is_due(now, sweep=sweep)]
+        if not due and now - self._heard < LISTEN:
+            return
+        for first in range(0, max(1, len(due)), MOST):
+            await self._settle_some(due[first : first + MOST], now)
+        if sweep:
+            self._swept = now
+            self._short = {name: until for name, until in self._short.items() if until > now}
+
+    async def _settle_some(self, some: Sequence[tuple[str, Share]], now: Seconds) -> None:
+        gateways = self.gateways()
+        arguments: list[Argument] = [self._me, gateways, self._since, SILENCE_MS]
+        reports: list[tuple[str, Share, int, bool]] = []
+        for name, share in some:
+            stays = share.in_flight > 0 or share.asked > 0 or now - share.asked_at < share.memory
+            share.measure(now)
+            limits, demand = share.limits, int(share.demand * 1000)
+            limit = UNLIMITED if limits.requests_per_minute is None else limits.requests_per_minute
+            arguments += (name, limit, limits.burst or 0, share.used, demand, share.in_flight)
+            arguments += (limits.in_flight or 0, int(stays))
+            reports.append((name, share, share.used, stays))
+            self._asking.pop(name, None)
+        told, marks, *answers = await self._settle(self._store.commands, self._keys, arguments)
+        self._since, self._heard = told - OVERLAP_MS, now
+        for mark in marks:
+            self._short[mark.decode(errors="replace")] = now + MARK
+        for (name, share, used, stays), answer in zip(reports, answers, strict=True):
+            grant, left, reset, part, room, *unreadable = answer
+            if unreadable:
+                why = "what was counted of this tenant could not be read"
+                self._store.aside.add("quota", name, why, unreadable[0])
+            share.used -= used
+            share.settled(grant, left, reset, part / SHARE, room, now)
+            if not stays and not share.asked and self._shares.get(name) is share:
+                self._drop(name)

@@ -1,0 +1,106 @@
+"""How tasks end: written down once by whoever knows, and told to the gateways where somebody waits."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.bus.wire import Notice, encode
+from penstock.adapters.redis.link.connect import Patience, Store, is_outage
+from penstock.adapters.redis.link.scripts import Call
+from penstock.adapters.redis.records.task_scripts import PROCESS, SETTLE
+from penstock.errors import StoreDown
+from penstock.idempotency import KEPT_FAILURES
+from penstock.types import Failure, Outcome, TaskStatus
+
+log = logging.getLogger("penstock.tasks")
+
+_GIVE_UP_AFTER = 30.0  # seconds: a Redis that was away for so long may well have lost the task
+
+_NOTICE_WITHIN = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    task: str  # its name
+    outcome: Outcome
+    output: bytes = b""
+    failure: Failure | None = None
+    execution: bytes = b""  # as `wire` writes it
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Of a task, for the gateways where somebody waits for it, or where it counts."""
+
+    task: str  # its name
+    status: TaskStatus
+    boxes: Sequence[bytes]
+    code: str = ""  # of its failure
+
+
+async def tell(post: Post, *news: News) -> None:
+    """All of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
+    notices = [
+        (box.decode(errors="replace"), encode(Notice(each.task, each.status, each.code)))
+        for each in news
+        for box in each.boxes
+    ]
+    if not notices:
+        return
+    try:
+        await post.send_all(notices, give_up_after=_NOTICE_WITHIN)
+    except StoreDown as error:
+        log.warning("notices were not sent", extra={"notices": len(notices), "error": error.message})
+
+
+class Outcomes:
+    def __init__(self, store: Store, post: Post) -> None:
+        self._store = store
+        self._post = post
+
+    async def processing(self, tasks: Sequence[str]) -> None:
+        """They have gone to a worker. Nobody depends on it, so an outage is let pass."""
+        calls: list[Call] = [([self._store.keys.task(name)], []) for name in tasks]
+        await PROCESS.each(self._store, calls)
+
+    async def settle(self, endings: Sequence[Ended]) -> None:
+        """Waits out an outage, up to a limit: the first ending of a task counts, so twice does no harm."""
+        patience = Patience("Storing results")
+        gives_up = monotonic() + _GIVE_UP_AFTER
+        left = list(endings)
+        while left:
+            answers = await SETTLE.each(self._store, [self._call(ended) for ended in left])
+            both = list(zip(left, answers, strict=True))
+            away = [answer for answer in answers if isinstance(answer, Exception) and is_outage(answer)]
+            left = [ended for ended, answer in both if isinstance(answer, Exception) and is_outage(answer)]
+            done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
+            broken = len(both) - len(left) - len(done)
+            if broken:  # their records are not what we wrote; that is no reason to keep the others waiting
+                log.error("results were not stored: their records are broken", extra={"tasks": broken})
+            await tell(self._post, *(_news(ended, boxes) for ended, boxes in done))
+            if left:
+                wait = patience.failed(away[0])
+                if monotonic() + wait > gives_up:
+                    log.error("results were not stored: Redis stayed away", extra={"tasks": len(left)})
+                    return
+                await asyncio.sleep(wait)
+        patience.succeeded()
+
+    def _call(self, ended: Ended) -> Call:
+        failure = ended.failure or Failure("", "")
+        lasting = not failure.code or failure.code in KEPT_FAILURES
+        return (
+            self._store.keys.all_of_task(ended.task),
+            [
+                ended.outcome.value, ended.output, failure.code, failure.message, failure.details,
+                ended.execution, int(lasting),
+            ],
+        )  # fmt: skip
+
+
+def _news(ended: Ended, boxes: Sequence[bytes]) -> News:
+    code = "" if ended.failure is None else ended.failure.code
+    return News(ended.task, TaskStatus(ended.outcome.value), boxes, code)

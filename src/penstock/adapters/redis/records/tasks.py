@@ -1,0 +1,189 @@
+"""Asynchronous requests at a gateway: accepted here, fetched and cancelled anywhere.
+
+The records live in Redis, and go when they have been kept long enough. Ask to have a task created before its
+request is published, then say where it went; forget it when publishing failed.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.bus.wire import Notice, decode_execution
+from penstock.adapters.redis.link.connect import Store, guard
+from penstock.adapters.redis.link.gathered import Gathered
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.records.holdings import Bounds, tasks
+from penstock.adapters.redis.records.task_endings import News, tell
+from penstock.adapters.redis.records.task_scripts import CANCEL, CREATE, DROP, PLACE, READ, WATCH
+from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.share import OVERHEAD
+from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+
+WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as it stood when it was read."""
+
+    id: str
+    tenant: str
+    key: str
+    model: str
+    status: TaskStatus
+    changed_at: float  # seconds since the epoch
+    answer: Reply | None
+    asked: str = ""  # with an Idempotency-Key: the id of who asked first
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What a batcher must be told so that a cancelled task does not go to a worker."""
+
+    shard: int
+    key: str
+
+
+class RedisTasks:
+    def __init__(self, store: Store, box: str, post: Post, ttl: float, bounds: Bounds | None = None) -> None:
+        """`box`: this gateway's mailbox, which `notice` must be fed from; `ttl`: seconds a result is kept."""
+        self._store, self._box, self._post, self._ttl = store, box, post, ttl
+        self._bounds = bounds or tasks()
+        self._look = Gathered(WATCH, store)
+        self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+
+    async def create(
+        self, request: Request, limit: float, *, watch: bool = False, retry_after: float = 1.0
+    ) -> None:
+        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
+        `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no room for it."""
+        keep, span = round(self._ttl * 1e3), round(limit * 1e3)
+        box = self._box if watch else ""
+        arguments = (
+            request.request_id, request.tenant, request.tier, request.key, request.model, keep, keep + span,
+            box, span + 60_000, size_of(request), *self._bounds.arguments(self._store),
+        )  # fmt: skip
+        name, keys = task_name(request.tenant, request.request_id), self._store.keys
+        places = [keys.task(name), keys.watch(name), *keys.held(name)]
+        with guard():
+            created = await CREATE(self._store.commands, places, arguments)
+        if isinstance(created, bytes):
+            raise self._bounds.refusal(created, self._store, retry_after)
+        if not created:
+            raise Conflict(
+                f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
+            )
+
+    async def placed(self, request: Request) -> None:
+        """Its request has been sent: now it can be withdrawn from anywhere."""
+        assert isinstance(request.origin, int)
+        key = self._store.keys.task(task_name(request.tenant, request.request_id))
+        with guard():
+            await PLACE(self._store.commands, [key], [request.origin])
+
+    async def forget(self, task_id: str, tenant: str) -> None:
+        """It was never accepted."""
+        name, keys = task_name(tenant, task_id), self._store.keys
+        with guard():
+            await DROP(self._store.commands, [keys.task(name), *keys.held(name)])
+
+    async def find(self, task_id: str, tenant: str) -> TaskRecord:
+        """For its tenant, who has read it now. To anyone else it does not exist."""
+        name, keys = task_name(tenant, task_id), self._store.keys
+        with guard():
+            flat = await READ(self._store.commands, [keys.task(name), *keys.held(name)])
+        return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
+
+    async def peek(self, task_id: str, tenant: str) -> TaskRecord:
+        """For people who look after the server: its tenant has not read it."""
+        key = self._store.keys.task(task_name(tenant, task_id))
+        with guard():
+            fields = await self._store.commands.execute_command("HGETALL", key)
+        return await self._record(task_id, tenant, fields)
+
+    async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
+        """As it is when it is over, or after this long."""
+        over, name = asyncio.get_running_loop().create_future(), task_name(tenant, task_id)
+        self._pollers[name].add(over)
+        try:
+            record = await self._watch(task_id, tenant, seconds)
+            if record.answer is not None:
+                return record
+            await asyncio.wait([over], timeout=seconds)
+        finally:
+            self._pollers[name].discard(over)
+            if not self._pollers[name]:
+                del self._pollers[name]
+        return await self._watch(task_id, tenant, 0.0)
+
+    def notice(self, message: Notice) -> None:
+        """From the mailbox: a task that is waited for here is over."""
+        for over in self._pollers.get(message.task, ()):
+            if not over.done():
+                over.set_result(None)
+
+    async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
+        """End it if it is not over. What is given back must be withdrawn; None: it was over, or its request has
+        not been sent yet, and its result will be dropped."""
+        name = task_name(tenant, task_id)
+        with guard():
+            answer = await CANCEL(
+                self._store.commands,
+                self._store.keys.all_of_task(name),
+                [tenant, WITHDRAWN.code, WITHDRAWN.message],
+            )
+        if not answer:
+            raise self._unknown(task_id)
+        ended, shard, key, *boxes = answer
+        await tell(self._post, News(name, TaskStatus.CANCELLED, boxes, WITHDRAWN.code))
+        sent = ended and key and shard.isdigit()
+        return Withdrawal(int(shard), key.decode(errors="replace")) if sent else None
+
+    async def _watch(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
+        keys, name = self._store.keys, task_name(tenant, task_id)
+        with guard():
+            flat = await self._look(
+                [keys.task(name), keys.watch(name), *keys.held(name)],
+                [self._box, round(seconds * 1e3) + 60_000],
+            )
+        return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
+
+    async def _record(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
+        """One that cannot be read is removed: an Idempotency-Key would stand for it until it is forgotten."""
+        if not fields:
+            raise self._unknown(task_id)
+        try:
+            return self._read(task_id, tenant, fields)
+        except (KeyError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            self._store.aside.add("task", "the record of a task", why, repr(dict(fields)).encode())
+        await self.forget(task_id, tenant)
+        raise self._unknown(task_id)
+
+    def _read(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
+        if fields[b"tenant"].decode() != tenant:
+            raise self._unknown(task_id)
+        status = TaskStatus(fields[b"status"].decode())
+        key, model = fields[b"key"].decode(), fields[b"model"].decode()
+        answer = None
+        if status not in (TaskStatus.PENDING, TaskStatus.PROCESSING):
+            request = Request(key, model, b"", 0.0, 0.0, 0.0, task_id, tenant=tenant, task=True)
+            code, message, details = (fields[name].decode() for name in (b"code", b"message", b"details"))
+            failure = Failure(code, message, details) if code else None
+            execution = None if failure else decode_execution(fields.get(b"execution", b""))
+            answer = Reply(request, Outcome(status.value), fields[b"output"], failure, execution)
+        asked = fields.get(b"asked", b"").decode()
+        return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer, asked)
+
+    def _unknown(self, task_id: str) -> NotFound:
+        return NotFound(
+            f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s, or was fetched"
+            " and made room for others"
+        )
+
+
+def size_of(request: Request) -> int:
+    """Bytes that it counts for until it is over."""
+    return OVERHEAD + len(request.input) + len(request.parameters)

@@ -1,0 +1,45 @@
+"""Dead letters in Redis, as the admin plane shows them."""
+
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import Any
+
+from penstock.adapters.redis.records.dead_letters import DeadLetters
+from penstock.cluster.tasks import TaskDesk
+from penstock.config import Config
+from penstock.ports import Clock
+from penstock.roles.dead_letters import described, in_full
+from penstock.types import Request
+
+
+class RedisMorgue:
+    def __init__(self, letters: DeadLetters, desk: TaskDesk, config: Config, clock: Clock) -> None:
+        self._letters = letters
+        self._desk = desk
+        self._limit = config.timeouts_of(None).max_client
+        self._clock = clock
+
+    async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]:
+        return [described(letter) for letter in await self._letters.list(limit, before)]
+
+    async def show(self, letter_id: str) -> Mapping[str, Any]:
+        return in_full(await self._letters.show(letter_id))
+
+    async def retry(self, letter_id: str) -> str:
+        letter = await self._letters.show(letter_id)
+        now = self._clock()
+        request = Request(
+            f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
+            letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
+            task=True,
+        )  # fmt: skip
+        await self._desk.tasks.forget(letter.request_id, letter.tenant)  # how it ended the first time
+        await self._desk.take(request)
+        await self._letters.remove(letter_id)
+        return letter.request_id
+
+    async def remove(self, letter_id: str) -> None:
+        await self._letters.remove(letter_id)
+
+    async def purge(self) -> int:
+        return await self._letters.purge()

@@ -1,0 +1,191 @@
+"""Requests with an Idempotency-Key whose records are in Redis: asked at any gateway, executed once.
+
+Such a request is executed as a stored task: whoever ends it writes that down, so that a dead gateway takes nothing
+with it. Who asks and waits here is told what the record says, within its own deadline. For each key that somebody
+waits for at this gateway there is one pursuit, however many they are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from penstock.adapters.redis.link.connect import Patience
+from penstock.adapters.redis.records.idempotency import SETTLED_WITHIN, Claim, RedisClaims
+from penstock.adapters.redis.records.tasks import TaskRecord
+from penstock.cluster.tasks import RemoteTask, TaskDesk
+from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
+from penstock.idempotency import Entry, Keyed, given_again, key_reused
+from penstock.ports import Asker, Clock, Leaving
+from penstock.types import Failure, Outcome, Reply, Request
+
+log = logging.getLogger("penstock.gateway")
+
+LOOK_AGAIN = 2.0  # seconds: word that a task is over may get lost in an outage
+
+T = TypeVar("T")
+
+
+class Pursuit:
+    """One key that somebody waits for."""
+
+    __slots__ = ("entries", "keyed", "known", "owner")
+
+    def __init__(self, keyed: Keyed) -> None:
+        self.keyed = keyed
+        self.entries: list[Entry] = []
+        self.owner: Entry | None = None  # the one whose request is executed, if it is one of these
+        self.known = False  # to Redis: then an outage is waited out
+
+    def somebody(self) -> Entry | None:
+        """One who still waits."""
+        self.entries = [entry for entry in self.entries if entry.waiting]
+        return self.entries[0] if self.entries else None
+
+
+class KeyedDesk:
+    """`penstock.idempotency.KeyedRequests` over Redis."""
+
+    def __init__(self, desk: TaskDesk, claims: RedisClaims, clock: Clock) -> None:
+        self._desk = desk
+        self._claims = claims
+        self._clock = clock
+        self._pursuits: dict[str, Pursuit] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving:
+        pursuit = self._pursuits.get(keyed.id)
+        if pursuit is not None and pursuit.keyed != keyed:
+            raise key_reused()
+        waiter = entry.wait(asker)
+        if pursuit is None:
+            pursuit = self._pursuits[keyed.id] = Pursuit(keyed)
+            self._start(self._pursue(pursuit))
+        pursuit.entries.append(entry)
+        return waiter
+
+    async def ask_task(self, keyed: Keyed, entry: Entry) -> tuple[RemoteTask, bool]:
+        """A client that leaves meanwhile must not leave half of it done."""
+        return await asyncio.shield(self._start(self._place(keyed, entry)))
+
+    async def find(self, task_id: str, tenant: str) -> RemoteTask:
+        return await self._desk.find(task_id, tenant)
+
+    async def close(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    # ---- who executes it -----------------------------------------------------------------------------------
+
+    async def _place(self, keyed: Keyed, entry: Entry) -> tuple[RemoteTask, bool]:
+        """Returns when its request is where no gateway's death can lose it."""
+        while True:
+            claim = await self._claim(keyed, entry, row=True)
+            try:
+                if claim.placed or claim.over:
+                    return await self._desk.find(keyed.id, keyed.tenant), not claim.ours
+                await self._desk.tasks.wait(keyed.id, keyed.tenant, claim.seconds)
+            except NotFound:
+                continue  # whoever had it was refused
+
+    async def _claim(self, keyed: Keyed, entry: Entry, *, row: bool = False) -> Claim:
+        """Have it executed, unless somebody else does. `row`: nobody waits here, whose end would be a row in the
+        ledger. Raises Refused."""
+        limit = max(0.0, entry.request.deadline - self._clock())
+        request = structs.replace(
+            entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, quota=None
+        )
+        claim = await self._claims.claim(
+            keyed, request, entry.request.request_id, limit, row=row, retry_after=entry.backlog_seconds()
+        )
+        if claim.other:
+            raise key_reused()
+        if not claim.ours:
+            return claim
+        try:
+            entry.admit()
+            await self._desk.publisher.accepted(request)
+        except PenstockError:
+            await self._forget(keyed, request)
+            raise
+        await self._claims.placed(keyed, request)
+        return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
+
+    async def _forget(self, keyed: Keyed, request: Request) -> None:
+        try:
+            await self._claims.forget(keyed, request)
+        except StoreDown as error:  # then the claim runs out by itself
+            log.debug("a claim was left behind", extra={"error": error.message})
+
+    # ---- who is told ---------------------------------------------------------------------------------------
+
+    async def _pursue(self, pursuit: Pursuit) -> None:
+        """Until everyone who waits for it here has been told, or has gone."""
+        patience = Patience("Waiting for keyed requests")
+        try:
+            while (entry := pursuit.somebody()) is not None:
+                try:
+                    record = await self._look(pursuit, entry)
+                    patience.succeeded()
+                except NotFound:
+                    continue  # whoever had it was refused
+                except StoreDown as error:
+                    if not pursuit.known:
+                        raise
+                    await asyncio.sleep(patience.failed(error))
+                    continue
+                if record.answer is not None:
+                    self._tell(pursuit, record)
+        except PenstockError as error:
+            self._refuse(pursuit, error)
+        except Exception as error:
+            log.error("a keyed request was given up on", exc_info=error)
+            self._refuse(pursuit, Internal("what became of this request cannot be found out"))
+        finally:
+            del self._pursuits[pursuit.keyed.id]
+
+    async def _look(self, pursuit: Pursuit, entry: Entry) -> TaskRecord:
+        """The task when it is over, or after a while."""
+        keyed, tasks = pursuit.keyed, self._desk.tasks
+        claim = await self._claim(keyed, entry)
+        pursuit.known = True
+        if claim.ours:
+            pursuit.owner = entry
+        if claim.over:
+            return await tasks.find(keyed.id, keyed.tenant)
+        record = await tasks.wait(keyed.id, keyed.tenant, min(claim.seconds, LOOK_AGAIN))
+        if (
+            record.answer is not None and record.answer.execution is not None
+        ):  # just now, as far as can be told
+            execution = record.answer.execution
+            execution.started = self._clock() - execution.seconds
+        return record
+
+    def _tell(self, pursuit: Pursuit, record: TaskRecord) -> None:
+        answer = record.answer
+        assert answer is not None
+        for entry in pursuit.entries:
+            failure = answer.failure
+            if failure is not None and STATUS_BY_CODE.get(failure.code) == 503:
+                failure = replace(failure, retry_after=entry.backlog_seconds())
+            told = given_again(
+                structs.replace(answer, failure=failure), entry.request, record.asked or record.id
+            )
+            if entry is pursuit.owner:
+                told = Reply(entry.request, told.outcome, told.output, told.failure, told.execution)
+            entry.answer(told)
+
+    def _refuse(self, pursuit: Pursuit, error: PenstockError) -> None:
+        failure = Failure(error.code, error.message, retry_after=error.retry_after)
+        for entry in pursuit.entries:
+            entry.answer(Reply(entry.request, Outcome.FAILED, failure=failure))

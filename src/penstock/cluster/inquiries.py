@@ -1,0 +1,79 @@
+"""What became of a request that another gateway answered: all are asked, through their mailboxes.
+
+For people, who ask rarely. A gateway that has ended takes what it knew with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.adapters.redis.bus.mailbox import Post
+from penstock.adapters.redis.bus.wire import Question, Told, encode
+
+LIMIT = 1.0  # seconds
+
+
+class _Open:
+    """One question that is being asked."""
+
+    def __init__(self, boxes: set[str]) -> None:
+        self.silent = boxes
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+
+class Inquiries:
+    def __init__(
+        self,
+        me: str,
+        post: Post,
+        gateways: Callable[[], Iterable[str]],
+        describe: Callable[[str], Mapping[str, Any] | None],
+    ) -> None:
+        """`gateways`: all that are known; `describe`: what this one knows of a request."""
+        self._me, self._post, self._gateways, self._describe = me, post, gateways, describe
+        self._open: dict[str, list[_Open]] = {}
+        self._answering: set[asyncio.Task[bool]] = set()
+
+    async def ask(self, request_id: str) -> Mapping[str, Any] | None:
+        """The others; None where none of those that answered in time knows it."""
+        boxes = set(self._gateways()) - {self._me}
+        if not boxes:
+            return None
+        asking = _Open(boxes)
+        self._open.setdefault(request_id, []).append(asking)
+        question = encode(Question(self._me, request_id))
+        try:
+            async with asyncio.timeout(LIMIT):
+                await self._post.send_all([(box, question) for box in sorted(boxes)], give_up_after=LIMIT)
+                answer = await asking.answer
+        except TimeoutError:
+            return None
+        finally:
+            self._open[request_id].remove(asking)
+            if not self._open[request_id]:
+                del self._open[request_id]
+        try:
+            return msgspec.json.decode(answer, type=dict[str, Any]) if answer else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def asked(self, question: Question) -> None:
+        found = self._describe(question.request_id)
+        said = b"" if found is None else msgspec.json.encode(found)
+        told = encode(Told(self._me, question.request_id, said))
+        task = asyncio.create_task(self._post.send(question.gateway, told, give_up_after=LIMIT))
+        self._answering.add(task)
+        task.add_done_callback(self._answered)
+
+    def _answered(self, task: "asyncio.Task[bool]") -> None:
+        self._answering.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked has given up by now
+
+    def told(self, told: Told) -> None:
+        for asking in self._open.get(told.request_id, ()):
+            asking.silent.discard(told.gateway)
+            if not asking.answer.done() and (told.found or not asking.silent):
+                asking.answer.set_result(told.found)

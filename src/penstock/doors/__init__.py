@@ -1,0 +1,1 @@
+"""What people ask in: the routes of the data plane, one file for each way of asking."""

@@ -1,0 +1,103 @@
+"""Large bodies are looked through one at a time, in steps, and the loop rests in between.
+
+To look through a mebibyte can take 30 ms, which would hold up everything else. So there is a break after each few
+milliseconds, and a rest at the end: three times as long as the work was, in all. All large bodies together have a
+quarter of the loop's time, however many there are, and one that comes alone does not wait long.
+Tenants take turns, and nobody waits for all that another one has sent.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from penstock.doors.steps import Steps
+from penstock.edge.held import give_memory_back
+from penstock.ports import Clock
+
+LARGE = 32 * 1024  # bytes of a body that waits for its turn
+AT_A_TIME = 0.002  # seconds of steps without a break; the last of them may take a little longer
+BREAK = 1.0  # times as long as the steps before it took
+REST = 3.0  # times as long as a body took in all, its breaks among it
+CALM = 1.0  # seconds without a large body, after which the memory that they took is given back
+WORTH_A_TRIM = 16  # large bodies
+
+T = TypeVar("T")
+
+
+class LargeBodies:
+    def __init__(self, clock: Clock, trim: Callable[[], object] | None = None) -> None:
+        self._clock = clock
+        self._trim = trim or give_memory_back
+        self._calm: asyncio.TimerHandle | None = None
+        self._looked = 0  # at so many since memory was given back
+        self._taken = False
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of each tenant, the next one first
+
+    async def look(self, tenant: str, steps: Steps[T]) -> T:
+        await self._begin(tenant)
+        began, owed = self._clock(), 0.0  # seconds of rest that are left for the end
+        try:
+            while True:
+                next(steps)
+                took = self._clock() - began
+                if took >= AT_A_TIME:
+                    owed += (REST - BREAK) * took
+                    await asyncio.sleep(BREAK * took)
+                    began = self._clock()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            self._rest(owed + REST * (self._clock() - began))
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """For work that is done in one step."""
+        await self._begin(tenant)
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._rest(REST * (self._clock() - began))
+
+    async def _begin(self, tenant: str) -> None:
+        if self._taken:
+            await self._wait(tenant)
+        self._taken = True
+        if self._calm is not None:
+            self._calm.cancel()
+            self._calm = None
+        self._looked += 1
+
+    def _rest(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._next)
+
+    async def _wait(self, tenant: str) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(tenant, deque()).append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # it was its turn already
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        while self._lines:
+            tenant = next(iter(self._lines))
+            line = self._lines.pop(tenant)
+            waiter = line.popleft()
+            if line:
+                self._lines[tenant] = line  # behind the others
+            if not waiter.done():  # else its client has gone
+                waiter.set_result(None)
+                return
+        self._taken = False
+        if self._looked >= WORTH_A_TRIM:
+            self._calm = asyncio.get_running_loop().call_later(CALM, self._give_back)
+
+    def _give_back(self) -> None:
+        self._looked = 0
+        self._trim()

@@ -1,0 +1,199 @@
+"""All connections of the data plane: their number, their time limits, their end.
+
+One timer for all of them. A connection notes the tick at which its state began, and costs nothing more; each tick
+those that have stayed too long where a client can keep them for ever are ended.
+
+A server that stops says so with each answer. Whoever asks nothing is let go last, since a request may be under way
+from there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import Protocol
+
+from penstock.edge.bounds import REFUSED_AT_ONCE, State
+from penstock.edge.caller import Caller
+from penstock.edge.departed import Deaf, those_who_left, those_with_words
+from penstock.edge.heads import Head, Headers
+from penstock.edge.held import Held
+from penstock.edge.http1 import Connection
+from penstock.edge.tls import ServerTls
+from penstock.edge.turns import Turns
+
+SILENT = (State.NEW, State.IDLE, State.LINGERING)  # what those are in who ask nothing
+AT_ONCE = 64  # connections that are ended in one turn of the loop
+
+log = logging.getLogger("penstock.edge")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLimits:
+    max_body: int = 2**20
+    max_connections: int = 65536
+    head_seconds: float = 5.0  # for the request line and headers, from the first byte or from the connect
+    body_seconds: float = 5.0
+    idle_seconds: float = 75.0  # between two requests on a connection
+    send_seconds: float = 30.0  # for a client that does not read its answers
+    linger_seconds: float = 2.0  # for a refused client to read why
+    max_unfinished: int = 256 * 2**20  # bytes of all requests that have not come in full
+    max_unsent: int = 256 * 2**20  # bytes of all answers that clients have not taken
+
+
+class Member(Protocol):
+    """What counts as a connection, and can stay too long where it is."""
+
+    state: int
+    since: int
+
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1 where it has none of its own."""
+        ...
+
+    def out_of_time(self) -> None: ...
+
+    def retire(self) -> None:
+        """The server is about to stop."""
+        ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class App(Protocol):
+    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        """A whole request has come; one answer must follow, now or later. Never raises."""
+        ...
+
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+        """The same, with a head of which only what matters is known."""
+        ...
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        """Who sends a body that takes a while, by its head: a tenant, or nothing where that cannot be told yet.
+        Raises what the request would be refused with, whatever its body."""
+        ...
+
+    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
+        """What came cannot be a request, or is too much of one. `headers`: as many as have been read."""
+        ...
+
+
+class Edge:
+    """Makes the connections, and holds what they share."""
+
+    def __init__(
+        self,
+        app: App,
+        limits: EdgeLimits,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        tls: ServerTls | None = None,
+        *,
+        keys: bool = False,
+    ) -> None:
+        """`keys`: whether clients can prove who they are."""
+        self.app = app
+        self.limits = limits
+        self.clock = clock
+        self.tls = tls
+        self._make: Callable[[Edge], asyncio.Protocol] = Connection
+        if tls is not None:  # HTTP/2 takes a while to import
+            from penstock.edge.opening import Opening
+
+            self._make = Opening
+        self.tick = 0
+        self.closing = False  # every answer from now on is the last on its connection
+        self.connections: set[Member] = set()
+        self.deaf: set[Deaf] = set()  # those that are not read from
+        self.keys = keys
+        self.held = Held(limits.max_unfinished, keys=keys)
+        self.unsent = Held(limits.max_unsent, keys=keys)
+        self.turns = Turns(loop)
+        self.sending = Turns(loop)  # large answers, piece by piece
+        self._over = False  # nobody is let in any more
+        self._loop = loop
+        shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
+        self._seconds = min(0.5, max(0.02, shortest / 5))
+        in_ticks = {
+            State.IDLE: limits.idle_seconds,
+            State.NEW: limits.head_seconds,
+            State.HEAD: limits.head_seconds,
+            State.BODY: limits.body_seconds,
+            State.SENDING: limits.send_seconds,
+            State.LINGERING: limits.linger_seconds,
+        }
+        # A limit is never cut short: a state may have begun at the very end of its first tick.
+        self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}
+        self.ending = self.last_ending = ""  # of every head: the date, and whether more may follow
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn()
+
+    def __call__(self) -> asyncio.Protocol:
+        return self._make(self)
+
+    @property
+    def full(self) -> bool:
+        return self._over or len(self.connections) > self.limits.max_connections
+
+    @property
+    def overfull(self) -> bool:
+        """A client that is refused takes a descriptor until it has read why, and few can be spared."""
+        return self._over or len(self.connections) > self.limits.max_connections + REFUSED_AT_ONCE
+
+    def _turn(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, self._turn)  # first: nothing below may end it
+        self.tick += 1
+        self.ending = f"date: {formatdate(usegmt=True)}\r\n"
+        self.last_ending = f"{self.ending}connection: close\r\n"
+        self._end_late(
+            [
+                each
+                for each in self.connections
+                if each.state < State.BUSY and self.tick - each.since > self._patience[each.state]
+            ]
+        )
+        if self.deaf:
+            for gone in those_who_left(self.deaf):
+                gone.abort()
+        self.held.look()
+        self.unsent.look()
+
+    def _end_late(self, late: list[Member]) -> None:
+        """Those that have been where they are for too long. A crowd that came together is ended a few at a time."""
+        for each in late[:AT_ONCE]:
+            if each.state < State.BUSY and self.tick - each.since > self._patience[each.state]:
+                try:
+                    each.out_of_time()
+                except Exception:
+                    log.exception("a connection could not be told that its time is over")
+                    each.abort()
+        if len(late) > AT_ONCE:
+            self._loop.call_soon(self._end_late, late[AT_ONCE:])
+
+    def retire(self) -> None:
+        """From now on every answer is the last one on its connection."""
+        if not self.closing:
+            self.closing = True
+            for connection in list(self.connections):
+                connection.retire()
+
+    def finish(self) -> None:
+        """Whoever asks nothing is let go, unless a request of theirs has come that is not read yet."""
+        self.retire()
+        silent = [each for each in self.connections if each.state in SILENT]
+        spoke = set(those_with_words(silent))
+        for connection in silent:
+            if connection not in spoke:
+                connection.close()
+
+    def close(self) -> None:
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self.connections):
+            connection.abort()

@@ -1,0 +1,318 @@
+"""One client's connection: HTTP/1.1 in, one request at a time, answers out in the order they were asked.
+
+    NEW ──► HEAD ──► BODY ──► BUSY ──► IDLE ──► HEAD …
+                                │ the client does not read: SENDING
+                                └ refused, or the last: LINGERING ──► closed
+
+`reading` takes the bytes apart. The connection is itself the one who asks (`reply`): a request that waits costs no
+object more than it must, and a client that leaves is noticed the moment its connection closes.
+
+After a refusal the client may still be sending: a closed socket would answer that with a reset, which can overtake
+the reason it was refused for. So the answer is sent, our side is shut, and a little more is read and thrown away.
+The same goes for the last answer of a server that stops, when the next request may be under way.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import httptools
+
+from penstock.doors import answers
+from penstock.edge.bounds import (
+    MOST_THROWN_AWAY,
+    State,
+    body_too_slow,
+    head_too_slow,
+    too_many,
+)
+from penstock.edge.departed import has_left
+from penstock.edge.heads import LENGTH_GROUP, ORDINARY, Head, Headers
+from penstock.edge.http1_reading import Reading
+from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
+from penstock.errors import Malformed
+from penstock.ports import Leaving
+from penstock.types import Reply
+
+if TYPE_CHECKING:
+    from penstock.edge.edge import Edge
+
+NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
+SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
+
+
+class Connection(Reading):
+    __slots__ = ("_known", "_last", "_unsent", "_without_body", "leaving", "render")
+
+    def __init__(self, edge: "Edge") -> None:
+        super().__init__(edge)
+        self._last = False  # the answer that is due is the last on this connection
+        self._without_body = False
+        self._known: Head | None = None  # of a request that was read before, if the next may be the same
+        self._unsent: Unsent | None = None  # what the client has not taken, where it is much
+        self.leaving: Leaving | None = None  # whom to tell when the client goes
+        self.render: answers.Render = answers.full_answer
+
+    # ---- the transport -----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpRequestParser(self)
+        edge = self._edge
+        edge.connections.add(self)
+        if edge.full:
+            if edge.overfull:
+                self.abort()
+            else:
+                self._refuse(too_many(edge.limits.max_connections))
+
+    def data_received(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:
+            self._throw_away(data)
+            return
+        if self.state <= IDLE and self._later is None:  # `heads` says what this is about
+            head, length, end = self._known, None, 0
+            if (
+                head is not None
+                and data.startswith(head.before)
+                and data.startswith(head.after, stop := data.find(b"\r\n", len(head.before)))
+            ):
+                length, end = data[len(head.before) : stop], stop + len(head.after)
+            elif (found := ORDINARY(data)) is not None:
+                head, end = Head(*found.groups()), found.end()
+                length = head.length
+                if length is not None and head.request_id is None and head.traceparent is None:
+                    start, stop = found.span(LENGTH_GROUP)
+                    head.before, head.after = data[:start], data[stop:end]
+                    self._known = head  # the next one may be the same
+            if head is not None and length is not None:
+                body = data[end:]
+                if length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
+                    self.state = BUSY
+                    self._last = self._without_body = False
+                    self._size = 0
+                    self._edge.app.handle_ordinary(self, head, body)
+                    return
+        self._take(data)
+
+    def _throw_away(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > MOST_THROWN_AWAY and self._transport is not None:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        """One that will send no more counts as gone, since whether it still listens cannot be known."""
+        if self.state == BODY:
+            self._refuse(Malformed("the body ended before it was complete"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._edge.connections.discard(self)
+        self._edge.deaf.discard(self)
+        self.state = CLOSED
+        self._drop()  # the parser holds our methods: break the ring
+        self._all_taken()
+        self._transport = self._later = None
+        leaving, self.leaving = self.leaving, None
+        if leaving is not None:
+            leaving.left()
+
+    def pause_writing(self) -> None:
+        """It does not read its answers: then nothing more is read from it either."""
+        self._paused = True
+        if self._unsent is not None:
+            self._unsent.full = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        unsent = self._unsent
+        if unsent is not None:
+            unsent.full = False
+            if unsent.rest:
+                self.push()
+                return
+        self._go_on_reading()
+
+    def _go_on_reading(self) -> None:
+        self._all_taken()
+        self._paused = False
+        if self.state == SENDING and not self._last:
+            self._ready_for_more()
+        else:
+            self._read_on()
+
+    # ---- requests ----------------------------------------------------------------------------------------
+
+    def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
+        self.state = BUSY
+        self._last = last
+        self._without_body = method == b"HEAD"
+        self._edge.app.handle(self, method, url, headers, body)
+
+    # ---- answers -----------------------------------------------------------------------------------------
+
+    def reply(self, reply: Reply) -> None:
+        """The one answer to what was submitted."""
+        transport = self._transport
+        if transport is None:
+            return
+        self.leaving = None
+        edge, execution = self._edge, reply.execution
+        if execution is None:
+            assert reply.failure is not None
+            request = reply.request
+            self.respond(*answers.error(reply.failure, request.request_id), request.tenant)
+        elif self._last or edge.closing:
+            ending = edge.last_ending if self._ends else edge.ending
+            self._send(self.render(reply, execution, edge.clock(), ending), reply.request.tenant)
+        else:
+            answer = self.render(reply, execution, edge.clock(), edge.ending)
+            if len(answer) > PIECE or self._later is not None:
+                self._send(answer, reply.request.tenant)
+                return
+            transport.write(answer)  # the same, spelt out for the usual case
+            if self._paused:
+                self._sent(reply.request.tenant)
+            else:
+                self.since = edge.tick
+                self.state = self._part
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
+        if self.state == CLOSED:
+            return
+        self.leaving = None
+        edge = self._edge
+        ending = edge.last_ending if self._ends else edge.ending
+        head = answers.head(status, headers, len(body), ending)
+        self._send(head if self._without_body else head + body, tenant)
+
+    @property
+    def _ends(self) -> bool:
+        """Whether the answer that is due is the last: what was read before the edge was closing is still served."""
+        return self._last or (self._edge.closing and not self._later and not self._rest)
+
+    def _send(self, data: bytes, tenant: str) -> None:
+        transport = self._transport
+        assert transport is not None
+        if len(data) <= PIECE:
+            transport.write(data)
+            self._sent(tenant)
+            return
+        self._last = self._ends  # as its head says
+        self.since = self._edge.tick
+        self.state = SENDING
+        transport.pause_reading()
+        self._paused = True  # until the last piece has gone
+        self._unsent = Unsent(self._edge, self, tenant, memoryview(data), len(data))
+        self.push()
+
+    def push(self) -> None:
+        """The next pieces of a large answer."""
+        transport, unsent, sent = self._transport, self._unsent, 0
+        if transport is None or unsent is None or transport.is_closing():
+            return
+        while unsent.rest and not unsent.full and sent < AT_ONCE:
+            piece, unsent.rest = bytes(unsent.rest[:PIECE]), unsent.rest[PIECE:]
+            transport.write(piece)
+            sent += len(piece)
+        if unsent.rest:
+            if not unsent.full:
+                unsent.wait()
+            return
+        unsent.weigh(transport.get_write_buffer_size())
+        if self._last:
+            self._answered()
+        elif not unsent.full:
+            self._go_on_reading()
+
+    def _all_taken(self) -> None:
+        unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            unsent.release()
+
+    def _sent(self, tenant: str) -> None:
+        transport = self._transport
+        if self._paused and self._unsent is None and transport is not None:
+            size = transport.get_write_buffer_size()
+            self._unsent = Unsent(self._edge, self, tenant, memoryview(b""), size)
+        self._answered()
+
+    def _answered(self) -> None:
+        self.since = self._edge.tick
+        if self._ends:
+            self._end()
+        elif self._paused:
+            self.state = SENDING
+        elif self._later is None:
+            self.state = self._part
+        else:
+            self.state = IDLE
+            asyncio.get_running_loop().call_soon(self._ready_for_more)  # not from here: a thousand may wait
+
+    def _ready_for_more(self) -> None:
+        """The next of those that came early, if its client is still there; or, when there is none, read on."""
+        if self._last or self._paused or self.state not in (IDLE, SENDING):
+            return
+        self.state = IDLE
+        if self._later:
+            if has_left(self):
+                self.abort()
+                return
+            asked = self._later.popleft()
+            if isinstance(asked, Exception):
+                self._refuse(asked)
+            else:
+                self._hand_over(*asked)
+            return
+        self.state = self._part
+        self._weigh()
+        self._read_on()
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def _refuse(self, exc: Exception) -> None:
+        self._drop()
+        if self.state in (BUSY, SENDING) or self._later:
+            self._wait_its_turn(exc)
+            return
+        self.state = BUSY
+        self._last = True
+        self._part = BODY  # it may still be sending
+        self._size = 0
+        self._edge.app.refuse(self, exc, self._head or self._headers)
+
+    def _end(self) -> None:
+        self._last = True
+        transport = self._transport
+        assert transport is not None
+        self._drop()
+        if (self._part != IDLE or self._edge.closing) and not transport.is_closing():
+            self.state = LINGERING
+            self._size = 0
+            self._edge.deaf.discard(self)
+            if transport.can_write_eof():
+                transport.write_eof()
+                transport.resume_reading()
+            else:  # TLS has no half: it says good-bye, and reads and forgets until it is answered
+                transport.close()
+        else:
+            self.state = SENDING
+            transport.close()
+
+    def out_of_time(self) -> None:
+        if self.state == HEAD and self._part == HEAD:
+            self._refuse(head_too_slow(self._edge.limits.head_seconds))
+        elif self.state == BODY:
+            self._refuse(body_too_slow(self._edge.limits.body_seconds))
+        else:
+            self.abort()
+
+    def retire(self) -> None:
+        """Its next answer will tell its client."""
+
+    def close(self) -> None:
+        """It asks nothing, and is let go."""
+        if self._transport is not None and self.state != LINGERING:
+            self.since = self._edge.tick
+            self._end()

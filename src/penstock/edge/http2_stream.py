@@ -1,0 +1,214 @@
+"""One request on an HTTP/2 connection, from its head to the last byte of its answer.
+
+    BODY ──► BUSY ──► SENDING (the client's window is full) ──► CLOSED
+
+It is the one who asks, as a whole connection is in HTTP/1.1, and counts as one: the edge bounds the number of both
+together, and gives a stream the same time for its body and for taking its answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from penstock.doors import answers
+from penstock.edge.body import Body
+from penstock.edge.bounds import (
+    LITTLE,
+    MOST_HEADERS,
+    MOST_REPEATED,
+    State,
+    body_too_slow,
+    crowded_out,
+    repeated_too_large,
+    too_large,
+)
+from penstock.edge.heads import NO_HEADERS, Headers
+from penstock.edge.held import STRANGERS
+from penstock.edge.unsent import Unsent
+from penstock.errors import HeadTooLarge, Malformed, PenstockError
+from penstock.ports import Leaving
+from penstock.types import Reply
+
+if TYPE_CHECKING:
+    from penstock.edge.http2 import Http2Connection
+
+Fields = Iterable[tuple[bytes, bytes]]
+
+
+class Stream:
+    __slots__ = (
+        "_body", "_connection", "_edge", "_headers", "_method", "_url", "complete", "held", "holder", "id",
+        "leaving", "render", "since", "state", "tenant", "unsent", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
+        self.id = number
+        self.complete = complete  # the client has sent all of it
+        self._connection = connection
+        self._edge = connection.edge
+        self._method = self._url = b""
+        self._headers: Headers = NO_HEADERS
+        self._body = Body()
+        self.held = 0
+        self.holder = STRANGERS
+        self.unsent = memoryview(b"")  # of the answer
+        self.tenant = ""  # whose it is
+        self.waiting: Unsent | None = None  # the same answer, where its client does not take it at once
+        self.state = State.BODY
+        self.since = self._edge.tick
+        self.leaving: Leaving | None = None
+        self.render: answers.Render = answers.full_answer
+
+    # ---- the request -------------------------------------------------------------------------------------
+
+    def take_head(self, fields: Fields) -> None:
+        try:
+            self._read_head(fields)
+        except PenstockError as exc:
+            self.refuse(exc)
+
+    def _read_head(self, fields: Fields) -> None:
+        """The library has seen to it that the parts of the request line are there, each once, and come first."""
+        headers: Headers = {}
+        self._headers = headers  # as many as are read are known to whoever refuses it
+        for name, value in fields:
+            if name == b":method":
+                self._method = value
+            elif name == b":path":
+                self._url = value
+            elif name == b":authority":
+                headers[b"host"] = value
+            elif name[:1] != b":" and name != b"host":
+                if name in headers:
+                    value = b"%b, %b" % (headers[name], value)
+                    if len(value) > MOST_REPEATED:
+                        raise repeated_too_large()
+                headers[name] = value
+        if len(headers) > MOST_HEADERS:
+            raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
+        limit, declared = self._edge.limits.max_body, headers.get(b"content-length")
+        if declared is not None and not declared.isdigit():
+            raise Malformed("Content-Length is not one number")
+        if declared is not None and (len(declared) > 18 or int(declared) > limit):
+            raise too_large(limit, declared)
+        if not self.complete:  # its body is taken from those only who may send one
+            self.holder = self._edge.app.who(self._method, self._url, headers)
+            if headers.get(b"expect", b"").lower() == b"100-continue":
+                self._connection.send_head(self, [(b":status", b"100")], last=False)
+
+    def take_body(self, chunk: bytes) -> None:
+        if self.state != State.BODY:
+            return
+        size = self._body.size + len(chunk)
+        if size > self._edge.limits.max_body:
+            self.refuse(too_large(self._edge.limits.max_body))
+        else:
+            self._body.add(chunk, crowded=self._edge.held.crowded)
+            if size > LITTLE:
+                self._edge.held.change(self, size)
+
+    def take_end(self) -> None:
+        self.complete = True
+        if self.state == State.BODY:
+            self.state = State.BUSY
+            headers, whole = self._headers, self._body.whole()
+            self._headers = NO_HEADERS
+            self._drop()
+            self._edge.app.handle(self, self._method, self._url, headers, whole)
+
+    def refuse(self, exc: Exception) -> None:
+        self.state = State.BUSY
+        self._drop()
+        self._edge.app.refuse(self, exc, self._headers)
+
+    def crowded_out(self) -> None:
+        self.refuse(crowded_out(self._edge.held.most))
+
+    def _drop(self) -> None:
+        self._body = Body()
+        if self.held:
+            self._edge.held.change(self, 0)
+
+    # ---- the answer --------------------------------------------------------------------------------------
+
+    def reply(self, reply: Reply) -> None:
+        """The one answer to what was submitted."""
+        if self.state == State.CLOSED:
+            return
+        execution = reply.execution
+        if execution is None:
+            assert reply.failure is not None
+            request = reply.request
+            self.respond(*answers.error(reply.failure, request.request_id), request.tenant)
+        else:
+            edge = self._edge
+            self.tenant = reply.request.tenant
+            self._send(*self.render(reply, execution, edge.clock(), edge.ending).split(b"\r\n\r\n", 1))
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
+        if self.state != State.CLOSED:
+            self.tenant = tenant
+            self._send(answers.head(status, headers, len(body), self._edge.ending).rstrip(), body)
+
+    def _send(self, head: bytes, body: bytes) -> None:
+        """Answers are rendered for HTTP/1.1: their heads are taken apart here, which is little beside the rest."""
+        self.leaving = None
+        first, *lines = head.split(b"\r\n")
+        fields = [(b":status", first.split(b" ", 2)[1])]
+        for line in lines:
+            name, _, value = line.partition(b": ")
+            fields.append((name, value))
+        if self._method != b"HEAD":
+            self.unsent = memoryview(body)
+        self._connection.send_head(self, fields, last=not self.unsent)
+        self._connection.send_body(self)
+
+    def push(self) -> None:
+        """The next pieces, where its client did not take all at once."""
+        if self.state != State.CLOSED:
+            self._connection.send_body(self)
+
+    def wait(self, *, turn: bool) -> None:
+        """Its client takes no more just now; or, with `turn`, others are next."""
+        edge = self._edge
+        if self.waiting is None:
+            self.state, self.since = State.SENDING, edge.tick
+            size = len(cast(bytes, self.unsent.obj))  # all of it is kept
+            self.waiting = Unsent(edge, self, self.tenant, self.unsent, size)
+        if turn:
+            self.waiting.wait()
+
+    def all_taken(self) -> None:
+        """Or nobody will."""
+        self.unsent = memoryview(b"")
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.release()
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def gone(self) -> None:
+        """The client has left, or has changed its mind."""
+        self.state = State.CLOSED
+        self._drop()
+        leaving, self.leaving = self.leaving, None
+        if leaving is not None:
+            leaving.left()
+
+    def out_of_time(self) -> None:
+        if self.state == State.BODY:
+            self.refuse(body_too_slow(self._edge.limits.body_seconds))
+        else:
+            self.abort()
+
+    @property
+    def descriptor(self) -> int:
+        return -1  # it is its connection's
+
+    def retire(self) -> None:
+        """Its connection says so."""
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        self._connection.reset(self)

@@ -1,0 +1,77 @@
+"""Answers that their clients have not taken: sent in pieces, and counted together.
+
+A large answer goes to the transport piece by piece, the next when there is room for it. So a client that stops
+reading keeps one piece there and the rest here, whatever the transport: with TLS the transport would take all of it
+and say nothing. One answer has no more than a few pieces in a turn of the loop, and one client in each turn.
+
+What waits is counted with what all others have waiting (`held`): whoever has the most gives way. An answer counts
+in full until its last piece has gone, since it is kept in full until then.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.edge.held import STRANGERS
+
+if TYPE_CHECKING:
+    from penstock.edge.edge import Edge
+
+PIECE = 64 * 1024  # bytes; a shorter answer is sent as it is
+AT_ONCE = 4 * PIECE  # of one answer in one turn
+
+log = logging.getLogger("penstock.doors")  # where a line of a kind is let through once a second
+
+
+class Sender(Protocol):
+    """A connection or a stream whose answer waits."""
+
+    def push(self) -> None:
+        """Sends on, as far as it goes."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class Unsent:
+    __slots__ = ("_due", "_edge", "_sender", "full", "held", "holder", "rest")
+
+    def __init__(self, edge: "Edge", sender: Sender, tenant: str, rest: memoryview, size: int) -> None:
+        """`rest` has not been handed to the transport; `size` is what is kept for it, and may crowd others out."""
+        self._edge = edge
+        self._sender = sender
+        self._due = False  # it waits for its turn
+        self.full = False  # the transport takes no more
+        self.rest = rest
+        self.held = 0
+        self.holder = tenant if edge.keys else STRANGERS
+        edge.unsent.change(self, size)
+
+    def weigh(self, size: int) -> None:
+        """All has been handed over, and so much of it has not gone."""
+        if self.held:
+            self._edge.unsent.change(self, size)
+
+    def release(self) -> None:
+        self.rest = memoryview(b"")
+        if self.held:
+            self._edge.unsent.change(self, 0)
+
+    def wait(self) -> None:
+        """Others have their turn first."""
+        if not self._due:
+            self._due = True
+            self._edge.sending.wait(self)
+
+    def go_on(self) -> bool:
+        self._due = False
+        if self.rest:
+            self._sender.push()
+        return False
+
+    def crowded_out(self) -> None:
+        log.warning(
+            "a client that does not read its answers was cut off: they are more than limits.max_unsent_bytes",
+            extra={"tenant": self.holder, "bytes": self.held, "limit": self._edge.unsent.most},
+        )
+        self.release()
+        self._sender.abort()

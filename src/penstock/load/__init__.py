@@ -1,0 +1,1 @@
+"""Arrivals, traffic and the report: what the simulator and the load generator share."""

@@ -1,0 +1,61 @@
+"""The traffic of one run, settled before anything is simulated or sent."""
+
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from penstock.errors import UserMistake
+from penstock.load import arrivals
+
+BURST_FACTOR, BURST_PERIOD = 3.0, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What was asked for."""
+
+    rate: float = 1000.0
+    duration: float = 60.0  # measured
+    warmup: float = 2.0
+    arrivals: str = "poisson"
+    trace: Path | None = None
+    seed: int = 0
+
+
+class Schedule(NamedTuple):
+    times: "array[float]"
+    tokens: "array[int] | None"  # of each request, where a trace knows
+    measured: float  # seconds, the warm-up left out
+    source: str  # whom to name for the traffic
+
+
+def make_schedule(traffic: Traffic) -> Schedule:
+    """The same seed gives `sim` and `bench` the same times."""
+    rng, span, rate = Random(traffic.seed), traffic.warmup + traffic.duration, traffic.rate
+    tokens, source = None, ""
+    if traffic.trace is not None and traffic.arrivals not in ("poisson", "trace"):
+        raise UserMistake(
+            f"a trace brings its own times: leave out --trace, or --arrivals {traffic.arrivals}"
+        )
+    match "trace" if traffic.trace is not None else traffic.arrivals:
+        case "poisson":
+            times = arrivals.poisson(rate, span, rng)
+        case "uniform":
+            times = arrivals.uniform(rate, span)
+        case "bursty":
+            times = arrivals.bursty(rate, span, BURST_FACTOR, BURST_PERIOD, rng)
+        case "trace":
+            if traffic.trace is None:
+                raise UserMistake("--arrivals trace needs --trace FILE")
+            times, tokens, source = arrivals.trace(traffic.trace, rate, span)
+            span = min(span, times[-1] + 1 / rate)
+        case other:
+            raise UserMistake(f"--arrivals is poisson, uniform, bursty or trace, not {other!r}")
+    if not times or times[-1] < traffic.warmup:
+        raise UserMistake(
+            f"nothing arrives after the warm-up of {traffic.warmup:g} s: "
+            "raise --rate or --duration, or lower --warmup"
+        )
+    return Schedule(times, tokens, span - traffic.warmup, source)

@@ -1,0 +1,139 @@
+"""Who may ask, by the configuration: keys, tokens, both, or nobody is asked; and what keeps that true."""
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.auth.authenticator import Authenticator
+from penstock.auth.claims import ClaimRules
+from penstock.auth.jwt import JwtSettings, JwtVerifier
+from penstock.auth.keys import KeyRing
+from penstock.auth.provider import ProviderSettings
+from penstock.auth.public_keys import StaticKey
+from penstock.auth.records import KeyStore
+from penstock.auth.watch import KeyWatch
+from penstock.config import Config, Jwt
+from penstock.errors import StoreDown, UserMistake
+from penstock.loops import Loops
+from penstock.roles.from_config import tier_names
+from penstock.roles.key_store import keys_at
+
+AGAIN = 1.0  # seconds between two attempts at a store that was away from the start
+
+log = logging.getLogger("penstock")
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can connect there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def mode_in_force(config: Config) -> str:
+    """Raises UserMistake where anybody on the network could ask without having been let in on purpose."""
+    auth, server = config.auth, config.server
+    if auth.mode not in ("auto", "none"):
+        return auth.mode
+    if not is_local(server.host) and not (auth.mode == "none" and auth.allow_anonymous):
+        raise UserMistake(
+            f"whoever can reach {server.host} could ask: say who may with --auth keys (see penstock keys) or"
+            " --auth jwt; or that anybody may with --auth none --allow-anonymous"
+        )
+    return "none"
+
+
+def check_admin(config: Config) -> None:
+    server = config.server
+    if not is_local(server.admin_host) and not server.admin_token:
+        raise UserMistake(
+            f"the admin plane on {server.admin_host} needs a token: set server.admin_token or"
+            " PENSTOCK_SERVER_ADMIN_TOKEN"
+        )
+
+
+class Doorkeeper:
+    """An authenticator, and the loops without which it would grow old."""
+
+    def __init__(
+        self, authenticator: Authenticator, store: KeyStore | None, ring: KeyRing, tokens: JwtVerifier | None
+    ) -> None:
+        self.authenticator = authenticator
+        self._store = store
+        self._ring = ring
+        self._tokens = tokens
+
+    async def open(self, loops: Loops) -> None:
+        """Reads the keys once, however long that takes, then starts the loops. Raises UserMistake."""
+        if self._store is not None:
+            watch = KeyWatch(self._store, self._ring)
+            await _first_look(watch)
+            loops.keep("the watch over API keys", watch.run)
+        if self._tokens is not None and self._tokens.provider is not None:
+            loops.keep("the fetching of token keys", self._tokens.provider.run)
+
+    async def close(self) -> None:
+        if self._store is not None:
+            await self._store.close()
+        if self._tokens is not None and self._tokens.provider is not None:
+            await self._tokens.provider.close()
+
+
+async def _first_look(watch: KeyWatch) -> None:
+    """Nobody could be let in without: a store that is not there yet is waited for, whichever is started first."""
+    while True:
+        try:
+            return await watch.look()
+        except StoreDown as error:
+            log.warning("waiting for the API keys", extra={"error": error.message})
+            await asyncio.sleep(AGAIN)
+
+
+def doorkeeper(config: Config, make_store: Callable[[Path], KeyStore]) -> Doorkeeper | None:
+    """None where nobody is asked. `make_store` is given the file that the keys of one machine are in; it is not
+    asked where the configuration names another place."""
+    mode = mode_in_force(config)
+    if mode == "none":
+        return None
+    tiers = tier_names(config)
+    ring, store, tokens = KeyRing(tiers), None, None
+    if "keys" in mode:
+        auth = config.auth
+        store = keys_at(auth.keys_url) if auth.keys_url else make_store(Path(auth.keys_file))
+    if "jwt" in mode:
+        tokens = JwtVerifier(_jwt(config.auth.jwt, tiers))
+    return Doorkeeper(Authenticator(ring if store else None, tokens), store, ring, tokens)
+
+
+def _jwt(jwt: Jwt, tiers: list[str]) -> JwtSettings:
+    claims = ClaimRules(
+        jwt.issuer,
+        jwt.audience,
+        tiers,
+        jwt.tenant_claim,
+        jwt.tier_claim,
+        jwt.default_tier or None,
+        jwt.leeway,
+    )
+    provider = None
+    if jwt.jwks_url:
+        provider = ProviderSettings(jwt.jwks_url, refresh=jwt.refresh, allow_http=jwt.allow_http)
+    return JwtSettings(claims, jwt.algorithms, provider, _static_keys(jwt))
+
+
+def _static_keys(jwt: Jwt) -> tuple[StaticKey, ...]:
+    if not jwt.key_file:
+        return ()
+    if len(jwt.algorithms) != 1:
+        raise UserMistake("auth.jwt.key_file is for one algorithm: name it in auth.jwt.algorithms")
+    [algorithm] = jwt.algorithms
+    try:
+        material = Path(jwt.key_file).read_bytes()
+    except OSError as error:
+        raise UserMistake(f"auth.jwt.key_file: {jwt.key_file} cannot be read: {error.strerror}") from None
+    return (StaticKey(algorithm, material.strip() if algorithm == "HS256" else material),)

@@ -1,0 +1,29 @@
+"""What an input costs, where that can be told from its bytes."""
+
+from collections.abc import Callable
+
+import msgspec
+
+BYTES_PER_TOKEN = 4  # a rule of thumb for English text and common tokenizers; a function can be exact
+
+
+def cost_of(kind: str) -> Callable[[bytes], float] | None:
+    """None for `requests` (each counts one), and for a user's function, which runs elsewhere."""
+    return {"bytes": _bytes, "characters": _characters, "tokens": _tokens}.get(kind)
+
+
+def _bytes(payload: bytes) -> float:
+    return float(len(payload))
+
+
+def _characters(payload: bytes) -> float:
+    """Of the string, or of the JSON text where it is not one."""
+    if not payload.startswith(b'"'):
+        return float(len(payload.decode()))
+    if b"\\" not in payload and payload.isascii():
+        return float(len(payload) - 2)
+    return float(len(msgspec.json.decode(payload, type=str)))
+
+
+def _tokens(payload: bytes) -> float:
+    return float(max(1, len(payload) // BYTES_PER_TOKEN))

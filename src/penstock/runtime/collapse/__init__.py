@@ -1,0 +1,1 @@
+"""Identical requests to a deterministic model: executed once, answered each."""

@@ -1,0 +1,184 @@
+"""What the gateways of an installation remember for each other, asked and told in bulk.
+
+One question is under way at a time, with everything in it that was asked meanwhile: the slower the store, the
+larger the questions. Nobody waits long: a store that fails, or takes longer than a request can spare, is left alone
+for a while, and everything is executed as if there were none. So is one that hardly ever knows anything, for longer
+and longer: now and then it is asked for a moment, to see whether that has changed.
+
+What is stored is bounded by time: no gateway writes more in any `ttl` than `max_entries` and `max_bytes`, so that
+is the most that can lie there of each.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from penstock.errors import StoreDown
+from penstock.loops import Loops
+from penstock.ports import AnswerStore, Clock
+
+log = logging.getLogger("penstock.cache")
+
+PATIENCE = 0.05  # seconds that a lookup may take
+WRITING = 1.0  # and a write, for which nobody waits
+REST = 1.0  # without the store, once it has failed
+GATHER = 0.005  # between two writes
+LOOK = 0.25  # seconds of asking at least, before that is called in vain
+IN_VAIN, ENOUGH = 0.01, 500  # less than this part of the questions was answered, of at least so many
+FIRST_PAUSE, LONGEST_PAUSE = 4.0, 32.0  # then; doubled as long as it stays so
+MOST_AT_ONCE = (
+    512  # answers of one question or one write: each holds up Redis for a fraction of a millisecond
+)
+MOST_UNSENT = 16  # times that: beyond it what is to be written is dropped
+
+T = TypeVar("T")
+Lookup = tuple[object, bytes | None]  # who asked, and what was found
+
+
+class OnLookedUp(Protocol):
+    def __call__(self, lookups: Sequence[Lookup], *, bypassed: bool) -> None: ...
+
+
+class Allowance:
+    """How much may still be written: half of a limit at once, the other half spread over the time it is kept."""
+
+    __slots__ = ("_left", "_most", "_since")
+
+    def __init__(self, limit: float, now: float) -> None:
+        self._most = self._left = limit / 2
+        self._since = now
+
+    def has(self, amount: float, ttl: float, now: float) -> bool:
+        self._left = min(self._most, self._left + (now - self._since) * self._most / ttl)
+        self._since = now
+        return self._left >= amount
+
+    def take(self, amount: float) -> None:
+        self._left -= amount
+
+
+class SharedAnswers:
+    def __init__(
+        self,
+        store: AnswerStore,
+        clock: Clock,
+        *,
+        max_entries: int,
+        max_bytes: int,
+        has_room: Callable[[], bool],
+    ) -> None:
+        """`has_room`: whether the store may be given more just now. `run` must be running."""
+        self._store = store
+        self._clock = clock
+        self._entries, self._bytes = Allowance(max_entries, clock()), Allowance(max_bytes, clock())
+        self._has_room = has_room
+        self._wanted: dict[bytes, object] = {}
+        self._unsent: dict[bytes, tuple[bytes, float]] = {}
+        self._asked, self._told = asyncio.Event(), asyncio.Event()
+        self._resting_until = self._looking_since = 0.0
+        self._lookups = self._found = 0  # since then
+        self._pause = FIRST_PAUSE
+        self.on_looked_up: OnLookedUp | None = None
+
+    @property
+    def resting(self) -> bool:
+        return self._clock() < self._resting_until
+
+    # ---- calls that never wait ---------------------------------------------------------------------------
+
+    def look_up(self, fingerprint: bytes, asked_by: object) -> None:
+        """`on_looked_up` will be told. Not to be asked while it is resting."""
+        self._wanted[fingerprint] = asked_by
+        self._asked.set()
+
+    def keep(self, fingerprint: bytes, value: bytes, ttl: float) -> None:
+        now = self._clock()
+        if self.resting or len(self._unsent) >= MOST_UNSENT * MOST_AT_ONCE or not self._has_room():
+            return
+        if self._entries.has(1, ttl, now) and self._bytes.has(len(value), ttl, now):
+            self._entries.take(1)
+            self._bytes.take(len(value))
+            self._unsent[fingerprint] = value, ttl
+            self._told.set()
+
+    # ---- the loops ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with Loops() as loops:
+            loops.keep("looking up", self._look_up_all)
+            loops.keep("writing", self._write_all)
+
+    async def _look_up_all(self) -> None:
+        while True:
+            await self._asked.wait()
+            asked = _first(self._wanted)
+            if not self._wanted:
+                self._asked.clear()
+            try:
+                found = await self._fetch([fingerprint for fingerprint, _ in asked])
+            except BaseException:
+                self._wanted = {**dict(asked), **self._wanted}  # somebody waits for each of these
+                self._asked.set()
+                raise
+            values = found or [None] * len(asked)
+            self._weigh(values)
+            assert self.on_looked_up is not None
+            lookups = [(who, value) for (_, who), value in zip(asked, values, strict=True)]
+            self.on_looked_up(lookups, bypassed=found is None)
+
+    async def _fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None] | None:
+        if self.resting:
+            return None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._store.fetch(fingerprints)
+        except (StoreDown, OSError, TimeoutError) as error:
+            self._rest(error)
+            return None
+
+    def _weigh(self, values: Sequence[bytes | None]) -> None:
+        """Whether asking is worth its price."""
+        now = self._clock()
+        self._lookups += len(values)
+        self._found += len(values) - values.count(None)
+        if self._lookups < ENOUGH or now - self._looking_since < LOOK:
+            return
+        if self._found < IN_VAIN * self._lookups:
+            self._resting_until = now = max(self._resting_until, now + self._pause)
+            self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        else:
+            self._pause = FIRST_PAUSE
+        self._looking_since = now
+        self._lookups = self._found = 0
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._told.wait()
+            told = _first(self._unsent)
+            if not self._unsent:
+                self._told.clear()
+            if not self.resting:
+                try:
+                    async with asyncio.timeout(WRITING):
+                        await self._store.keep(
+                            [(fingerprint, value, ttl) for fingerprint, (value, ttl) in told]
+                        )
+                except (StoreDown, OSError, TimeoutError) as error:
+                    self._rest(error)
+            await asyncio.sleep(GATHER)
+
+    def _rest(self, error: Exception) -> None:
+        """It is seen in the metrics; a line for each second of an outage would say no more."""
+        self._resting_until = self._clock() + REST
+        log.debug("the cache's store is left alone", extra={"error": f"{type(error).__name__}: {error}"})
+
+
+def _first(waiting: dict[bytes, T]) -> list[tuple[bytes, T]]:
+    """Taken out: those that have waited longest, as many as go at once."""
+    taken = list(islice(waiting.items(), MOST_AT_ONCE))
+    for fingerprint, _ in taken:
+        del waiting[fingerprint]
+    return taken

@@ -1,0 +1,94 @@
+"""How a worker, a model and a server stand, in the same words embedded and over Redis.
+
+A model is `healthy` while all its workers can serve, `degraded` while some cannot, `unhealthy` while none can.
+A server is as its worst model, and `unhealthy` where it cannot serve for a reason of its own.
+"""
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from math import exp
+from typing import Any
+
+from penstock.runtime.slot import Slot
+from penstock.types import WorkerId
+
+HEALTHY, DEGRADED, UNHEALTHY = BY_BADNESS = ("healthy", "degraded", "unhealthy")
+MEMORY = 1.4  # seconds over which utilization is taken, in the main
+LONGEST_ERROR = 200  # characters: it goes along with every heartbeat
+
+
+def condition(workers: int, healthy: int) -> str:
+    """Of a model with so many workers."""
+    return UNHEALTHY if not healthy else DEGRADED if healthy < workers else HEALTHY
+
+
+def worst(conditions: Iterable[str]) -> str:
+    return max(conditions, key=BY_BADNESS.index, default=UNHEALTHY)
+
+
+def row_of(
+    model: str,
+    slot: Slot,
+    state: str,
+    *,
+    leaving: bool,
+    utilization: float,
+    in_flight: int,
+    batches: int,
+    busy_seconds: float,
+    relative_service_time: float | None,
+) -> dict[str, Any]:
+    """One worker. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows `relative_service_time`."""
+    if slot.loading:
+        state = "loading"
+    if slot.full:
+        state = "full"
+    status = state if state in ("offline", "loading") else HEALTHY
+    if leaving or state in ("full", "resting"):
+        status = DEGRADED
+    return {
+        "model": model,
+        "status": status,
+        "state": state,
+        "first_batch_seconds": slot.first_seconds,
+        "utilization": round(utilization, 3),
+        "pressure": round(slot.pressure, 3),
+        "in_flight": in_flight,
+        "batches": batches,
+        "busy_seconds": round(busy_seconds, 3),
+        "relative_service_time": relative_service_time,
+        "restarts": slot.restarts,
+        "version": slot.version,
+        "last_error": slot.last_error[:LONGEST_ERROR],
+    }
+
+
+def place_of(worker: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same row with where this process runs it."""
+    return {"worker": worker, "host": socket.gethostname(), "pid": os.getpid(), **row, "last_seen": 0.0}
+
+
+class Utilization:
+    """The part of the time that each worker was busy, of late."""
+
+    def __init__(self, now: float) -> None:
+        self._looked_at = now
+        self._seen: dict[WorkerId, float] = {}
+        self._parts: dict[WorkerId, float] = {}
+
+    def look(self, busy: Mapping[WorkerId, float], now: float) -> None:
+        """`busy`: seconds that each has been at work, in all. To be called now and then."""
+        span = now - self._looked_at
+        if span < 0.1:
+            return
+        weight = 1.0 - exp(-span / MEMORY)
+        for worker, seconds in busy.items():
+            part = min(1.0, (seconds - self._seen.get(worker, 0.0)) / span)
+            old = self._parts.get(worker, 0.0)
+            self._parts[worker] = old + weight * (part - old)
+            self._seen[worker] = seconds
+        self._looked_at = now
+
+    def of(self, worker: WorkerId) -> float:
+        return self._parts.get(worker, 0.0)

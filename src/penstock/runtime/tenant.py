@@ -1,0 +1,58 @@
+"""Who asks, in the gateway's terms: the tenant, the rank of its tier, the account it is held to.
+
+Found out once for each identity, and kept with it; for those who only say who they are, by that name.
+"""
+
+from collections.abc import Callable, Sequence
+
+from penstock.quota import Account, Limiter, Limits
+from penstock.types import Identity, Request
+
+Tenants = Callable[[str | None, Identity | None], tuple[str, int]]
+Standing = tuple[str, int, Account | None]  # None: nothing limits it
+
+MOST = 10_000  # names; one more, and all are forgotten: those in use are soon back
+
+
+class Standings:
+    def __init__(self, tenants: Tenants, limiter: Limiter | None, limits: Sequence[Limits | None]) -> None:
+        """`limits`: of each tenant of a tier, by rank; `limiter` keeps them to it."""
+        self._tenants = tenants
+        self._limiter = limiter
+        self._limits = limits
+        self._by_name: dict[str, Standing] = {}
+        self.anonymous = self._find(None, None)
+
+    def of_identity(self, identity: Identity) -> Standing:
+        standing: Standing | None = identity.standing
+        if standing is None:
+            standing = identity.standing = self._find(None, identity)
+        return standing
+
+    def of_name(self, client_id: str) -> Standing:
+        standing = self._by_name.get(client_id)
+        if standing is None:
+            if len(self._by_name) >= MOST:
+                self._by_name.clear()
+            standing = self._by_name[client_id] = self._find(client_id, None)
+        return standing
+
+    def of(self, client_id: str | None, identity: Identity | None) -> Standing:
+        if identity is not None:
+            return self.of_identity(identity)
+        return self.anonymous if client_id is None else self.of_name(client_id)
+
+    def _find(self, client_id: str | None, identity: Identity | None) -> Standing:
+        tenant, tier = self._tenants(client_id, identity)
+        limits = self._limits[tier] if self._limits else None
+        if limits is None:
+            return tenant, tier, None
+        assert self._limiter is not None
+        return tenant, tier, self._limiter.account(tenant, limits)
+
+
+def release(request: Request, now: float, *, refused: bool) -> None:
+    """From its tenant's account. `refused`: nor is it counted."""
+    account: Account | None = request.quota
+    if account is not None:
+        account.release(now, refused=refused)

@@ -1,0 +1,1 @@
+"""One server process: its sockets, its signals, and the order in which it starts and ends."""

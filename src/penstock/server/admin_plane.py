@@ -1,0 +1,196 @@
+"""The admin plane on the edge: what is served there is `admin.app`; here is who may ask, and how much at once.
+
+Whoever opens connections and says nothing must not keep the probes out. So when the admin plane is full, or one
+address has its part, the connection that has been silent longest makes room. Probes are always answered: of all
+else only so much is done at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, MutableMapping
+from itertools import islice
+from typing import Any, cast
+
+import msgspec
+from starlette.types import ASGIApp
+
+from penstock.admin.app import PROBES
+from penstock.admin.guard import Guard
+from penstock.doors import answers
+from penstock.doors.visit import split
+from penstock.edge.bounds import State
+from penstock.edge.caller import Caller
+from penstock.edge.edge import Edge, EdgeLimits, Member
+from penstock.edge.heads import POST, Head, Headers
+from penstock.edge.http1 import Connection
+from penstock.edge.tls import ServerTls
+from penstock.errors import Internal, Overloaded, PenstockError
+
+MOST_CONNECTIONS = 1024
+MOST_FROM_ONE = 512  # connections of one address
+MOST_AT_ONCE = 64  # requests, besides probes
+OLDEST = (
+    2 * MOST_AT_ONCE
+)  # connections among which one is looked for to make room: not all of them are answered
+
+log = logging.getLogger("penstock.admin")
+
+
+class AdminPlane:
+    """An App of the edge before an ASGI application."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._at_once = 0
+
+    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        try:
+            path, query = split(url)
+            probe = path in PROBES
+            if not probe:
+                self._guard.check(method, headers)
+                if self._at_once >= MOST_AT_ONCE:
+                    raise Overloaded(
+                        f"the admin plane has {MOST_AT_ONCE} requests in hand: ask again", retry_after=1.0
+                    )
+        except PenstockError as refusal:
+            self.refuse(connection, refusal, headers)
+            return
+        self._at_once += not probe
+        task = asyncio.create_task(self._answer(connection, method, path, query, headers, body))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._done(probe))
+
+    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+        self.handle(connection, POST, head.url, head.headers, body)
+
+    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
+        """Before more of a body is taken; nothing here wants one."""
+        self._guard.check(method, headers)
+        return ""
+
+    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
+        error = exc if isinstance(exc, PenstockError) else Internal("the server failed; its log says how")
+        body = msgspec.json.encode({"error": error.code, "message": error.message})
+        more = [("retry-after", "1")] if error.retry_after is not None else []
+        connection.respond(error.status, [answers.JSON, *more], body)
+
+    def _done(self, probe: bool) -> None:
+        self._at_once -= not probe
+
+    async def _answer(
+        self, connection: Caller, method: bytes, path: str, query: str, headers: Headers, body: bytes
+    ) -> None:
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method.decode(),
+            "scheme": "http", "path": path, "query_string": query.encode(), "headers": list(headers.items()),
+        }  # fmt: skip
+        status, fields, parts = 500, list[tuple[str, str]](), list[bytes]()
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                fields.extend(
+                    (name.decode("latin-1"), value.decode("latin-1"))
+                    for name, value in message["headers"]
+                    if name != b"content-length"
+                )
+            else:
+                parts.append(message.get("body", b""))
+
+        try:
+            await self._app(scope, receive, send)
+        except Exception as exc:
+            log.error("a request to the admin plane failed", exc_info=exc)
+            self.refuse(connection, exc, headers)
+        else:
+            connection.respond(status, fields, b"".join(parts))
+
+
+class InOrder(set[Member]):
+    """Connections in the order in which they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order: dict[Member, None] = {}
+
+    def add(self, member: Member) -> None:
+        super().add(member)
+        self._order[member] = None
+
+    def discard(self, member: object) -> None:
+        super().discard(member)
+        self._order.pop(cast(Member, member), None)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._order)
+
+    def silent(self) -> Member | None:
+        """The oldest that never said a word, or else the oldest that nobody answers just now."""
+        oldest = [each for each in islice(self._order, OLDEST) if each.state < State.BUSY]
+        return next((each for each in oldest if each.state == State.NEW), oldest[0] if oldest else None)
+
+
+class AdminEdge(Edge):
+    """The edge of an admin plane: here the silent make room for those who come."""
+
+    def __init__(
+        self,
+        app: AdminPlane,
+        limits: EdgeLimits,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        tls: ServerTls | None = None,
+    ) -> None:
+        super().__init__(app, limits, loop, clock, tls)
+        self.connections: InOrder = InOrder()
+        self._by_address: dict[str, InOrder] = {}  # with TLS only all together are counted
+        if tls is None:
+            self._make = AdminConnection
+
+    @property
+    def full(self) -> bool:
+        """Asked for each that comes, when it is among the others: one of them makes room for it."""
+        if super().full:
+            self._make_room(self.connections)
+        return super().full
+
+    def arrives(self, member: Member, address: str) -> None:
+        same = self._by_address.setdefault(address, InOrder())
+        if len(same) >= MOST_FROM_ONE:
+            self._make_room(same)
+        same.add(member)
+
+    def leaves(self, member: Member, address: str) -> None:
+        same = self._by_address[address]
+        same.discard(member)
+        if not same:
+            del self._by_address[address]
+
+    def _make_room(self, members: InOrder) -> None:
+        silent = members.silent()
+        if silent is not None:
+            members.discard(silent)  # now; its end is told later
+            self.connections.discard(silent)
+            silent.abort()
+
+
+class AdminConnection(Connection):
+    __slots__ = ("_address",)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        self._address = peer[0] if peer else ""
+        cast(AdminEdge, self._edge).arrives(self, self._address)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        cast(AdminEdge, self._edge).leaves(self, self._address)
+        super().connection_lost(exc)

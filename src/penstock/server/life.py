@@ -1,0 +1,169 @@
+"""The life of a server process, whatever its role: start, serve, drain, stop."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+
+from penstock.adapters.observe.pauses import LoopPauses
+from penstock.config import Config
+from penstock.edge.edge import Edge
+from penstock.edge.tls import ServerTls
+from penstock.server.certificates import server_tls
+from penstock.server.listen import AdminListener, DataListener, bind, tune_process
+
+log = logging.getLogger("penstock")
+
+# Seconds, from the signal on, in which a client that keeps its connection may send the request that it was about
+# to. Its answer says that the connection ends; to end it without a word could cost it that request.
+FAREWELL = 1.0
+
+
+class Role(Protocol):
+    @property
+    def admin(self) -> Starlette: ...
+
+    @property
+    def edge(self) -> Edge | None:
+        """Where clients connect, in a role that has any."""
+        ...
+
+    @property
+    def pauses(self) -> LoopPauses: ...
+
+    @property
+    def started(self) -> "asyncio.Future[None]":
+        """Done when it is of use; or the mistake that keeps it from starting."""
+        ...
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that somebody still waits for because of it."""
+        ...
+
+    def start(self) -> None: ...
+
+    def retire(self) -> None:
+        """Say that it is not ready any more, and go on."""
+        ...
+
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing new, finish what was taken; True if all of it was finished in time."""
+        ...
+
+    def abandon(self) -> None:
+        """Time is up: tell everyone who still waits."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    def watch(self, *listeners: DataListener | AdminListener) -> None: ...
+
+
+Announce = Callable[[DataListener | None, AdminListener], None]
+
+
+async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config, announce: Announce) -> int:
+    """Until a signal says otherwise; the exit code."""
+    tune_process()
+    server = config.server
+    loop = asyncio.get_running_loop()
+    admin_bound = bind(server.admin_host, server.admin_port, "--admin-port")
+    role = make(loop)
+    data = tls = None
+    if role.edge is not None:
+        data = DataListener(role.edge, bind(server.host, server.port, "--port or --host"))
+        tls = role.edge.tls
+    elif config.tls.admin:
+        tls = server_tls(config)
+    admin = AdminListener(role.admin, admin_bound, config, loop, tls if config.tls.admin else None)
+    stopping = _Signals(loop, tls)
+    role.watch(*([data] if data else []), admin)
+    try:
+        role.pauses.start(loop)
+        role.start()
+        await admin.start()  # the probes answer while models load
+        if await stopping.first_of(role.started):
+            if data is not None:
+                await data.start()
+            announce(data, admin)
+            await stopping.requested.wait()
+            await _drain(role, data, config, stopping)
+        return 0
+    finally:
+        if data is not None:
+            data.close()
+        admin.close()
+        await role.stop()
+        role.pauses.stop()
+        stopping.close()
+
+
+async def _drain(role: Role, data: DataListener | None, config: Config, stopping: "_Signals") -> None:
+    role.retire()
+    if role.edge is not None:
+        role.edge.retire()  # clients that keep their connections open are sent elsewhere, one by one
+    began = asyncio.get_running_loop().time()
+    seconds, grace = config.server.drain, config.server.drain_grace
+    log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": seconds})
+    draining = asyncio.ensure_future(_after(grace, role, seconds))
+    hurry = asyncio.ensure_future(stopping.hurry.wait())
+    await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
+    if draining.done() and draining.result():
+        log.info("drained")
+    else:
+        draining.cancel()
+        log.warning("stopped before all was done", extra={"given_up": role.unfinished})
+        role.abandon()
+    if data is not None:
+        farewell = min(FAREWELL, seconds) - (asyncio.get_running_loop().time() - began)
+        finishing = asyncio.ensure_future(data.finish(farewell))
+        await asyncio.wait([finishing, hurry], return_when=asyncio.FIRST_COMPLETED)
+        finishing.cancel()
+    hurry.cancel()
+
+
+async def _after(grace: float, role: Role, seconds: float) -> bool:
+    if role.edge is not None and grace:
+        await asyncio.sleep(grace)
+    return await role.drain(seconds)
+
+
+class _Signals:
+    """SIGTERM or Ctrl-C drains; a second Ctrl-C ends at once. SIGHUP reads certificates anew."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ServerTls | None) -> None:
+        self._loop = loop
+        self._kinds = [signal.SIGTERM, signal.SIGINT]
+        if tls is not None:
+            self._kinds.append(signal.SIGHUP)
+            loop.add_signal_handler(signal.SIGHUP, tls.reload)
+        self.requested = asyncio.Event()
+        self.hurry = asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, self.requested.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self.requested.is_set():
+            self.hurry.set()
+        self.requested.set()
+
+    async def first_of(self, started: "asyncio.Future[None]") -> bool:
+        """True when it started; False when it was told to stop before. Raises what kept it from starting."""
+        asked = asyncio.ensure_future(self.requested.wait())
+        waited: list[asyncio.Future[Any]] = [started, asked]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if started.done():
+            started.result()
+            return True
+        return False
+
+    def close(self) -> None:
+        """All is done and the exit code is known: a signal that comes now must not change it."""
+        for kind in self._kinds:
+            self._loop.remove_signal_handler(kind)
+            signal.signal(kind, signal.SIG_IGN)

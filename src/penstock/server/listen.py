@@ -1,0 +1,163 @@
+"""Listening: an edge for the data plane and one for the admin plane, on sockets that are bound here."""
+
+import asyncio
+import ctypes
+import gc
+import socket
+import sys
+from math import ceil
+
+from starlette.applications import Starlette
+
+from penstock.admin.guard import Guard
+from penstock.config import Config
+from penstock.edge.edge import Edge, EdgeLimits
+from penstock.edge.tls import AdminTls, ServerTls
+from penstock.errors import UserMistake
+from penstock.server.admin_plane import MOST_CONNECTIONS, AdminEdge, AdminPlane
+from penstock.server.descriptors import raise_limit
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
+ADMIN_BODY = 64 * 1024  # bytes; nothing wants one
+TAKEN_ALONG = 63  # connections, at most, in one turn of the loop
+LOOK = 0.01  # seconds between two looks at who is still there when a server ends
+LAST_WORDS = 0.5  # seconds for clients to notice that their connection has ended
+
+
+def bind(host: str, port: int, flag: str) -> socket.socket:
+    """A listening socket, or one line that says why not; port 0 finds a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as exc:
+        bound.close()
+        raise UserMistake(
+            f"cannot listen on {host}:{port}: {exc.strerror}; choose another with {flag}"
+        ) from None
+    return bound
+
+
+def url_of(bound: socket.socket, tls: ServerTls | None) -> str:
+    host, port = bound.getsockname()[:2]
+    scheme = "http" if tls is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+class DataListener:
+    """A plane on one port: its edge, and who connects to it.
+
+    libuv takes one new connection in each turn of its loop and no more (libuv#3696). Where a thousand clients keep
+    it busy a turn can take 40 ms, and 24 new ones a second are all that would get in. So whoever else waits at the
+    door when one comes is taken along with it.
+    """
+
+    def __init__(self, edge: Edge, bound: socket.socket) -> None:
+        self.url = url_of(bound, edge.tls)
+        self._edge = edge
+        self._bound = bound
+        self._backlog = min(edge.limits.max_connections, 65535)
+        self._server: asyncio.Server | None = None
+        self._taking: set[asyncio.Task[None]] = set()
+        self._over = False
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._with_all_who_wait, sock=self._bound, backlog=self._backlog
+        )
+        if self._edge.tls is not None:
+            self._edge.tls.start()
+
+    def _with_all_who_wait(self) -> asyncio.Protocol:
+        self._take_along(TAKEN_ALONG)
+        return self._edge()
+
+    def _take_along(self, most: int) -> None:
+        for _ in range(most):
+            try:
+                connection, _address = self._bound.accept()
+            except OSError:  # nobody waits; or no descriptor is left, and libuv knows what to do then
+                break
+            task = asyncio.create_task(self._take(connection))
+            self._taking.add(task)
+            task.add_done_callback(self._taking.discard)
+
+    async def _take(self, connection: socket.socket) -> None:
+        try:
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(self._edge, connection)
+        except OSError:  # it is gone again
+            connection.close()
+            return
+        if self._over:
+            transport.close()
+
+    @property
+    def dead(self) -> bool:
+        tls = self._edge.tls
+        return self._server is not None and (not self._server.is_serving() or (tls is not None and tls.dead))
+
+    async def finish(self, seconds: float) -> None:
+        """Nobody new. Those who ask nothing have this long to send what may be under way, and are let go then."""
+        self._stop_listening()
+        self._edge.retire()
+        await self._until_all_left(seconds)
+        self._edge.finish()
+        await self._until_all_left(LAST_WORDS)
+
+    async def _until_all_left(self, seconds: float) -> None:
+        for _ in range(ceil(seconds / LOOK)):
+            if not self._taking and not self._edge.connections:
+                return
+            await asyncio.sleep(LOOK)
+
+    def _stop_listening(self) -> None:
+        """Whoever has connected by now is taken along: to shut the door would cut them off."""
+        if self._server is not None:
+            self._take_along(self._backlog)
+            self._server.close()
+            self._server = None
+        self._bound.close()
+
+    def close(self) -> None:
+        self._over = True
+        self._stop_listening()
+        self._edge.close()
+        if self._edge.tls is not None:
+            self._edge.tls.close()
+
+
+class AdminListener(DataListener):
+    """The admin plane on one port."""
+
+    def __init__(
+        self,
+        app: Starlette,
+        bound: socket.socket,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        tls: ServerTls | None = None,
+    ) -> None:
+        server, limits = config.server, config.limits
+        guard = Guard(server.admin_host, server.admin_hosts, server.admin_token)
+        edge_limits = EdgeLimits(
+            ADMIN_BODY, MOST_CONNECTIONS, limits.header_timeout, limits.body_timeout, limits.idle_timeout
+        )
+        admin_tls = None if tls is None else AdminTls(tls)
+        super().__init__(AdminEdge(AdminPlane(app, guard), edge_limits, loop, loop.time, admin_tls), bound)
+
+
+def tune_process() -> None:
+    """What a server of many short-lived objects wants of its process."""
+    raise_limit()
+    # Requests make no cycles; what is there by now stays. Looking through everything often buys nothing.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    # Keep freed memory for the next batch rather than give it back to the kernel and fault it in again.
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_TRIM_THRESHOLD, 256 * 2**20)
+        libc.mallopt(M_MMAP_THRESHOLD, 64 * 2**20)
+        libc.mallopt(M_ARENA_MAX, 1)
