@@ -6,7 +6,7 @@ BIN     = $(VENV)/bin
 # Tests that start whole servers and installations; those and the others take about as long.
 ROLES   = tests/roles tests/tls tests/ledger tests/bench tests/auth tests/examples tests/deploy
 
-.PHONY: run install wheel test check unit unit-core unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos lock format clean help
+.PHONY: run install wheel test check unit unit-core unit-contract unit-faults unit-roles unit-rest unit-attacks bench bench-peers chaos lock format clean help
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -35,7 +35,7 @@ check: $(VENV)/.dev  ## format, lint, types and import layers
 
 unit: $(VENV)/.dev  ## the tests, with real processes, sockets and a real browser
 	tools/system-packages chromium redis-server curl openssl
-	$(MAKE) --no-print-directory -j4 -O unit-rest unit-faults unit-roles unit-attacks unit-core
+	$(MAKE) --no-print-directory -j4 -O unit-faults unit-roles unit-rest unit-contract unit-attacks unit-core
 
 # Four at a time, the longest first: each waits for processes and clocks more than it computes.
 unit-core: $(VENV)/.dev
@@ -50,8 +50,11 @@ unit-attacks: $(VENV)/.dev
 unit-roles: $(VENV)/.dev
 	$(BIN)/pytest $(ROLES)
 
+unit-contract: $(VENV)/.dev
+	$(BIN)/pytest tests/contract
+
 unit-rest: $(VENV)/.dev
-	$(BIN)/pytest --ignore tests/core --ignore tests/chaos --ignore tests/attack $(addprefix --ignore ,$(ROLES))
+	$(BIN)/pytest $(addprefix --ignore ,$(ROLES) tests/core tests/contract tests/chaos tests/attack)
 
 bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk
