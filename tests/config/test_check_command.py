@@ -60,7 +60,7 @@ def test_what_is_at_its_default_is_shown_only_when_asked_for(file: Path) -> None
 def test_the_file_may_be_named_as_every_other_command_takes_it(file: Path) -> None:
     file.rename("other.toml")
     assert lines("-c", "other.toml", "--no-targets") == lines("other.toml", "--no-targets")
-    with pytest.raises(UserMistake, match="say one file"):
+    with pytest.raises(UserMistake, match="name one file only"):
         lines("other.toml", "--config", "third.toml")
 
 

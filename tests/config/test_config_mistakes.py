@@ -60,7 +60,7 @@ def mistake(
         ),
         (
             'models.a = { target = "f", default = true }\nmodels.b = { target = "g", default = true }',
-            "penstock.toml:2: models.b.default is true, and so is that of a: mark one of them",
+            "penstock.toml:2: models.b.default is true, and models.a.default is true as well: mark one model only",
         ),
         ("server = 1", "penstock.toml:1: server must be a table, [server], not 1"),
         ("models.x = 'app.py:f'", 'penstock.toml:1: models.x must be a table, [models.x], not "app.py:f"'),

@@ -68,7 +68,7 @@ def test_every_command_explains_itself(typed: Typed, words: list[str], mentions:
         (["worker"], "nothing to run: give a TARGET, or describe a model in penstock.toml"),
         (["worker", "ap.py:batchstring", "--admin-port", "0"], "no such file ap.py; did you mean app.py?"),
         (["gateway", "--redis", "http://localhost", "--admin-port", "0"], "redis"),
-        (["dlq", "retry"], "say which one: penstock dlq retry ID, or --all"),
+        (["dlq", "retry"], "say which letter to retry: penstock dlq retry ID, or --all"),
         (["workers", "--admin", "http://127.0.0.1:1"], "no admin plane at http://127.0.0.1:1"),
     ],
 )

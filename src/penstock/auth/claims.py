@@ -27,10 +27,12 @@ class ClaimRules:
     def __post_init__(self) -> None:
         if not self.issuer or not self.audience or not all(self.audience):
             raise UserMistake(
-                "tokens need an issuer and an audience: anybody else's would be taken otherwise"
+                "set auth.jwt.issuer and auth.jwt.audience: else tokens for other services would be accepted"
             )
         if self.default_tier is not None and self.default_tier not in self.tiers:
-            raise UserMistake(f"the default tier of tokens is {self.default_tier!r}, which is not a tier")
+            raise UserMistake(
+                f"auth.jwt.default_tier is {self.default_tier!r}, which is not a tier of this server"
+            )
 
     def identify(self, payload: bytes, key_id: str, now: float) -> Identity:
         try:

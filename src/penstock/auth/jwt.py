@@ -39,12 +39,18 @@ class JwtSettings:
     def __post_init__(self) -> None:
         for algorithm in (*self.algorithms, *(key.algorithm for key in self.static_keys)):
             if algorithm not in ALGORITHMS:
-                raise UserMistake(f"tokens cannot be signed with {algorithm!r}: use {', '.join(ALGORITHMS)}")
+                raise UserMistake(
+                    f"auth.jwt.algorithms cannot have {algorithm!r}: use {', '.join(ALGORITHMS)}"
+                )
         for key in self.static_keys:
             if key.algorithm not in self.algorithms:
-                raise UserMistake(f"there is a key for {key.algorithm}, which is not among the algorithms")
+                raise UserMistake(
+                    f"auth.jwt.key_file has a key for {key.algorithm}, which auth.jwt.algorithms does not name"
+                )
         if self.provider is None and not self.static_keys:
-            raise UserMistake("tokens need a JWKS URL, or a key")
+            raise UserMistake(
+                "set auth.jwt.jwks_url or auth.jwt.key_file: tokens are checked with the keys from there"
+            )
 
 
 class JwtVerifier:

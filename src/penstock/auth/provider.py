@@ -33,11 +33,11 @@ class ProviderSettings:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise UserMistake("the JWKS URL must start with https://")
+            raise UserMistake("auth.jwt.jwks_url must start with https://")
         if parts.scheme == "http" and not (self.allow_http or _is_here(parts.hostname)):
             raise UserMistake(
-                "the JWKS URL must start with https://, or keys can be forged on the way; "
-                "allow_http = true if you trust the network"
+                "auth.jwt.jwks_url must start with https://, since keys could be forged on the way; if you trust"
+                " the network, set auth.jwt.allow_http = true"
             )
 
     @property

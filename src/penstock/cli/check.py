@@ -43,7 +43,7 @@ def check(
       penstock check production.toml --all --no-targets
     """
     if path is not None and config is not None and path != config:
-        raise UserMistake(f"say one file: {path}, or --config {config}")
+        raise UserMistake(f"name one file only: {path}, or --config {config}")
     file = find_file(path or config, os.environ) or Path("penstock.toml")
     settings = load(file, os.environ, {})
     rows = [each for each in settings.explain() if everything or not _is_default(each)]

@@ -72,7 +72,7 @@ def retry(
       penstock dlq retry --all
     """
     if (letter is None) == (not everything):
-        raise UserMistake("say which one: penstock dlq retry ID, or --all")
+        raise UserMistake("say which letter to retry: penstock dlq retry ID, or --all")
     if letter is not None:
         task = ask(admin, f"/internal/dlq/{letter}/retry", "POST")["task_id"]
         typer.echo(f"sent again; its result will be at /v1/result/{task}")

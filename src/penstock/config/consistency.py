@@ -35,11 +35,14 @@ def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
         if getattr(config.tls, name) and not config.tls.certificate:
             yield f"tls.{name}", "is of no use without tls.certificate"
     if config.redis.name and not _PLAIN_NAME.fullmatch(config.redis.name):
-        yield "redis.name", "must be of letters, digits, '.', '_' and '-', at most 128"
+        yield "redis.name", "may have letters, digits, '.', '_' and '-' only, at most 128 of them"
     yield from _tier_contradictions(config)
     marked = [name for name, model in config.models.items() if model.default]
     for name in marked[1:]:
-        yield dotted(("models", name, "default")), f"is true, and so is that of {marked[0]}: mark one of them"
+        yield (
+            dotted(("models", name, "default")),
+            f"is true, and models.{marked[0]}.default is true as well: mark one model only",
+        )
     for name, model in config.models.items():
         yield from _model_contradictions(name, model)
 

@@ -54,7 +54,7 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
     if rules.queue_shares:
         over = depth.by_tier[tier] - rules.queue_shares[tier] * rules.max_queue
         if is_full(batcher, request, rules.queue_shares[tier] * rules.max_queue, depth.by_tier[tier]):
-            message = "this tier has filled its share of the queue"
+            message = "this tier has filled its share of the queue (queue_share of the tier)"
             return Overloaded(message, retry_after=_drain(max(0.0, over), rate * _service(batcher, tier)))
     if is_owed(used, kept_part(batcher, rules, tier), rate):
         return None
@@ -63,7 +63,8 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
     limit = warning if lowest else critical
     if waiting >= limit:
         return Overloaded(
-            "the queue is too long to let this tier in", retry_after=_drain(waiting - limit, rate)
+            "the queue is too long to let this tier in (tiers.warning, tiers.critical)",
+            retry_after=_drain(waiting - limit, rate),
         )
     better = depth.total - depth.by_tier[tier]
     size = batcher.curve.best_size
@@ -72,7 +73,8 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
         lent = _drain(better - size, rate)  # until those that wait are one batch
         slowed = WINDOW * log(used / share) if share else inf
         return Overloaded(
-            "this tier has used its share of the capacity", retry_after=max(SOONEST, min(lent, slowed))
+            "this tier has used its share of the capacity (tiers.lowest_share)",
+            retry_after=max(SOONEST, min(lent, slowed)),
         )
     return None
 

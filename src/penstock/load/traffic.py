@@ -37,7 +37,7 @@ def make_schedule(traffic: Traffic) -> Schedule:
     tokens, source = None, ""
     if traffic.trace is not None and traffic.arrivals not in ("poisson", "trace"):
         raise UserMistake(
-            f"a trace brings its own times: leave out --trace, or --arrivals {traffic.arrivals}"
+            f"--trace says when requests arrive, and so does --arrivals {traffic.arrivals}: leave one of them out"
         )
     match "trace" if traffic.trace is not None else traffic.arrivals:
         case "poisson":

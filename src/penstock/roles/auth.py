@@ -42,8 +42,8 @@ def mode_in_force(config: Config) -> str:
         return auth.mode
     if not is_local(server.host) and not (auth.mode == "none" and auth.allow_anonymous):
         raise UserMistake(
-            f"whoever can reach {server.host} could ask: say who may with --auth keys (see penstock keys) or"
-            " --auth jwt; or that anybody may with --auth none --allow-anonymous"
+            f"server.host is {server.host}, and everybody who can reach it could send requests: say who may with"
+            " --auth keys (see penstock keys) or --auth jwt, or let everybody with --auth none --allow-anonymous"
         )
     return "none"
 
@@ -130,7 +130,9 @@ def _static_keys(jwt: Jwt) -> tuple[StaticKey, ...]:
     if not jwt.key_file:
         return ()
     if len(jwt.algorithms) != 1:
-        raise UserMistake("auth.jwt.key_file is for one algorithm: name it in auth.jwt.algorithms")
+        raise UserMistake(
+            "auth.jwt.key_file holds the key of one algorithm: name only that one in auth.jwt.algorithms"
+        )
     [algorithm] = jwt.algorithms
     try:
         material = Path(jwt.key_file).read_bytes()

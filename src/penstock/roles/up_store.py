@@ -191,7 +191,9 @@ def _home() -> Home:
         private.make_folder(root)
         found = root.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise UserMistake(f"{root} is not ours: remove it, or name another folder with TMPDIR")
+            raise UserMistake(
+                f"{root} belongs to another user: remove it, or name another folder with TMPDIR"
+            )
         home = Home.made(root)
     except OSError as error:
         raise UserMistake(

@@ -87,14 +87,18 @@ class KeysFile:
     def _read(self) -> list[KeyRecord]:
         with self._explained(), self._path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
-                raise UserMistake(f"anybody can write {self._path}, and make keys: chmod 600 {self._path}")
+                raise UserMistake(
+                    f"every user of this machine can write to {self._path} and so make keys: chmod 600 {self._path}"
+                )
             text = file.read(MOST_BYTES)
         try:
             contents = _decoder.decode(text)
         except msgspec.MsgspecError as error:
             raise UserMistake(f"{self._path} is not a file of keys: {error}") from None
         if contents.version != FORMAT:
-            raise UserMistake(f"{self._path} is of another version of Penstock (format {contents.version})")
+            raise UserMistake(
+                f"another version of Penstock wrote {self._path} (format {contents.version}): use that version"
+            )
         return contents.keys
 
     def _change(self, change: Callable[[list[KeyRecord]], list[KeyRecord]]) -> list[KeyRecord]:

@@ -39,7 +39,7 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
                 "a ledger in PostgreSQL needs asyncpg: pip install 'penstock[postgres]'"
             ) from None
         return PostgresStore(url, read_only=read_only)
-    raise UserMistake(f"this is no ledger's URL: {FORMS} is")
+    raise UserMistake(f"ledger.url cannot be used: write {FORMS}")
 
 
 def _has_a_place(url: str) -> bool:

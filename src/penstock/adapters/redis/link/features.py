@@ -61,19 +61,23 @@ def memory_ratio(info: Mapping[str, Any]) -> float:
 def check_durability(settings: RedisSettings, features: Features) -> None:
     """Raises UserMistake when the server cannot keep what the level promises."""
     if settings.durability not in DURABILITIES:
-        raise UserMistake(f"The durability is {' or '.join(DURABILITIES)}, not '{settings.durability}'.")
+        raise UserMistake(
+            f"redis.durability is {settings.durability!r}: it must be {' or '.join(DURABILITIES)}"
+        )
     if settings.durability == "fsync":
         if not features.append_only:
-            raise UserMistake("Durability fsync needs Redis to keep a log: set 'appendonly yes' there.")
+            raise UserMistake(
+                "redis.durability = fsync needs a Redis that writes a log: set its 'appendonly yes'"
+            )
         if not features.has_waitaof and features.appendfsync != "always":
             raise UserMistake(
-                "Durability fsync needs 'appendfsync always' on Redis before 7.2, which cannot be asked to wait."
+                "redis.durability = fsync needs Redis 7.2, or an older one with 'appendfsync always'"
             )
     needed = max(1, settings.replicas)
     if settings.durability == "replica" and features.replicas < needed:
         raise UserMistake(
-            f"Durability replica needs {needed} replicas on each primary, and Redis has {features.replicas}: "
-            "connect more, or ask for less."
+            f"redis.durability = replica needs {needed} replicas of each primary, and Redis has"
+            f" {features.replicas}: connect more, or set redis.replicas lower"
         )
     if features.maxmemory_policy != "noeviction":
         _log.warning(
