@@ -5,7 +5,6 @@ from math import inf
 import pytest
 from core_kit import CRASHED, REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.apart import SET_APART
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.caution import HOLD, UNSURE, splits
 from penstock.types import Batch, Failure, Outcome, Reason, Seconds, WorkerId
@@ -97,11 +96,13 @@ def test_it_does_not_wait_for_a_worker_that_loads() -> None:
     assert sent_at(batcher, 0.1) == [(SECOND, "bad")]
 
 
-@pytest.mark.parametrize(("deadline", "longest"), [(10.0, HOLD), (0.4, 0.2)])
-def test_it_does_not_wait_for_longer_than_a_while_nor_than_half_of_its_time(
-    deadline: Seconds, longest: Seconds
+@pytest.mark.parametrize(
+    ("back", "deadline", "longest"), [(None, 10.0, HOLD), (None, 0.4, 0.2), (0.1, 4.0, 2.0)]
+)
+def test_it_waits_for_half_of_its_time_at_most_and_for_a_second_if_nobody_knows(
+    back: Seconds | None, deadline: Seconds, longest: Seconds
 ) -> None:
-    batcher = one_of_two_is_lost(back=None, deadline=deadline)
+    batcher = one_of_two_is_lost(back=back, deadline=deadline)
     (retry,) = batcher.delivery._retries.values()
     waited = woken_until_sent(batcher) - retry.start
     assert 0.5 * longest < waited <= longest
@@ -207,11 +208,11 @@ def feared_beside(rules: BatchingRules = GREEDY, *, feared: bool = True, workers
     return batcher
 
 
-def fear(batcher: Batcher, *, feared: bool = True) -> None:
+def fear(batcher: Batcher, *, feared: bool = True, now: Seconds = 0.0) -> None:
     for _ in range(2):
-        batcher.apart._convict("bad", 0.0, feared=feared)
+        batcher.apart._convict("bad", now, feared=feared)
     for tenant in ("good", "other"):  # nobody is set apart while nobody else asks
-        batcher.apart.holds(ask(tenant=tenant), 0.0)
+        batcher.apart.holds(ask(tenant=tenant), now)
 
 
 def test_its_first_try_does_not_take_the_last_worker_either_and_it_is_answered_in_time() -> None:
@@ -270,6 +271,25 @@ def test_what_it_has_tried_before_waits_until_its_deadline_rather_than_take_the_
     assert now > 2 * HOLD
 
 
+def test_what_waits_of_it_from_before_it_was_set_apart_does_not_take_the_last_worker_either() -> None:
+    batcher = one_of_two_is_lost(back=None, deadline=10.0)
+    fear(batcher)
+    assert sent_at(batcher, 2 * HOLD) == []
+    batcher.worker_ready(FIRST)
+    assert sent_at(batcher, 2 * HOLD) == [(SECOND, "bad")]
+
+
+def test_what_hangs_of_those_who_are_set_apart_opens_no_breaker_and_gives_nobody_more_time() -> None:
+    batcher = feared_beside(workers=1)
+    for now in (0.0, 10.0, 20.0, 30.0):
+        fear(batcher, now=now)
+        offer(batcher, ask(now, tenant="bad", deadline=1.0))
+        assert len(batcher.step(now).dispatches) == 1
+        finish(batcher, FIRST, TIMED_OUT, now + 1.0)
+        batcher.step(now + 1.0)
+    assert (batcher.fleet.healthy, batcher.patience.in_a_row) == (1, 0)
+
+
 def test_who_shared_a_batch_with_it_goes_at_once() -> None:
     batcher = taught(2)
     offer(batcher, ask(tenant="bad"), ask(tenant="good"))
@@ -289,7 +309,7 @@ def test_it_is_feared_once_workers_were_lost_with_what_it_alone_had_sent_and_not
             apart.spoilt(batch, now)
     assert not apart.is_feared(REFUSED.code, 1.0)
     assert apart.is_feared(CRASHED.code, 1.0)
-    assert apart.known[CRASHED.code].score(20.0) < SET_APART
+    assert apart.is_feared(CRASHED.code, 10.0)
     assert not apart.is_feared(CRASHED.code, 20.0)
 
 

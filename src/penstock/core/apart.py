@@ -26,6 +26,7 @@ from penstock.types import Batch, Request, Seconds
 
 MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
 SET_APART = 1.5  # spoilt batches: the second within some ten seconds
+FEARED = 1.0  # spoilt batches: less than sets apart, so that who waits is not let go in between
 MOST_COUNTED = 6.0  # spoilt batches: so a culprit that has mended its ways is let out within half a minute
 FORGOTTEN = 0.2
 MOST_KNOWN = 16  # culprits
@@ -102,9 +103,9 @@ class Apart:
         return record is not None and now < self._others_until and record.score(now) >= SET_APART
 
     def is_feared(self, who: Culprit, now: Seconds) -> bool:
-        """Whether it is set apart, and workers died or hung of what it sent."""
+        """Whether it was set apart of late, and workers died or hung of what it sent."""
         record = self.known.get(who)
-        return record is not None and record.feared and record.score(now) >= SET_APART
+        return record is not None and record.feared and record.score(now) > FEARED
 
     def tenants(self, now: Seconds) -> list[str]:
         """Those that are set apart, by name."""

@@ -302,10 +302,8 @@ class Batcher:
             lane.learn(size, seconds, alone=len(self.lanes) == 1)
 
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
-        if (
-            failure.code in ENDS_WORKERS and failure is not WORKER_LOST
-        ):  # of a process that left, no input is to blame
-            batch.risky = True
+        if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
+            batch.risky = True  # where a whole process has left, no input is to blame
             if self.fleet.shared:
                 self.caution.lost(worker, now)
         if failure.code == BackendTimeout.code:
@@ -320,7 +318,11 @@ class Batcher:
 
     def _hung(self, worker: Worker, batch: Batch, now: Seconds) -> None:
         """Is it the worker that hangs, or an input? One of a batch that hung before probably is an input; so may be
-        one that was cut short of `processing`, the first time. Several in a row are the worker."""
+        one that was cut short of `processing`, the first time. Several in a row are the worker. One of those who
+        are set apart tells of nobody else."""
+        if batch.apart:
+            self.fleet.refused(worker)
+            return
         self.patience.ran_out()
         everything = self.patience.in_a_row >= HUNG
         if batch.suspect and not everything:

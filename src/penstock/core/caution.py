@@ -7,9 +7,10 @@ would have to wait until one is started anew.
 - A worker is well if it is ready and has no risky batch in hand. A shared one that was lost with a batch is well
   again when its credit is taken, or after a while: nobody tells when it is back.
 - A risky batch goes while another worker is well, or if there is only one worker at all.
-- Else it waits until another one is back, for a second at most, and for half of the time that it can spare. What
-  may have to be split several times yet has as many waits before it, and with each the time of all the parts.
-- It does not wait if none is expected back by then: that would cost its innocent members time and help nobody.
+- Else it waits for half of the time that it can spare. What may have to be split several times yet has as many
+  waits before it, and with each the time of all the parts.
+- It waits only while another is about to be well: one that has a risky batch in hand, or is expected back within a
+  second. Else waiting would cost its innocent members time and help nobody. Where nobody knows, it waits a second.
 - One of a tenant that is set apart for having ended workers waits as long as its deadline allows. Then it is
   answered, and not sent.
 """
@@ -23,7 +24,7 @@ from penstock.core.estimator import ServiceCurve
 from penstock.core.fleet import Fleet, Worker
 from penstock.types import Batch, Seconds
 
-HOLD = 1.0  # seconds that a risky one waits for a second worker that is well, at most
+HOLD = 1.0  # seconds within which a worker must be expected back to be waited for
 UNSURE = 0.5  # seconds after the loss of a shared worker until it is counted on again
 
 
@@ -67,21 +68,26 @@ class Caution:
         if not batch.risky or self.may_risk_one(now):
             return now
         again = self.sure_at(now)
-        if batch.apart and self._apart.is_feared(culprit(batch.requests[0]), now):
+        culprits = {culprit(request) for request in batch.requests}
+        if len(culprits) == 1 and self._apart.is_feared(culprits.pop(), now):
             return again
         tries = 1 + splits(batch)
         left = retry.deadline - retry.start - tries * retry.parts * self._curve(batch.size)
-        until = retry.start + min(HOLD, left / (2 * tries))
-        return min(until, again) if now < until and self._another_by(until, now) else now
+        until = retry.start + left / (2 * tries)
+        if now >= until or not self._another_by(until, retry.start, now):
+            return now
+        unknown = retry.start + HOLD
+        return min(until, again, unknown if unknown > now else inf)
 
     def sure_at(self, now: Seconds) -> Seconds:
         """When a worker counts as well again only because time has passed."""
         return min((worker.unsure_until for worker in self._unsure(now) if worker.batch is None), default=inf)
 
-    def _another_by(self, then: Seconds, now: Seconds) -> bool:
-        """Whether one that is not well may be by then. Of one that loads nobody knows."""
+    def _another_by(self, then: Seconds, since: Seconds, now: Seconds) -> bool:
+        """Whether one that is not well may soon be, and by then. Of one that loads nobody knows."""
+        soon = min(then, now + HOLD)
         return bool(self._unsure(now)) or any(
-            worker.back_at is None or worker.back_at <= then
+            now < since + HOLD if worker.back_at is None else worker.back_at <= soon
             for worker in self._fleet.workers.values()
             if not worker.ready and not worker.loading
         )
