@@ -122,6 +122,7 @@ class Batch:
     retry: bool = False
     avoid: WorkerId | None = None  # the worker that failed it last
     suspect: bool = False  # a part of a batch that did not answer in time: one of these may hang again
+    risky: bool = False  # its worker may die or hang of it: one did, or its tenant is set apart for that
     hurried: bool = False  # its limit is short, so that others like it have their turn
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
     apart: bool = False  # all its requests are of one tenant that has spoilt batches

@@ -10,6 +10,7 @@ from penstock.types import Batch, Failure, Outcome, Request, Result, Seconds, Wo
 REFUSED = Failure("BACKEND_FAILED", "the backend refused the batch", splittable=True)
 AWAY = Failure("BACKEND_UNAVAILABLE", "the backend was not there")
 TIMED_OUT = Failure("BACKEND_TIMEOUT", "no answer in time", splittable=True)
+CRASHED = Failure("BACKEND_CRASHED", "the process of the worker ended", splittable=True)
 
 _keys = count()
 

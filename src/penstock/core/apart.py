@@ -26,6 +26,7 @@ from penstock.types import Batch, Request, Seconds
 
 MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
 SET_APART = 1.5  # spoilt batches: the second within some ten seconds
+FEARED = 1.0  # spoilt batches: less than sets apart, so that who waits is not let go in between
 MOST_COUNTED = 6.0  # spoilt batches: so a culprit that has mended its ways is let out within half a minute
 FORGOTTEN = 0.2
 MOST_KNOWN = 16  # culprits
@@ -40,12 +41,13 @@ QUEUE = 0.05  # of the longest queue: so much of it those who are set apart may 
 class _Record:
     """Of one culprit."""
 
-    __slots__ = ("_score", "_when", "size")
+    __slots__ = ("_score", "_when", "feared", "size")
 
     def __init__(self, size: int) -> None:
         self._score = 0.0
         self._when: Seconds = 0.0
         self.size = size  # of its next batch
+        self.feared = False  # a worker died or hung of what it sent
 
     def score(self, now: Seconds) -> float:
         return self._score * exp(min(0.0, self._when - now) / MEMORY)
@@ -86,10 +88,6 @@ class Apart:
     def waiting(self) -> int:
         return self.depth.total + self.delivery.waiting
 
-    def due(self, now: Seconds) -> bool:
-        """Whether a batch of theirs may go now."""
-        return now >= self.free_at and (self.depth.total > 0 or self.delivery.due(now))
-
     # ---- who is set apart ----------------------------------------------------------------------------------
 
     def holds(self, request: Request, now: Seconds) -> bool:
@@ -103,6 +101,11 @@ class Apart:
             self._sweep(now)
         record = self.known.get(who)
         return record is not None and now < self._others_until and record.score(now) >= SET_APART
+
+    def is_feared(self, who: Culprit, now: Seconds) -> bool:
+        """Whether it was set apart of late, and workers died or hung of what it sent."""
+        record = self.known.get(who)
+        return record is not None and record.feared and record.score(now) > FEARED
 
     def tenants(self, now: Seconds) -> list[str]:
         """Those that are set apart, by name."""
@@ -127,9 +130,9 @@ class Apart:
         first = culprit(batch.requests[0])
         if all(culprit(request) == first for request in batch.requests):
             batch.charged = True
-            self._convict(first, now)
+            self._convict(first, now, feared=batch.risky)
 
-    def _convict(self, who: Culprit, now: Seconds) -> None:
+    def _convict(self, who: Culprit, now: Seconds, *, feared: bool = False) -> None:
         self._sweep(now)
         record = self.known.get(who)
         if record is None:
@@ -140,6 +143,7 @@ class Apart:
                 del self.known[least]
             record = self.known[who] = _Record(self._max_batch)
         record.add(now)
+        record.feared |= feared
 
     def _sweep(self, now: Seconds) -> None:
         self._sweep_at = now + MEMORY
@@ -154,9 +158,14 @@ class Apart:
         lane.meter.add(now)
         lane.buffer.push(request)
 
-    def next_lane(self) -> Lane | None:
-        """Of those in which something waits, the one that has sent nothing for longest."""
-        waiting = [lane for lane in self.lanes.values() if lane.buffer.waiting]
+    def next_lane(self, now: Seconds, *, risk: bool) -> Lane | None:
+        """Of those in which something waits, the one that has sent nothing for longest. Those of the feared only
+        with `risk`."""
+        waiting = [
+            lane
+            for lane in self.lanes.values()
+            if lane.buffer.waiting and (risk or not self.is_feared(lane.key[-1], now))
+        ]
         return min(waiting, key=lambda lane: lane.last_dispatch, default=None)
 
     def size_of(self, lane: Lane) -> int:

@@ -8,6 +8,7 @@ Decision:                 step(now) → what to send, what to answer, and when t
 Rules
 - A batch is sealed only for an idle worker: until then the queue is the batch.
 - Retries go before fresh batches, on another worker than the one that failed where there is one.
+- What may end its worker does not take the last one that is well.
 - Tenants that spoil batches are set apart, with lanes, retries and a part of the workers' time of their own.
 - What can no longer make its deadline is answered and never sent.
 - What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
@@ -22,6 +23,7 @@ from math import inf
 
 from penstock.core.apart import OVERDUE, RESTART, Apart
 from penstock.core.buffer import Depth
+from penstock.core.caution import Caution
 from penstock.core.delivery import PARTS, Delivery, attempt_of, note_attempt, note_failure
 from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter, ServiceCurve
 from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
@@ -49,6 +51,7 @@ EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then 
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
 # A first batch that takes long: the worker may be loading, or an input may hang. So another does it in parts.
 STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
+ENDS_WORKERS = (BackendCrashed.code, BackendTimeout.code)
 HUNG = 3  # batches that ran out of time in a row, on whichever worker: then no input is to blame
 DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
 # How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
@@ -85,6 +88,7 @@ class Batcher:
         self.patience = Patience(rules.processing)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.apart = Apart(rules, self.curve)
+        self.caution = Caution(self.fleet, self.apart, self.curve)
         self._turns = Turns()
         # Who was refused a lane last: the batches sent by then, the requests waiting, and its tenant.
         self._no_lane = (-1, 0, "")
@@ -150,14 +154,15 @@ class Batcher:
     def wants_worker(self, now: Seconds) -> bool:
         """Something waits, and no idle worker may take it. To be asked after a step."""
         return (
-            self.delivery.due(now)
+            self.caution.due(self.delivery, now)
             or (self.depth.total > 0 and not self.fleet.idle)
-            or (self.apart.waiting > 0 and self.apart.due(now))
+            or self.caution.apart_due(now)
         )
 
     def spare(self, now: Seconds) -> list[WorkerId]:
         """Credits held for nothing, to be given back: nothing waits for them, or their breaker is open."""
-        needed = self.depth.total > 0 or self.delivery.due(now) or self.apart.due(now)
+        caution = self.caution
+        needed = self.depth.total > 0 or caution.due(self.delivery, now) or caution.apart_due(now)
         return self.fleet.kept(resting=True) + ([] if needed else self.fleet.kept(resting=False))
 
     # ---- events ------------------------------------------------------------------------------------------
@@ -297,6 +302,10 @@ class Batcher:
             lane.learn(size, seconds, alone=len(self.lanes) == 1)
 
     def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
+        if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
+            batch.risky = True  # where a whole process has left, no input is to blame
+            if self.fleet.shared:
+                self.caution.lost(worker, now)
         if failure.code == BackendTimeout.code:
             self._hung(worker, batch, now)
         elif (batch.retry or batch.apart) and failure.code == BatchRejected.code:
@@ -309,7 +318,11 @@ class Batcher:
 
     def _hung(self, worker: Worker, batch: Batch, now: Seconds) -> None:
         """Is it the worker that hangs, or an input? One of a batch that hung before probably is an input; so may be
-        one that was cut short of `processing`, the first time. Several in a row are the worker."""
+        one that was cut short of `processing`, the first time. Several in a row are the worker. One of those who
+        are set apart tells of nobody else."""
+        if batch.apart:
+            self.fleet.refused(worker)
+            return
         self.patience.ran_out()
         everything = self.patience.in_a_row >= HUNG
         if batch.suspect and not everything:
@@ -337,7 +350,8 @@ class Batcher:
         curve, next_id = self.curve, self._batch_id + 1
         self._batch_id += 1 + len(guilty)
         if innocent:
-            self._answered += self.delivery.take_parts(batch, [innocent], told, curve, next_id, now)
+            cleared = replace(batch, risky=False)
+            self._answered += self.delivery.take_parts(cleared, [innocent], told, curve, next_id, now)
         for part in guilty:
             for request in part:
                 request.apart = True
@@ -377,7 +391,12 @@ class Batcher:
             wakes.append(each.give_up + EXPIRY_SLACK)
         if apart.delivery.waiting:
             wakes += self._retry(apart.delivery, now, effects)
-        while now >= apart.free_at and (lane := apart.next_lane()) and (worker := self.fleet.pick()):
+        while now >= apart.free_at:
+            risk = self.caution.may_risk_one(now)
+            lane, worker = apart.next_lane(now, risk=risk), self.fleet.pick()
+            if lane is None or worker is None:
+                wakes.append(inf if risk else self.caution.sure_at(now))
+                break
             requests = lane.buffer.take(
                 1 if worker.on_probation else apart.size_of(lane), self.rules.max_cost, now
             )
@@ -385,8 +404,9 @@ class Batcher:
             apart.delivery.budget.earn()
             lane.last_dispatch = now
             batch = Batch(
-                self._batch_id, self.rules.model, lane.key[0], requests, Reason.DUE, now, apart=True
-            )
+                self._batch_id, self.rules.model, lane.key[0], requests, Reason.DUE, now, apart=True,
+                risky=apart.is_feared(lane.key[-1], now),
+            )  # fmt: skip
             self._send(worker, batch, now, effects)
             self._expire(lane, now, effects)
         if apart.waiting and now < apart.free_at:
@@ -428,9 +448,14 @@ class Batcher:
         fleet = self.fleet
         effects.replies += delivery.expire(self.curve, now)
         wakes = [delivery.next_start(now)]
-        for start, batch in delivery.ready(now):
+        for retry in delivery.ready(now):
+            start, batch = retry.start, retry.batch
             if batch.apart and now < self.apart.free_at:
                 break
+            held_until = self.caution.held_until(retry, now)
+            if held_until > now:
+                wakes.append(held_until)
+                continue
             insist = fleet.healthy > 1 and not batch.suspect  # the parts of one that hung are in a hurry
             if insist and fleet.shared:
                 insist = now < start + INSIST

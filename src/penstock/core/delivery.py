@@ -60,12 +60,13 @@ def note_failure(batch: Batch, failure: Failure, now: Seconds) -> Failure:
 
 
 @dataclass(slots=True, eq=False)
-class _Retry:
+class Retry:
     """A batch that waits to be tried again; the earliest deadline among its members spares looking at each."""
 
     start: Seconds
     batch: Batch
     failure: Failure  # what it is retried for
+    parts: int  # that the batch which failed was split into
     deadline: Seconds = inf
 
     def look(self) -> None:
@@ -85,7 +86,7 @@ class Delivery:
 
     def __init__(self, rules: RetryRules) -> None:
         self._rules = rules
-        self._retries: dict[int, _Retry] = {}  # by batch id
+        self._retries: dict[int, Retry] = {}  # by batch id
         self.budget = RetryBudget(rules.budget_ratio, rules.budget_per_second)
         self.waiting = 0
 
@@ -116,7 +117,7 @@ class Delivery:
         replies: list[Reply] = []
         for offset, part in enumerate(parts):
             alive = self._in_time(part, told, curve(len(part)), now, replies)
-            self._wait(batch, alive, told, next_id + offset, now, now)
+            self._wait(batch, alive, told, next_id + offset, now, now, len(parts))
         return replies
 
     def _again(
@@ -152,14 +153,16 @@ class Delivery:
         batch_id: int,
         start: Seconds,
         now: Seconds,
+        parts: int = 1,
     ) -> None:
         if alive:
             retry = Batch(
                 batch_id, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid,
                 suspect=batch.suspect or told.code == BackendTimeout.code, apart=batch.apart, charged=batch.charged,
+                risky=batch.risky,
             )  # fmt: skip
             self.waiting += len(alive)
-            self._retries[retry.id] = waits = _Retry(start, retry, told)
+            self._retries[retry.id] = waits = Retry(start, retry, told, parts)
             waits.look()
 
     @property
@@ -189,14 +192,11 @@ class Delivery:
         self.waiting -= len(replies)
         return replies
 
-    def ready(self, now: Seconds) -> list[tuple[Seconds, Batch]]:
-        """Those that may go now and since when, in that order; the caller takes each, or leaves it."""
+    def ready(self, now: Seconds) -> list[Retry]:
+        """Those that may go now, in the order since when; the caller takes each, or leaves it."""
         due = [retry for retry in self._retries.values() if retry.start <= now]
         due.sort(key=lambda retry: (retry.start, retry.batch.id))
-        return [(retry.start, retry.batch) for retry in due]
-
-    def due(self, now: Seconds) -> bool:
-        return any(retry.start <= now for retry in self._retries.values())
+        return due
 
     def take(self, batch: Batch) -> Batch:
         self.waiting -= batch.size
@@ -210,7 +210,7 @@ class Delivery:
         self._changed(self._retries[batch.id])
         return one
 
-    def _changed(self, retry: _Retry) -> None:
+    def _changed(self, retry: Retry) -> None:
         if retry.batch.requests:
             retry.look()
         else:

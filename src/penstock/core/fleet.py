@@ -40,6 +40,7 @@ class Worker:
     back_at: Seconds | None = None  # while gone: when it may be back, if anybody knows
     loading: bool = False  # gone, with its first batch: it loads or compiles
     loads_in: Seconds | None = None  # how long that took last time, if anybody knows
+    unsure_until: Seconds = 0.0  # lost with a batch, in a shared fleet, and not heard of since
     failures: int = 0  # in a row
     open_until: Seconds = 0.0
     cooldown: Seconds = 0.0  # 0: closed
@@ -100,6 +101,7 @@ class Fleet:
     def ready(self, worker_id: WorkerId) -> None:
         """It takes its next batch from us. Of a shared one this may be heard before the end of its last."""
         worker = self.known(worker_id)
+        worker.unsure_until = 0.0
         if not worker.held:
             worker.held = True
             self._place(worker)
@@ -194,6 +196,11 @@ class Fleet:
         if not self.shared:
             return len(self._idle)
         return max(len(self._idle), ceil(min(self.counted, self.healthy) - len(self._busy)))
+
+    @property
+    def trusted(self) -> list[Worker]:
+        """Those that `healthy` counts."""
+        return [worker for worker in self.workers.values() if worker.ready and worker.id not in self._resting]
 
     def kept(self, *, resting: bool) -> list[WorkerId]:
         """Credits in hand: of those that rest, or of the idle ones."""

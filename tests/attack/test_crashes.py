@@ -2,8 +2,10 @@
 
 import asyncio
 
-from aim import Aim, Attack
-from stage import KEYED
+import pytest
+
+from aim import Aim, Attack, Withstands
+from stage import INSTALLED, KEYED
 
 
 async def _each_second(aim: Aim, body: bytes) -> None:
@@ -28,3 +30,9 @@ CRASH = Attack(
     "inputs that crash", "A tenant sends an input that ends its worker, each second.", crash, KEYED
 )
 HANG = Attack("inputs that hang", "A tenant sends an input that hangs its worker, each second.", hang, KEYED)
+OVER_REDIS = Attack("inputs that crash, over Redis", CRASH.says, crash, INSTALLED)
+
+
+@pytest.mark.parametrize("attack", [CRASH, HANG, OVER_REDIS], ids=lambda attack: attack.name)
+def test_inputs_that_end_a_worker_cost_nobody_else(attack: Attack, withstands: Withstands) -> None:
+    withstands(attack)
