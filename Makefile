@@ -72,8 +72,8 @@ chaos: $(VENV)/.dev  ## the long forms of the fault tests and attacks, and examp
 
 lock:  ## write the lock files anew from pyproject.toml
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --extra redis --group build -o requirements.lock
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --extra redis --group dev --group build -o requirements-dev.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-strip-extras pyproject.toml --extra redis --group build -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-strip-extras pyproject.toml --extra redis --group dev --group build -o requirements-dev.lock
 
 format: $(VENV)/.dev  ## put the code into shape
 	$(BIN)/ruff format .
