@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.edge.edge import Edge
 from penstock.edge.heads import Headers
-from penstock.edge.held import STRANGERS, WORTH_A_TRIM, Held
+from penstock.edge.held import STRANGERS, WORTH_A_TRIM, Crowd, Held
 from penstock.edge.http1_reading import SLICE
 from penstock.errors import Overloaded, Unauthorized
 from wire import post
@@ -84,6 +84,17 @@ def test_what_a_crowd_held_is_given_back_to_the_system_once() -> None:
     account.look()
     account.look()
     assert trims == [10]
+
+
+def test_memory_is_given_back_when_a_crowd_has_gone_and_stays_away() -> None:
+    trims: list[int] = []
+    crowd = Crowd(trim=lambda: trims.append(1))
+    for here in (300, 20, 20, 300, 20, 300):
+        crowd.look(here)
+    assert trims == []
+    for _ in range(10):
+        crowd.look(20)
+    assert trims == [1]
 
 
 # ---- connections and streams -------------------------------------------------------------------------------

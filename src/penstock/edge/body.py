@@ -12,21 +12,23 @@ PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Body:
-    __slots__ = ("_apart", "_pieces", "size")
+    __slots__ = ("_apart", "_length", "_pieces", "size")
 
-    def __init__(self, first: bytes = b"") -> None:
+    def __init__(self, first: bytes = b"", length: int = 0) -> None:
+        """`length`: in all, where that is known."""
         self.size = len(first)
+        self._length = length
         self._pieces: list[bytes | bytearray] = [first]
         self._apart: mmap.mmap | None = None  # the memory of its own, once it has some
 
     def add(self, piece: bytes, *, crowded: bool = False) -> None:
         start, end = self.size, self.size + len(piece)
         self.size = end
-        if self._apart is None and not (crowded and end > LARGE):
+        if self._apart is None and not (crowded and max(end, self._length) > LARGE):
             self._append(piece)
             return
         if self._apart is None or end > len(self._apart):
-            self._move(start, 2 * end)  # pages that are not written to take no memory
+            self._move(start, max(2 * end, self._length))  # pages that are not written to take no memory
         assert self._apart is not None
         self._apart[start:end] = piece
 

@@ -12,7 +12,9 @@ MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
 LITTLE = (
     4096  # bytes that an unfinished request may hold before they are counted, and it is asked who sends it
 )
-BULK = 64 * 1024  # bytes: after a longer read of what has not come in full, others have their turn
+BULK = (
+    64 * 1024
+)  # bytes: of a longer body, or after a longer read, no more is taken until others had their turn
 REFUSED_AT_ONCE = 64  # connections beyond the limit that are told so; others are cut off without a word
 
 

@@ -18,13 +18,15 @@ from penstock.edge.bounds import REFUSED_AT_ONCE, State
 from penstock.edge.caller import Caller
 from penstock.edge.departed import Deaf, those_who_left, those_with_words
 from penstock.edge.heads import Head, Headers
-from penstock.edge.held import Held
+from penstock.edge.held import Crowd, Held
 from penstock.edge.http1 import Connection
+from penstock.edge.reads import Reads
 from penstock.edge.tls import ServerTls
 from penstock.edge.turns import Turns
 
 SILENT = (State.NEW, State.IDLE, State.LINGERING)  # what those are in who ask nothing
 AT_ONCE = 64  # connections that are ended in one turn of the loop
+HELLOS = 0.001  # seconds of a turn for handshakes; the last of them may take a little longer
 
 log = logging.getLogger("penstock.edge")
 
@@ -101,7 +103,7 @@ class Edge:
         self.limits = limits
         self.clock = clock
         self.tls = tls
-        self._make: Callable[[Edge], asyncio.Protocol] = Connection
+        self._make: Callable[[Edge], asyncio.BaseProtocol] = Connection
         if tls is not None:  # HTTP/2 takes a while to import
             from penstock.edge.opening import Opening
 
@@ -114,7 +116,10 @@ class Edge:
         self.held = Held(limits.max_unfinished, keys=keys)
         self.unsent = Held(limits.max_unsent, keys=keys)
         self.turns = Turns(loop)
+        self.reads = Reads(loop, bare=tls is None)
         self.sending = Turns(loop)  # large answers, piece by piece
+        self.hellos = Turns(loop, HELLOS)  # handshakes, step by step
+        self._crowd = Crowd()
         self._over = False  # nobody is let in any more
         self._loop = loop
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
@@ -133,7 +138,7 @@ class Edge:
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
-    def __call__(self) -> asyncio.Protocol:
+    def __call__(self) -> asyncio.BaseProtocol:
         return self._make(self)
 
     @property
@@ -162,6 +167,7 @@ class Edge:
                 gone.abort()
         self.held.look()
         self.unsent.look()
+        self._crowd.look(len(self.connections))
 
     def _end_late(self, late: list[Member]) -> None:
         """Those that have been where they are for too long. A crowd that came together is ended a few at a time."""
@@ -195,5 +201,6 @@ class Edge:
         self._over = True
         if self._timer is not None:
             self._timer.cancel()
+        self.reads.close()
         for connection in list(self.connections):
             connection.abort()

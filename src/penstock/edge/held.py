@@ -16,6 +16,8 @@ STRANGERS = ""  # the holder of what nobody has proved to be theirs
 STRANGERS_PART = 4  # they have this part of the room, where others can prove who they are
 EARLIEST = 32  # of one holder, among which the largest gives way
 WORTH_A_TRIM = 32 * 2**20  # bytes; freeing more than this at once is worth telling the allocator
+WORTH_A_TRIM_TOGETHER = 128  # connections
+CALM = 4  # looks without a crowd
 
 
 class Holding(Protocol):
@@ -87,6 +89,26 @@ class Held:
         """Now and then. What many bodies held together is given back to the system, when they are gone."""
         if self._peak > WORTH_A_TRIM and self.total < self._peak // 4:
             self._peak = self.total
+            self._trim()
+
+
+class Crowd:
+    """Connections. With TLS each takes some tens of kilobytes, which lie in pieces when many have gone."""
+
+    def __init__(self, trim: Callable[[], object] | None = None) -> None:
+        self._most = 0  # that were there at once
+        self._calm = 0  # looks since most of them have gone
+        self._trim = trim or give_memory_back
+
+    def look(self, here: int) -> None:
+        """Now and then. Memory is given back when a crowd has gone and does not come again at once."""
+        self._most = max(self._most, here)
+        if self._most < WORTH_A_TRIM_TOGETHER or here > self._most // 2:
+            self._calm = 0
+            return
+        self._calm += 1
+        if self._calm >= CALM:
+            self._most, self._calm = here, 0
             self._trim()
 
 

@@ -65,6 +65,15 @@ class Connection(Reading):
                 self.abort()
             else:
                 self._refuse(too_many(edge.limits.max_connections))
+        elif edge.reads.can_watch(descriptor := self.descriptor):
+            # In this turn of the loop it is read from in any case. Most have sent their first request by then.
+            asyncio.get_running_loop().call_soon(self._await_first, descriptor)
+
+    def _await_first(self, descriptor: int) -> None:
+        if self.state == NEW and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._watched = descriptor
+            self._edge.reads.wait(self, descriptor)
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
@@ -113,6 +122,8 @@ class Connection(Reading):
         self._drop()  # the parser holds our methods: break the ring
         self._all_taken()
         self._transport = self._later = None
+        if self._watched >= 0:
+            self._edge.reads.forget(self._watched)
         leaving, self.leaving = self.leaving, None
         if leaving is not None:
             leaving.left()

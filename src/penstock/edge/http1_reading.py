@@ -56,7 +56,7 @@ Data = bytes | memoryview
 class Reading(asyncio.Protocol):
     __slots__ = (
         "_bare", "_body", "_chunks", "_edge", "_head", "_headers", "_later", "_length", "_parser", "_part",
-        "_paused", "_rest", "_size", "_transport", "_url", "_work", "held", "holder", "since", "state",
+        "_paused", "_rest", "_size", "_transport", "_url", "_watched", "_work", "held", "holder", "since", "state",
     )  # fmt: skip
 
     def __init__(self, edge: "Edge") -> None:
@@ -74,6 +74,7 @@ class Reading(asyncio.Protocol):
         self._bare = 0  # bytes since the last of a body
         self._work = 0  # in this turn
         self._paused = False  # the client does not read
+        self._watched = -1  # its descriptor, once that was watched for something to come
         self.held = 0
         self.holder: str = STRANGERS
         self.state = NEW
@@ -93,8 +94,9 @@ class Reading(asyncio.Protocol):
             at += self._feed(memoryview(data)[at:end])
         if self._size > LITTLE or self._length > LITTLE or self._later is not None or self.held:
             self._weigh()
-            if size > BULK and self._part == BODY and self._parser is not None and not self._rest:
-                self._put_off(b"")
+            large = size > BULK or self._length > BULK or self._size > BULK
+            if large and self._part == BODY and self._parser is not None and not self._rest:
+                self._await_more()
 
     def _put_off(self, rest: Data) -> None:
         self._rest = rest
@@ -103,6 +105,19 @@ class Reading(asyncio.Protocol):
         self._do_not_read()
         if not self._later:  # else it goes on when they are answered
             self._edge.turns.wait(self)
+
+    def _await_more(self) -> None:
+        """Of a large body, when others have had their turn."""
+        transport = self._transport
+        if self._later is None:
+            self._later = deque()
+        if transport is None or self._later:  # it goes on when they are answered
+            self._do_not_read()
+            return
+        transport.pause_reading()
+        if self._watched < 0:
+            self._watched = self.descriptor
+        self._edge.reads.wait(self, self._watched)
 
     def go_on(self) -> bool:
         """It is this client's turn again."""
@@ -321,13 +336,13 @@ class Reading(asyncio.Protocol):
         self._size += len(chunk)
         if self._size > self._edge.limits.max_body:
             raise too_large(self._edge.limits.max_body)
-        if not self._body:
-            self._body = chunk
-        elif self._chunks is None:
-            self._chunks = Body(self._body)
-            self._chunks.add(chunk, crowded=self._edge.held.crowded)
-        else:
-            self._chunks.add(chunk, crowded=self._edge.held.crowded)
+        if self._chunks is None:
+            crowded = self._edge.held.crowded and self._length > BULK
+            if not self._body and not crowded:
+                self._body = chunk
+                return
+            self._chunks = Body(self._body, self._length)
+        self._chunks.add(chunk, crowded=self._edge.held.crowded)
 
     def on_message_complete(self) -> None:
         parser, whole, headers = self._parser, self._body, self._head

@@ -1,7 +1,11 @@
 """A connection before it says anything: the TLS handshake, and then whoever speaks what was agreed on.
 
 It counts as a connection from the moment it is accepted, and has the time of a head for its handshake: sockets that
-say nothing are as bounded with TLS as without.
+say nothing are as bounded with TLS as without, and cost no more until they speak.
+
+To answer a hello takes a signature, which is dear, and hundreds of them may come in one turn of the loop. So this
+stands between the socket and TLS until the handshake is done: what a client says waits in line, and a turn of the
+loop hears as many as it has time for. Nothing more is read of one that waits.
 """
 
 import asyncio
@@ -10,7 +14,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.edge.bounds import State
-from penstock.edge.departed import descriptor_of
+from penstock.edge.departed import descriptor_of, has_left
 from penstock.edge.http1 import Connection
 from penstock.edge.http2 import Http2Connection
 from penstock.edge.unsent import PIECE
@@ -18,72 +22,173 @@ from penstock.edge.unsent import PIECE
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
+MOST_SAID = 16 * 1024  # bytes that are read at once: as long as a record of TLS may be
+NOTHING = bytearray()
+
 log = logging.getLogger("penstock.tls")
 
 
-class Opening(asyncio.Protocol):
-    __slots__ = ("_edge", "_heir", "_shaking", "_transport", "since", "state")
+class Between(asyncio.Protocol):
+    """Whom TLS tells that a connection is lost, after the handshake and before its heir is known to TLS."""
+
+    __slots__ = ("heir",)
+
+    def __init__(self) -> None:
+        self.heir: Connection | Http2Connection | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.heir is not None:
+            self.heir.connection_lost(exc)
+
+
+class Opening(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_between", "_edge", "_room", "_said", "_shaking", "_tls", "_transport", "since", "state"
+    )  # fmt: skip
 
     def __init__(self, edge: "Edge") -> None:
         self._edge = edge
         self._transport: asyncio.Transport | None = None  # the bare one
+        self._tls: asyncio.BufferedProtocol | None = None  # the side of TLS that takes what the socket brings
         self._shaking: Coroutine[Any, None, asyncio.Transport | None] | None = None
-        self._heir: Connection | Http2Connection | None = None
+        self._between = Between()
+        self._room = NOTHING
+        self._said = b""  # waits in line
         self.state = State.NEW
         self.since = edge.tick
+
+    # ---- the socket --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         edge = self._edge
         edge.connections.add(self)
         if edge.full:  # a handshake, just to be told so, would cost more than all the rest
+            self.state = State.CLOSED
             self.abort()
-            return
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        self._room = bytearray(MOST_SAID)
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._said, self._room = bytes(memoryview(self._room)[:nbytes]), NOTHING
+        self._wait()
+
+    def _wait(self) -> None:
+        transport = self._open_transport
+        if transport is not None:
+            transport.pause_reading()
+            self._edge.hellos.wait(self)
+
+    def go_on(self) -> bool:
+        """Its turn to be heard has come."""
+        transport = self._open_transport
+        if transport is not None:
+            if self._tls is not None:
+                self._hear(self._tls)
+            elif has_left(self):
+                transport.abort()
+            else:
+                self._begin(transport)
+        return False
+
+    def _read_on(self) -> None:
+        transport = self._open_transport
+        if transport is not None:
+            transport.resume_reading()
+
+    @property
+    def _open_transport(self) -> asyncio.Transport | None:
+        """Unless the handshake is over, or the connection."""
+        return None if self._transport is None or self._transport.is_closing() else self._transport
+
+    def eof_received(self) -> None:
+        if self._tls is not None:
+            self._tls.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._tls is not None:
+            self._tls.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._tls is not None:
+            self._tls.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        tls, self._tls = self._tls, None
+        if tls is not None:
+            tls.connection_lost(exc)  # which says so to whoever waits for the handshake
+        if self._shaking is None:
+            self._failed()
+
+    # ---- TLS ---------------------------------------------------------------------------------------------
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        edge = self._edge
         assert edge.tls is not None
-        self._shaking = asyncio.get_running_loop().start_tls(
-            self._transport, self, edge.tls.context, server_side=True,
+        loop = asyncio.get_running_loop()
+        self._shaking = loop.start_tls(
+            transport, self._between, edge.tls.context, server_side=True,
             ssl_handshake_timeout=edge.limits.head_seconds * 2,  # the edge ends it before
             ssl_shutdown_timeout=edge.limits.send_seconds,
         )  # fmt: skip
         self._go_on()
+        if self._shaking is not None:
+            self._tls = cast(asyncio.BufferedProtocol, transport.get_protocol())
+            transport.set_protocol(self)
+            loop.call_soon(self._wait)  # after what TLS has to do first
+
+    def _hear(self, tls: asyncio.BufferedProtocol) -> None:
+        said, self._said = memoryview(self._said), b""
+        while said:
+            room = memoryview(cast(bytearray, tls.get_buffer(len(said))))
+            size = min(len(room), len(said))
+            room[:size], said = said[:size], said[size:]
+            del room
+            tls.buffer_updated(size)
+        asyncio.get_running_loop().call_soon(self._read_on)  # after it is known whether this was all
 
     def _go_on(self, _: object = None) -> None:
-        """Takes the handshake from one wait to the next.
-
-        A task would take the first step a turn later, when the client's first words may have come and been lost.
-        """
+        """Takes the handshake from one wait to the next."""
         assert self._shaking is not None
-        transport = None
+        secured = None
         try:
             self._shaking.send(None).add_done_callback(self._go_on)
             return
         except StopIteration as agreed:
-            transport = cast(asyncio.Transport, agreed.value)
+            secured = cast(asyncio.Transport, agreed.value)
         except OSError as refused:  # not TLS, no version or certificate that will do, out of time, or gone
             log.debug("a TLS handshake failed", extra={"error": str(refused) or type(refused).__name__})
             # It leads here, and from here to itself: garbage that anybody could heap up.
             refused.__traceback__ = None
-        session = None if transport is None else transport.get_extra_info("ssl_object")
+        session = None if secured is None else secured.get_extra_info("ssl_object")
+        if secured is None or session is None:  # uvloop has no error for one that was aborted
+            self._failed()
+            return
+        bare, tls, self._tls = self._transport, self._tls, None
         self._done()
-        if transport is None or session is None:  # uvloop has no error for one that was aborted
+        speaks_http2 = session.selected_alpn_protocol() == "h2"
+        heir = self._between.heir = (Http2Connection if speaks_http2 else Connection)(self._edge)
+        secured.set_write_buffer_limits(PIECE)  # as without TLS
+        secured.set_protocol(heir)
+        heir.connection_made(secured)
+        if bare is not None and tls is not None:
+            bare.set_protocol(tls)
+            bare.resume_reading()
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def _failed(self) -> None:
+        if self.state != State.CLOSED:
             assert self._edge.tls is not None
             self._edge.tls.failed_handshakes += 1
-            return
-        speaks_http2 = session.selected_alpn_protocol() == "h2"
-        self._heir = Http2Connection(self._edge) if speaks_http2 else Connection(self._edge)
-        transport.set_write_buffer_limits(PIECE)  # as without TLS
-        transport.set_protocol(self._heir)
-        self._heir.connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Before a handshake; or between the handshake and its heir."""
         self._done()
-        if self._heir is not None:
-            self._heir.connection_lost(exc)
 
     def _done(self) -> None:
         self._edge.connections.discard(self)
         self._shaking = self._transport = None
+        self._said = b""
         self.state = State.CLOSED
 
     @property
@@ -97,7 +202,9 @@ class Opening(asyncio.Protocol):
         """Whoever speaks here will be told with the first answer."""
 
     def close(self) -> None:
-        self.abort()
+        """It asks nothing, unless what it said has not been heard yet."""
+        if not self._said:
+            self.abort()
 
     def abort(self) -> None:
         if self._transport is not None:

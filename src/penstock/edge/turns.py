@@ -19,8 +19,10 @@ class Worker(Protocol):
 
 
 class Turns:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, share: float = 0.0) -> None:
+        """`share`: seconds of a turn in which the next in line follow each other; without it each has a turn."""
         self._loop = loop
+        self._share = share
         self._line: deque[Worker] = deque()
         self._due = self._taking = False
 
@@ -34,13 +36,16 @@ class Turns:
 
     def take(self) -> None:
         self._due, self._taking = False, True
-        began, wasted = self._loop.time(), False
+        began, took, wasted = self._loop.time(), 0.0, False
         try:
-            if self._line:
+            while self._line:
                 wasted = self._line.popleft().go_on()
+                took = self._loop.time() - began
+                if took >= self._share:
+                    break
         finally:
             self._taking = False
-            self._come_back(self._loop.time() - began if wasted else 0.0)
+            self._come_back(took if wasted else 0.0)
 
     def _come_back(self, pause: float = 0.0) -> None:
         if self._line and not self._due:

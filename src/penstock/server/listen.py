@@ -70,7 +70,7 @@ class DataListener:
         if self._edge.tls is not None:
             self._edge.tls.start()
 
-    def _with_all_who_wait(self) -> asyncio.Protocol:
+    def _with_all_who_wait(self) -> asyncio.BaseProtocol:
         self._take_along(TAKEN_ALONG)
         return self._edge()
 

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from urllib.parse import urlsplit
 
-from aim import Aim, Attack
+from aim import Aim, Attack, Withstands
 from stage import ENCRYPTED
 
 
@@ -37,3 +37,7 @@ async def send(aim: Aim) -> None:
 HELLOS = Attack(
     "half handshakes", "A stranger begins 300 handshakes a second and ends none.", send, ENCRYPTED
 )
+
+
+def test_half_handshakes_cost_nobody_else(withstands: Withstands) -> None:
+    withstands(HELLOS)

@@ -1,0 +1,107 @@
+"""Who is read from next, of those who can send much at the same moment as many others.
+
+The loop reads in one turn from every socket that has something: with a thousand uploads that is a hundred megabytes
+while all others wait. So a connection with a large body on its way is read from once, and then not until more has
+come and it is its turn. The same goes for connections that have said nothing since they were accepted. A few of
+them have theirs in each turn of the loop. Tenants take turns, and nobody waits for all that another one sends.
+
+The kernel says who has sent something. To read from those who have not would mean that they all are read from when
+they send at the same moment.
+"""
+
+import asyncio
+import select
+from collections import deque
+from contextlib import suppress
+from typing import Protocol
+
+from penstock.edge.bounds import State
+
+LARGE_AT_ONCE = 4  # connections with large bodies that are read from in one turn; a read brings up to 256 KB
+NEW_AT_ONCE = 16
+
+
+class Sender(Protocol):
+    """A connection that is not read from."""
+
+    state: int
+    holder: str  # a tenant, or STRANGERS
+
+    def go_on(self) -> bool:
+        """It is read from again."""
+        ...
+
+
+class Reads:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
+        """`bare`: what has come lies in the socket. TLS may have taken it out already."""
+        self._loop = loop
+        self._asks = bare and hasattr(select, "epoll")  # Linux has it
+        self._kernel: select.epoll | None = None
+        self._watched: dict[int, Sender] = {}  # by descriptor: those whom the kernel knows
+        self._new: deque[Sender] = deque()  # have sent something, as have these by their holders:
+        self._large: dict[str, deque[Sender]] = {}
+        self._due = False
+
+    def can_watch(self, descriptor: int) -> bool:
+        return self._asks and descriptor >= 0
+
+    def wait(self, sender: Sender, descriptor: int) -> None:
+        """Until more has come; or only for its turn, where that cannot be known."""
+        if not self.can_watch(descriptor):
+            self._line_up(sender)
+            return
+        if self._kernel is None:
+            self._kernel = select.epoll()
+            self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
+        change = self._kernel.modify if descriptor in self._watched else self._kernel.register
+        change(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
+        self._watched[descriptor] = sender
+
+    def forget(self, descriptor: int) -> None:
+        """When its connection is lost: the next one may have the same number."""
+        if self._watched.pop(descriptor, None) is not None and self._kernel is not None:
+            with suppress(OSError):  # it is closed already
+                self._kernel.unregister(descriptor)
+
+    def close(self) -> None:
+        self._asks = False
+        if self._kernel is not None:
+            self._loop.remove_reader(self._kernel.fileno())
+            self._kernel.close()
+            self._kernel = None
+
+    def _more_has_come(self) -> None:
+        assert self._kernel is not None
+        for descriptor, _ in self._kernel.poll(0):
+            self._line_up(self._watched[descriptor])
+
+    def _line_up(self, sender: Sender) -> None:
+        if sender.state == State.NEW:
+            self._new.append(sender)
+        else:
+            self._large.setdefault(sender.holder, deque()).append(sender)
+        self._come_back()
+
+    def _come_back(self) -> None:
+        if (self._new or self._large) and not self._due:
+            self._due = True
+            self._loop.call_soon(self._take)
+
+    def _take(self) -> None:
+        self._due = False
+        try:
+            for _ in range(min(NEW_AT_ONCE, len(self._new))):
+                self._new.popleft().go_on()
+            for _ in range(min(LARGE_AT_ONCE, sum(map(len, self._large.values())))):
+                self._next_large().go_on()
+        finally:
+            self._come_back()
+
+    def _next_large(self) -> Sender:
+        holder = next(iter(self._large))
+        line = self._large.pop(holder)
+        sender = line.popleft()
+        if line:
+            self._large[holder] = line  # behind the others
+        return sender
