@@ -8,8 +8,8 @@ from socket import create_connection, socket
 from typing import Any
 
 import uvloop
-from edge_kit import EchoApp
 
+from edge_kit import EchoApp
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.http1 import Connection
 from penstock.edge.reads import LARGE_AT_ONCE, NEW_AT_ONCE, Reads
