@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from socket import create_connection, socket
 
 import uvloop
-from edge_kit import EchoApp, get
 
+from edge_kit import EchoApp, get
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.server.listen import DataListener, bind
 from wire import Heard, read_responses

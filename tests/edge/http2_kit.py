@@ -3,7 +3,6 @@
 from typing import Any
 
 from edge_kit import Client, EchoApp, edge_with
-
 from http2_client import Heard, Http2Client
 from penstock.edge.edge import Edge
 from penstock.edge.http2 import Http2Connection

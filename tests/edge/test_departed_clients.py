@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from socket import create_connection, socket
 
 import uvloop
-from edge_kit import EchoApp, get
 
+from edge_kit import EchoApp, get
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.server.listen import DataListener, bind
 

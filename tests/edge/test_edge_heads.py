@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from edge_kit import Asked, Client, EchoApp, edge_with, in_virtual_time, settle
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import penstock
+from edge_kit import Asked, Client, EchoApp, edge_with, in_virtual_time, settle
 from penstock.edge.bounds import MOST_HEADERS
 from penstock.edge.heads import SPECIAL, TOLD
 from penstock.edge.http1 import Connection

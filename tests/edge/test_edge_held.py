@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from http2_kit import Line
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from penstock.edge.edge import Edge
 from penstock.edge.heads import Headers
 from penstock.edge.held import STRANGERS, WORTH_A_TRIM, Crowd, Held

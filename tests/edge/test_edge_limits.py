@@ -5,8 +5,8 @@ import gc
 import weakref
 
 import pytest
-from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 
+from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from penstock.edge.bounds import MOST_HEAD, MOST_REPEATED, MOST_THROWN_AWAY, State
 from penstock.edge.http1 import Connection
 from penstock.errors import HeadTooLarge, Malformed, Overloaded, TooLarge

@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from h2.errors import ErrorCodes
 from http2_kit import Line, line_to
 from hyperframe.frame import DataFrame, HeadersFrame, RstStreamFrame
 
+from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from penstock.edge.bounds import MOST_BLANK, MOST_HEAD, State
 from penstock.edge.http1_reading import SLICE
 from penstock.edge.http2_frames import MOST_IDLE, MOST_WORK, PREFACE, FrameWatch, TooMuch

@@ -4,10 +4,10 @@ import asyncio
 import re
 
 import pytest
-from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from penstock.edge.bounds import MOST_HEAD, State
 from penstock.testing import run_virtual
 from wire import post

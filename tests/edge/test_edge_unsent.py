@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 import pytest
-from edge_kit import Asked, Client, EchoApp, edge_with, get, in_virtual_time, settle
 from h2.errors import ErrorCodes
 from http2_kit import Line
 
+from edge_kit import Asked, Client, EchoApp, edge_with, get, in_virtual_time, settle
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.unsent import AT_ONCE, PIECE
 

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable
 
 import pytest
-from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from h2.errors import ErrorCodes
 from hpack import Encoder
 from http2_kit import Line, line_to
@@ -23,6 +22,7 @@ from hyperframe.frame import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from http2_client import Http2Client
 from penstock.edge.http2 import MOST_STREAMS, Http2Connection
 from penstock.edge.http2_frames import MOST_IDLE

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from h2.errors import ErrorCodes
 from http2_kit import Line, line_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from http2_client import Http2Client
 from penstock.edge.bounds import State
 from penstock.edge.http2 import Http2Connection
