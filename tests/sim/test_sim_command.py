@@ -22,7 +22,13 @@ app = typer.Typer()
 app.command()(sim)
 CASE_A = ["--service", "100ms", "--workers", "6", "--max-batch", "32"]
 SHORT = ["--duration", "4s", "--warmup", "1s"]
-PROGRAM = "import sys; from penstock.cli import main; sys.exit(main())"
+# A shell starts what it runs in the background with Ctrl-C ignored: these tests may have been started so.
+PROGRAM = """
+import signal, sys
+from penstock.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
 
 
 def simulated(*options: str) -> Any:
