@@ -36,24 +36,27 @@ class Reads:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
         """`bare`: what has come lies in the socket. TLS may have taken it out already."""
         self._loop = loop
-        self._asks = bare and hasattr(select, "epoll")  # Linux has it
+        self._bare = bare
         self._kernel: select.epoll | None = None
         self._watched: dict[int, Sender] = {}  # by descriptor: those whom the kernel knows
         self._new: deque[Sender] = deque()  # have sent something, as have these by their holders:
         self._large: dict[str, deque[Sender]] = {}
         self._due = False
 
+    def open(self) -> None:
+        """Before the first connection, so that the descriptor this takes is there from the start."""
+        if self._bare and hasattr(select, "epoll"):  # Linux has it
+            self._kernel = select.epoll()
+            self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
+
     def can_watch(self, descriptor: int) -> bool:
-        return self._asks and descriptor >= 0
+        return self._kernel is not None and descriptor >= 0
 
     def wait(self, sender: Sender, descriptor: int) -> None:
         """Until more has come; or only for its turn, where that cannot be known."""
-        if not self.can_watch(descriptor):
+        if self._kernel is None or descriptor < 0:
             self._line_up(sender)
             return
-        if self._kernel is None:
-            self._kernel = select.epoll()
-            self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
         change = self._kernel.modify if descriptor in self._watched else self._kernel.register
         change(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
         self._watched[descriptor] = sender
@@ -65,7 +68,6 @@ class Reads:
                 self._kernel.unregister(descriptor)
 
     def close(self) -> None:
-        self._asks = False
         if self._kernel is not None:
             self._loop.remove_reader(self._kernel.fileno())
             self._kernel.close()

@@ -64,6 +64,7 @@ class DataListener:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
+        self._edge.reads.open()
         self._server = await loop.create_server(
             self._with_all_who_wait, sock=self._bound, backlog=self._backlog
         )
