@@ -23,6 +23,7 @@ from places import ATTACKER, VICTIM, Place, opened
 from scene import report
 from server import HUNG
 from stage import Stage
+from still_store import standing_still
 from verdict import Memory, Phase, Verdict, allowed
 
 RATE = 100.0  # requests a second of the victim
@@ -67,7 +68,9 @@ class Arena:
             watching(place.alive, PROBE) as probed,
         ):
             faults = {0.0: sent.begin, seconds: sent.end}
-            history = self._drive(place, seconds + after, faults)
+            with standing_still(place.redis_url) as still:
+                history = self._drive(place, seconds + after, faults)
+            history.stalls += still
         end = time.monotonic() + RECOVERS_WITHIN
         while (left := place.memory()) > allowed(before) + attack.keeps and time.monotonic() < end:
             time.sleep(LOOK)

@@ -26,5 +26,5 @@ QUOTED = Attack(
     "A tenant makes the function fail with messages of 1 MB.",
     send,
     KEYED,
-    keeps=LETTERS,
+    keeps=LETTERS + HEAPS,
 )

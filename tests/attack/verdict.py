@@ -25,10 +25,10 @@ class Phase:
     @classmethod
     def of(cls, history: History, begin: float, end: float) -> "Phase":
         records = [record for record in history.records if begin <= record.ask.due < end]
-        wrong = {record.id for record in history.wrong()}
+        wrong, failed = {record.id for record in history.wrong()}, history.failures(records)
         return cls(
             [_waited(history, record) for record in records],
-            [record for record in records if not record.ok or record.id in wrong],
+            failed + [record for record in records if record.id in wrong and record not in failed],
         )
 
     @property
