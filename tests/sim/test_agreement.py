@@ -26,9 +26,10 @@ from penstock.adapters.memory import MemoryResultBus
 from penstock.config import Config, Model, Retries, Tiers
 from penstock.core.policy import POLICIES
 from penstock.errors import BatchRejected, Refused
+from penstock.from_config.tiers import tier_names
 from penstock.load.arrivals import poisson
 from penstock.roles.model import ModelStack
-from penstock.roles.simulation import scenario_of, tier_names
+from penstock.roles.simulation import scenario_of
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore

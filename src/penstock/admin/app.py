@@ -40,7 +40,7 @@ class Inside(Protocol):
     def metrics(self) -> bytes: ...
 
 
-class Morgue(Protocol):
+class DeadLetters(Protocol):
     """Requests that spent all their attempts. Raises NotFound for an id nobody knows."""
 
     async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]: ...
@@ -63,7 +63,7 @@ class Aside(Protocol):
 
 
 def admin_app(
-    inside: Inside, morgue: Morgue | None = None, token: str = "", aside: Aside | None = None
+    inside: Inside, letters: DeadLetters | None = None, token: str = "", aside: Aside | None = None
 ) -> Starlette:
     """With a token, everything but the probes asks for it."""
 
@@ -101,7 +101,7 @@ def admin_app(
             Route("/internal/health", health),
             Route("/internal/workers", workers),
             Route("/internal/requests/{id}", one_request),
-            *(dead_letter_routes(morgue) if morgue is not None else []),
+            *(dead_letter_routes(letters) if letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
         ],
         exception_handlers={PenstockError: _refused},
@@ -148,22 +148,22 @@ def _limit(request: Request) -> int:
     return int(limit)
 
 
-def dead_letter_routes(morgue: Morgue) -> list[Route]:
+def dead_letter_routes(letters: DeadLetters) -> list[Route]:
     async def listing(request: Request) -> Response:
-        return JSONResponse(await morgue.list(_limit(request), request.query_params.get("before")))
+        return JSONResponse(await letters.list(_limit(request), request.query_params.get("before")))
 
     async def show(request: Request) -> Response:
-        return JSONResponse(await morgue.show(request.path_params["id"]))
+        return JSONResponse(await letters.show(request.path_params["id"]))
 
     async def retry(request: Request) -> Response:
-        return JSONResponse({"task_id": await morgue.retry(request.path_params["id"])}, 202)
+        return JSONResponse({"task_id": await letters.retry(request.path_params["id"])}, 202)
 
     async def remove(request: Request) -> Response:
-        await morgue.remove(request.path_params["id"])
+        await letters.remove(request.path_params["id"])
         return Response(status_code=204)
 
     async def purge(request: Request) -> Response:
-        return JSONResponse({"purged": await morgue.purge()})
+        return JSONResponse({"purged": await letters.purge()})
 
     return [
         Route("/internal/dlq", listing, methods=["GET"]),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.adapters.redis.bus.registry import KINDS, Registry
+from penstock.ports.registry import KINDS, Registry
 from penstock.runtime.condition import DEGRADED, UNHEALTHY, condition, worst
 
 OFFLINE = {"status": "offline", "state": "offline"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Question, Told, encode
+from penstock.ports.bus import Post
+from penstock.wire import Question, Told, encode
 
 LIMIT = 1.0  # seconds
 

@@ -10,10 +10,9 @@ from typing import Any
 import psutil
 
 import redis_servers
-from penstock.adapters.redis.bus.wire import Envelope, decode_envelope
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.adapters.redis.link.names import task_name
 from penstock.types import Request
+from penstock.wire import Envelope, decode_envelope, task_name
 
 _numbers = count()
 

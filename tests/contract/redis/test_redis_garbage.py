@@ -14,7 +14,6 @@ from penstock.adapters.redis.bus.intake import NOT_READ, Intake
 from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.bus.wire import VERSION, encode_envelope
 from penstock.adapters.redis.link import aside as aside_module
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.link.names import Keys
@@ -26,6 +25,7 @@ from penstock.auth.keys import make_key
 from penstock.errors import NotFound, StoreDown
 from penstock.quota import Limits
 from penstock.types import Failure, Request
+from penstock.wire import VERSION, encode_envelope
 
 Body = Callable[[Store], Awaitable[None]]
 

@@ -11,8 +11,8 @@ from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.obituary import Obituaries
 from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.bus.wire import Departed, Message, decode
 from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.wire import Departed, Message, decode
 
 HERE = socket.gethostname()
 

@@ -40,12 +40,12 @@ from penstock.adapters.redis.bus.pending import (
     is_no_group,
     pending,
 )
-from penstock.adapters.redis.bus.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
 from penstock.adapters.redis.link.connect import Patience, Store
 from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.types import Failure, Request
+from penstock.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
 
 log = logging.getLogger("penstock.batcher")
 
@@ -118,6 +118,10 @@ class Intake:
     ) -> None:
         self._on_request = self.on_inherited = on_request
         self._on_withdraw = on_withdraw
+
+    def sender_of(self, request: Request) -> str:
+        entry = request.origin
+        return entry.gateway if isinstance(entry, Entry) else ""
 
     def shards_changed(self) -> None:
         """The leases or the registry changed: look now, and not only after the next read."""

@@ -13,10 +13,10 @@ from socket import gethostname
 import msgspec
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.registry import KINDS
-from penstock.adapters.redis.bus.wire import Departed, encode
 from penstock.adapters.redis.link.connect import RedisSettings, Store, guard
 from penstock.adapters.redis.link.scripts import LEASE_RELEASE, Call
+from penstock.ports.registry import KINDS
+from penstock.wire import Departed, encode
 
 TELL_WITHIN = 1.0  # seconds: after that the silence of the dead tells as much
 

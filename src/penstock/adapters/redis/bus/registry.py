@@ -24,10 +24,10 @@ import msgspec
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.bus.descriptions import read_member, read_model
-from penstock.adapters.redis.link.connect import Patience, Store
+from penstock.adapters.redis.link.connect import Patience, Store, guard
 from penstock.adapters.redis.link.scripts import BEAT
+from penstock.ports.registry import KINDS
 
-KINDS = ("gateways", "batchers", "workers")
 _FORGET_MS = 60_000
 _MEMORY_EVERY = 1.0
 _SLACK_MS = 100.0  # by which two clocks may count the time from one heartbeat to the next differently
@@ -73,7 +73,7 @@ class Registry:
         while True:
             began = monotonic()
             try:
-                await self.beat()
+                await self._beat()
                 patience.succeeded()
             except (RedisError, OSError, RuntimeError) as error:
                 wait = patience.failed(error)
@@ -91,7 +91,11 @@ class Registry:
         return min(heartbeat, lease - oldest + _SOON)
 
     async def beat(self) -> None:
-        """One heartbeat: says that we live, and takes in who else does."""
+        """One heartbeat: says that we live, and takes in who else does. Raises StoreDown."""
+        with guard():
+            await self._beat()
+
+    async def _beat(self) -> None:
         async with self._one_at_a_time:
             await self._say_news()
             description = b"" if self._left else msgspec.json.encode(self._describe())
@@ -141,9 +145,10 @@ class Registry:
             self.on_changed()
 
     async def announce_model(self, name: str, description: Mapping[str, object]) -> None:
-        """Kept in Redis for good; said again if Redis loses it while we live."""
+        """Kept in Redis for good; said again if Redis loses it while we live. Raises StoreDown."""
         self.describe_model(name, description)
-        await self._say_news()
+        with guard():
+            await self._say_news()
 
     def describe_model(self, name: str, description: Mapping[str, object]) -> None:
         """The same, with the next heartbeat, if it is news."""

@@ -8,11 +8,11 @@ not due yet the worker is held, idle; held for nothing, it goes back into the li
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from penstock.errors import StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
+from penstock.ports.bus import Credits
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, WorkerId
 
@@ -23,14 +23,6 @@ PATIENCE = 1.0  # seconds one look into the line may take
 AFTER_OUTAGE = 0.1
 
 
-class Line(Protocol):
-    """The idle workers of all batchers, the one that has waited longest first."""
-
-    async def take(self, model: str, block_seconds: float) -> str | None: ...
-
-    async def post(self, model: str, slot: str) -> bool: ...
-
-
 class Borrower:
     """For one model."""
 
@@ -38,7 +30,7 @@ class Borrower:
         self,
         model: str,
         pump: Pump,
-        line: Line,
+        line: Credits,
         send: Callable[[WorkerId, Batch], None],
         is_gone: Callable[[str], bool],
         clock: Clock,

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
 
 from line_kit import FakeLine
 from runtime_kit import WORKER, ask
 
+from penstock.cluster.dock import AGAIN, RemoteDock
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
-from penstock.runtime.remote_dock import AGAIN, RemoteDock
 from penstock.runtime.slot import Slot
 from penstock.testing import Answer, MockBackend, run_virtual
-from penstock.types import Batch, Failure, Reason, Result
+from penstock.types import Batch, Failure, Reason, Result, WorkerId
+from penstock.wire import Dispatch
 
 _batches = count(1)
 
@@ -25,13 +25,13 @@ class Journal:
         self.said: list[tuple[str, str, object]] = []
         self.seconds = 0.0
 
-    async def answer(self, order: Any, result: Result, seconds: float, worker: str) -> None:
+    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
         await asyncio.sleep(self.seconds)
-        self.said.append(("answer", order, result.outputs))
+        self.said.append(("answer", batch.batcher, result.outputs))
 
-    async def finished(self, order: Any, outcome: Result | Failure, seconds: float) -> None:
+    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
         await asyncio.sleep(self.seconds)
-        self.said.append(("finished", order, "ok" if isinstance(outcome, Result) else outcome))
+        self.said.append(("finished", batch.batcher, "ok" if isinstance(outcome, Result) else outcome))
 
     def ended(self) -> dict[str, object]:
         return {order: outcome for kind, order, outcome in self.said if kind == "finished"}
@@ -52,10 +52,11 @@ class Workshop:
         )  # fmt: skip
 
     def arrive(self, order: str, *inputs: bytes) -> None:
-        """A batch that some batcher has sent."""
+        """A batch that some batcher has sent, known by the name of that."""
         requests = [ask(self.loop.time(), text=text) for text in inputs or (b"1",)]
         batch = Batch(next(_batches), "model", b"", requests, Reason.DUE, self.loop.time())
-        self.dock.arrived(WORKER, order, batch)
+        message = Dispatch(batch.id, order, WORKER, batch.model, b"", [])
+        self.dock.arrived(WORKER, message, batch)
 
 
 @asynccontextmanager
@@ -119,8 +120,8 @@ def test_a_batch_that_is_there_already_begins_before_the_last_one_is_answered() 
         order: list[str] = []
 
         class Watched(Journal):
-            async def answer(self, asked: Any, result: Result, seconds: float, worker: str) -> None:
-                order.append(f"answer {asked}")
+            async def answer(self, asked: Dispatch, result: Result, seconds: float, worker: str) -> None:
+                order.append(f"answer {asked.batcher}")
 
         def runs(batch: Batch) -> Answer:
             order.append(f"run {batch.size}")
@@ -183,7 +184,9 @@ def test_a_batch_for_a_slot_that_is_not_ready_or_not_here_is_sent_back() -> None
     async def body() -> None:
         async with workshop(start_seconds=10.0) as shop:
             shop.arrive("early")
-            shop.dock.arrived("model/77", "astray", Batch(1, "model", b"", [ask()], Reason.DUE, 0.0))  # type: ignore[arg-type]
+            astray = Dispatch(1, "astray", "model/77", "model", b"", [])
+            batch = Batch(1, "model", b"", [ask()], Reason.DUE, 0.0)
+            shop.dock.arrived(WorkerId("model/77"), astray, batch)
             await asyncio.sleep(0.001)
             for outcome in (shop.journal.ended()["early"], shop.journal.ended()["astray"]):
                 assert isinstance(outcome, Failure)

@@ -301,3 +301,9 @@ def _content(body: bytes) -> memoryview:
     if body[:1] != VERSION:
         raise Garbled(f"a message of version {body[0] if body else 'nothing'}, and we speak {VERSION[0]}")
     return memoryview(body)[1:]
+
+
+def task_name(tenant: str, task_id: str) -> str:
+    """What a task is called between our processes. Tenants choose their ids, and two may choose the same; an id has
+    no slash in it."""
+    return f"{tenant}/{task_id}"

@@ -8,8 +8,8 @@ from typing import Any
 from line_kit import FakeLine
 from runtime_kit import Observed, ask
 
+from penstock.cluster.borrowing import HELD, PATIENCE, Borrower
 from penstock.core.batcher import Batcher, BatchingRules
-from penstock.runtime.borrowing import HELD, PATIENCE, Borrower
 from penstock.runtime.pump import Pump
 from penstock.testing import run_virtual
 from penstock.types import Batch, Failure, Reply, Request, Result, WorkerId

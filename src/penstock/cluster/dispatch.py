@@ -13,24 +13,12 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from penstock.adapters.redis.bus.intake import Entry
-from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import (
-    Answers,
-    Dispatch,
-    Ending,
-    Failed,
-    Finished,
-    ItemFailure,
-    Member,
-    encode,
-    encode_execution,
-)
-from penstock.adapters.redis.link.connect import Store
-from penstock.adapters.redis.link.names import task_name
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.cluster.sending import sent
 from penstock.loops import Loops
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Result
+from penstock.ports.bus import Post
+from penstock.ports.tasks import Ended, TaskEndings
+from penstock.types import Batch, Failure, Outcome, Reply, Request
+from penstock.wire import Dispatch, Ending, Failed, Member, encode, task_name
 
 log = logging.getLogger("penstock.dispatch")
 
@@ -38,12 +26,14 @@ log = logging.getLogger("penstock.dispatch")
 class Dispatcher:
     """The batcher's half. Its calls never wait: what they have to say is sent in order by `run`."""
 
-    def __init__(self, store: Store, post: Post, me: str) -> None:
-        """`me`: the mailbox for what workers have finished."""
+    def __init__(
+        self, post: Post, endings: TaskEndings, sender_of: Callable[[Request], str], me: str
+    ) -> None:
+        """`sender_of`: the mailbox of whoever sent a request; `me`: that for what workers have finished."""
         self._post = post
         self._me = me
-        self._outcomes = Outcomes(store, post)
-        self._clustered = store.clustered
+        self._sender_of = sender_of
+        self._records = endings
         self._lanes: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
         self._endings: list[Ended] = []
         self._started: list[str] = []  # tasks
@@ -60,8 +50,11 @@ class Dispatcher:
             await self._progress.wait()
 
     def send(self, worker_box: str, slot: str, batch: Batch) -> None:
+        sender_of = self._sender_of
         members = [
-            Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant)
+            Member(
+                r.key, sender_of(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant
+            )
             for r in batch.requests
         ]
         message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members, batch.limit)
@@ -84,7 +77,7 @@ class Dispatcher:
                 self._endings.append(Ended(name, reply.outcome, failure=failure))
                 self._tasks_due.set()
             else:
-                keys = shared[_gateway(request)].setdefault((reply.outcome, failure), [])
+                keys = shared[self._sender_of(request)].setdefault((reply.outcome, failure), [])
                 keys.append(request.key)
         for gateway, groups in shared.items():
             endings = [
@@ -110,8 +103,8 @@ class Dispatcher:
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
-        """In a cluster each mailbox has a lane of its own: a lost node must hold up nobody else's messages."""
-        lane = box if self._clustered else ""
+        """Where mailboxes are apart each has a lane of its own: a lost node must hold up nobody else's messages."""
+        lane = box if self._post.apart else ""
         waiting = self._lanes.get(lane)
         if waiting is not None:
             waiting.append((box, payload))
@@ -124,11 +117,11 @@ class Dispatcher:
         while messages := self._lanes[lane]:
             self._lanes[lane] = []
             try:
-                sent = await _sent(self._post, messages)
+                arrivals = await sent(self._post, messages)
             except BaseException:
                 self._lanes[lane][:0] = messages  # `run` begins with them when it is started again
                 raise
-            for (box, _), arrived in zip(messages, sent, strict=True):
+            for (box, _), arrived in zip(messages, arrivals, strict=True):
                 if not arrived:
                     self._undelivered(box)
         del self._lanes[lane]
@@ -151,91 +144,9 @@ class Dispatcher:
             endings, self._endings = self._endings, []
             try:
                 if started:
-                    await self._outcomes.processing(started)
+                    await self._records.processing(started)
                 if endings:
-                    await self._outcomes.settle(endings)
+                    await self._records.settle(endings)
             finally:
                 self._recording = False
                 self._progress.set()
-
-
-class WorkerPost:
-    """The worker's half. Each call returns when its messages are sent, or nobody is there to have them."""
-
-    def __init__(self, store: Store, post: Post) -> None:
-        self._post = post
-        self._outcomes = Outcomes(store, post)
-
-    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
-        """To every asker its output; there must be one for each member that did not fail."""
-        keys: defaultdict[str, list[str]] = defaultdict(list)
-        outputs: defaultdict[str, list[bytes]] = defaultdict(list)
-        endings = []
-        size = len(batch.members)
-        execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
-        failures = result.failures or {}  # the batcher tells those
-        for place, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
-            if place in failures:
-                continue
-            if member.task:
-                endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=execution))
-            else:
-                keys[member.gateway].append(member.key)
-                outputs[member.gateway].append(output)
-        messages = [
-            (
-                gateway,
-                encode(
-                    Answers(
-                        keys[gateway],
-                        outputs[gateway],
-                        worker,
-                        batch.batch_id,
-                        size,
-                        seconds,
-                        result.version,
-                    )
-                ),
-            )
-            for gateway in keys
-        ]
-        await self._send(messages)
-        if endings:
-            await self._outcomes.settle(endings)
-
-    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
-        """To the batcher: the slot has done with it. After `answer`, so that a success has been delivered."""
-        if isinstance(outcome, Failure):
-            message = Finished(
-                batch.slot, batch.batch_id, 0, seconds, "",
-                outcome.code, outcome.message, outcome.details, outcome.splittable,
-            )  # fmt: skip
-        else:
-            failed = [
-                ItemFailure(place, failure.code, failure.message, failure.details)
-                for place, failure in (outcome.failures or {}).items()
-            ]
-            message = Finished(
-                batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
-                executed=outcome.executed, failed=failed,
-            )  # fmt: skip
-        await self._send([(batch.batcher, encode(message))])
-
-    async def _send(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        if messages:
-            await _sent(self._post, messages)
-
-
-async def _sent(post: Post, messages: Sequence[tuple[str, bytes]]) -> list[bool]:
-    """Whether each was. If Redis is away for so long that this fails, the askers have been told it is too late."""
-    try:
-        return await post.send_all(messages)
-    except Exception as error:
-        log.error("messages were not sent", extra={"messages": len(messages), "error": str(error)})
-        return [False] * len(messages)
-
-
-def _gateway(request: Request) -> str:
-    entry = request.origin
-    assert isinstance(entry, Entry)
-    return entry.gateway

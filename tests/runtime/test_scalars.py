@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import Refused, Unacceptable
-from penstock.roles.parameter_filter import with_scalars_only
+from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.types import Request
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.redis.bus.shard_plan import plan, quota
+from penstock.shard_plan import plan, quota
 
 NAMES = st.sets(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=9)
 

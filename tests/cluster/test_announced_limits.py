@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cluster.member import announcement, with_models
+from penstock.cluster.announcement import announcement, with_models
 from penstock.config import Config, Model, Timeouts
 
 ELSEWHERE = Timeouts(timeout=8.0, first_batch=300.0)

@@ -11,13 +11,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
 from penstock.errors import BackendUnavailable, StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
-from penstock.runtime.borrowing import Line
+from penstock.ports.bus import Credits
 from penstock.types import Batch, Failure, Result, WorkerId
+from penstock.wire import Dispatch
 
 log = logging.getLogger("penstock.worker")
 
@@ -26,18 +27,12 @@ AGAIN = 1.0  # seconds after which a slot that is still free says so again
 NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the batch arrived")
 
 
-class Bench(Line, Protocol):
-    """The line, from the worker's side."""
-
-    async def withdraw(self, model: str, slot: str) -> bool: ...
-
-
 class Report(Protocol):
-    """How a batch's end is told; `order` is the message that brought it."""
+    """How a batch's end is told: `cluster.worker_post`."""
 
-    async def answer(self, order: Any, result: Result, seconds: float, worker: str) -> None: ...
+    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None: ...
 
-    async def finished(self, order: Any, outcome: Result | Failure, seconds: float) -> None: ...
+    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None: ...
 
 
 class _Place:
@@ -49,15 +44,15 @@ class _Place:
         self.model = model
         self.take = take
         self.ready = False
-        self.order: tuple[Any, Batch] | None = None  # in hand
-        self.waiting: deque[tuple[Any, Batch]] = deque()
+        self.order: tuple[Dispatch, Batch] | None = None  # in hand
+        self.waiting: deque[tuple[Dispatch, Batch]] = deque()
         self.started = 0.0
 
 
 class RemoteDock:
-    def __init__(self, model: str, bench: Bench, report: Report, clock: Clock) -> None:
+    def __init__(self, model: str, line: Credits, report: Report, clock: Clock) -> None:
         self._model = model
-        self._bench = bench
+        self._line = line
         self._report = report
         self._clock = clock
         self._places: dict[WorkerId, _Place] = {}
@@ -136,7 +131,7 @@ class RemoteDock:
 
     # ---- the batchers' side ------------------------------------------------------------------------------
 
-    def arrived(self, worker: WorkerId, order: Any, batch: Batch) -> None:
+    def arrived(self, worker: WorkerId, order: Dispatch, batch: Batch) -> None:
         place = self._places.get(worker)
         if place is None or not place.ready:
             self._soon(self._tell(order, NOT_HERE, 0.0))
@@ -145,7 +140,7 @@ class RemoteDock:
         else:
             self._begin(place, (order, batch))
 
-    def _begin(self, place: _Place, order: tuple[Any, Batch]) -> None:
+    def _begin(self, place: _Place, order: tuple[Dispatch, Batch]) -> None:
         place.order = order
         place.started = self._clock()
         place.take(order[1])
@@ -194,11 +189,11 @@ class RemoteDock:
                 self._ended.clear()
                 await self._ended.wait()
 
-    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def _soon(self, work: Coroutine[Dispatch, Dispatch, None]) -> None:
         self._errands.send(f"telling of a slot of {self._model}", work)
 
     async def _finish(
-        self, worker: WorkerId, message: Any, outcome: Result | Failure, seconds: float
+        self, worker: WorkerId, message: Dispatch, outcome: Result | Failure, seconds: float
     ) -> None:
         """First to those who ask, then to the batcher: a success it hears of has been delivered."""
         try:
@@ -207,7 +202,7 @@ class RemoteDock:
         finally:  # a batcher that hears nothing would hold the slot, and its askers, until the watchdog comes
             await self._report.finished(message, outcome, seconds)
 
-    async def _tell(self, message: Any, outcome: Failure, seconds: float) -> None:
+    async def _tell(self, message: Dispatch, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)
 
     async def _stand_in_line(self, worker: WorkerId) -> None:
@@ -215,12 +210,12 @@ class RemoteDock:
         place = self._places[worker]
         if place.ready and place.order is None and not self.draining:
             try:
-                await self._bench.post(self._model, worker)
+                await self._line.post(self._model, worker)
             except (StoreDown, OSError) as error:
                 log.debug("a slot could not say that it is free", extra={"error": str(error)})
 
     async def _step_out(self, worker: WorkerId) -> None:
         try:
-            await self._bench.withdraw(self._model, worker)
+            await self._line.withdraw(self._model, worker)
         except (StoreDown, OSError) as error:
             log.debug("a slot could not leave the line", extra={"error": str(error)})

@@ -1,14 +1,11 @@
 """What identical requests have in common, by the configuration."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
-from penstock.adapters.observe.exposition import CacheCounts
 from penstock.config import Config, Model
 from penstock.core.memory import Memory
 from penstock.runtime.collapse.once_each import Sameness
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.desk import Sharing
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
@@ -38,21 +35,3 @@ def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | N
 
 def memory_of(config: Config) -> Memory:
     return Memory(config.limits.max_cache_entries, config.limits.max_cache_bytes)
-
-
-def follow_versions(desks: Iterable[Desk], rows: Sequence[Mapping[str, Any]]) -> None:
-    """A version that no worker runs any more is forgotten: a gateway that only repeats answers would not notice."""
-    for desk in desks:
-        sharing = desk.sharing
-        if sharing is not None:
-            run = {row.get("version") for row in rows if row.get("model") == desk.model} - {None, ""}
-            if run and sharing.version not in run:
-                sharing.learn(max(map(str, run)))
-
-
-def counts_of(desks: Iterable[Desk]) -> dict[str, CacheCounts]:
-    return {
-        desk.model: CacheCounts(each.hits, each.misses, each.bypassed, each.stored, each.collapsed)
-        for desk in desks
-        if (each := desk.sharing) is not None
-    }

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.redis.bus.wire import (
+from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.wire import (
     VERSION,
     Answers,
     Dispatch,
@@ -19,7 +20,6 @@ from penstock.adapters.redis.bus.wire import (
     encode,
     encode_envelope,
 )
-from penstock.types import Failure, Outcome, Request, TaskStatus
 
 MESSAGES: list[Message] = [
     Dispatch(7, "batcher", "slot", "model", b"{}", [Member("k", "gateway", b'"x"', "")]),

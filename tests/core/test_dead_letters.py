@@ -4,9 +4,10 @@ import logging
 
 import pytest
 
+from penstock.core.dead_letters import is_dead, letter_of
 from penstock.core.delivery import Delivery, RetryRules
 from penstock.core.estimator import ServiceCurve
-from penstock.roles.dead_letters import MOST_LINES, is_dead, letter_of, say_so
+from penstock.runtime.dead_letter_words import MOST_LINES, say_so
 from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, WorkerId
 
 REJECTED = Failure("BACKEND_FAILED", "it said no", "to 'secret'", splittable=True)
@@ -72,7 +73,7 @@ def test_a_letter_lists_every_attempt_and_quotes_only_what_it_caused_alone() -> 
     members = requests(2)
     fail(members, REJECTED)
     [reply] = fail(members[:1], AWAY, REJECTED)
-    history = letter_of(reply, lambda: 2.0).history
+    history = letter_of(reply, 1e9).history
     assert [(each.code, each.batch_size, each.worker) for each in history] == [
         ("BACKEND_FAILED", 2, "m/0"), ("BACKEND_UNAVAILABLE", 1, "m/0"), ("BACKEND_FAILED", 1, "m/0"),
     ]  # fmt: skip
@@ -83,7 +84,7 @@ def test_a_flood_of_letters_is_told_in_a_few_lines_without_their_inputs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    letters = [letter_of(reply, lambda: 2.0) for each in requests(100) for reply in fail([each], REJECTED)]
+    letters = [letter_of(reply, 1e9) for each in requests(100) for reply in fail([each], REJECTED)]
     say_so(letters)
     assert len(caplog.records) == MOST_LINES + 1
     assert vars(caplog.records[-1])["letters"] == 100 - MOST_LINES
