@@ -12,7 +12,6 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.publisher import Publisher
-from penstock.adapters.redis.bus.wire import Notice, decode
 from penstock.adapters.redis.link.connect import Store
 from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records.idempotency import RedisClaims
@@ -30,6 +29,7 @@ from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
+from penstock.words.messages import Notice, decode
 from redis_servers import becomes, patient, running
 
 _numbers = count()

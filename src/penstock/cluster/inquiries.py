@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Question, Told, encode
+from penstock.words.messages import Question, Told, encode
 
 LIMIT = 1.0  # seconds
 

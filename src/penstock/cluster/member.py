@@ -5,36 +5,25 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.bus.wire import Departed, Garbled, Message, decode
 from penstock.adapters.redis.link.connect import RedisSettings, Store, check_durability, guard
 from penstock.cluster.condition import condition_of
-from penstock.config import Config, Model
-from penstock.config.kinds import Choice, Number, Whole
-from penstock.config.schema import Key, places
-from penstock.config.time_limits import own_limits
+from penstock.config import Config
 from penstock.errors import StoreDown
 from penstock.loops import Loops
 from penstock.runtime.condition import UNHEALTHY
 from penstock.server.listen import AdminListener, DataListener
+from penstock.words.basics import Garbled
+from penstock.words.heartbeats import Heartbeat, Kind
+from penstock.words.messages import Departed, Message, decode
 
 log = logging.getLogger("penstock")
 
-# What of a model the others must know. Not its target or headers: where it runs and with which secrets is the
-# worker's business alone.
-ANNOUNCED = (
-    "max_batch", "max_wait", "policy", "input", "output", "cost", "max_cost", "group_lengths", "reserve", "version",
-    "parameters", "deterministic", "cache", "cache_ttl", "default", "respond",
-)  # fmt: skip
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
 
 
@@ -51,31 +40,6 @@ def redis_settings(config: Config) -> RedisSettings:
     )
 
 
-def announcement(config: Config, model: str) -> dict[str, object]:
-    """Its time limits as far as this configuration sets any: gateways and batchers go by the same ones then."""
-    own = config.models[model]
-    said = {**asdict(own), "input": own.input_kind}  # which depends on the target
-    return {name: said[name] for name in ANNOUNCED} | own_limits(config.timeouts, config.models, model)
-
-
-def announced(said: Mapping[str, Any]) -> Model:
-    """Of a newer worker we may hear what we do not know; of an older one we may miss something. Raises ValueError
-    for values that no model can have."""
-    known = {field.name for field in fields(Model)}
-    values = {name: value for name, value in said.items() if name in known}
-    model = msgspec.convert({**values, "target": "redis"}, Model)
-    for name, place in places(Model).items():
-        if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
-            value = getattr(model, name)
-            if value is not None:
-                place.kind.take(value)
-    return model
-
-
-def with_models(config: Config, models: Mapping[str, Mapping[str, Any]]) -> Config:
-    return replace(config, models={name: announced(said) for name, said in models.items()})
-
-
 def _never_used_again(given: str, role: str) -> str:
     """A name that no other process ever had: what was sent to a dead one must not reach the one after it."""
     return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
@@ -84,7 +48,7 @@ def _never_used_again(given: str, role: str) -> str:
 class Member:
     """One process among those that meet at a Redis: its mailbox, its place in the registry, its loops."""
 
-    def __init__(self, kind: str, config: Config, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, kind: Kind, config: Config, loop: asyncio.AbstractEventLoop) -> None:
         self.config = config
         self.name = _never_used_again(config.redis.name, kind.removesuffix("s"))
         self.started: asyncio.Future[None] = loop.create_future()
@@ -93,26 +57,16 @@ class Member:
         self.store.aside.me = self.name
         self.post = Post(self.store)
         self.mailbox = Mailbox(self.store, self.name)
-        self.registry = Registry(self.store, kind, self.name, self.describe)
+        self.registry = Registry(self.store, kind, self.name, self._heartbeat)
         self.loops = Loops()
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self._retired = False
 
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
-    def describe(self) -> dict[str, object]:
-        """For the registry: what the others need to know of it."""
-        host = socket.gethostname()
-        admin = next((each.url for each in self._listeners if isinstance(each, AdminListener)), "")
-        for everywhere in ("//0.0.0.0:", "//[::]:"):
-            admin = admin.replace(everywhere, f"//{host}:")
-        return {
-            "host": host,
-            "pid": os.getpid(),
-            "parent": os.getppid(),
-            "admin": admin,
-            "draining": self._retired,
-        }
+    def describe(self) -> Heartbeat:
+        """For the registry: what the others need to know of it, but for where it runs."""
+        raise NotImplementedError
 
     async def begin(self) -> None:
         """The store is open: start what else there is, with `loops`."""
@@ -171,6 +125,16 @@ class Member:
                 log.error("a message could not be handled", exc_info=error)
             self.store.aside.add("message", self.mailbox.owner, f"{type(error).__name__}: {error}", payload)
 
+    def _heartbeat(self) -> Heartbeat:
+        host = socket.gethostname()
+        admin = next((each.url for each in self._listeners if isinstance(each, AdminListener)), "")
+        for everywhere in ("//0.0.0.0:", "//[::]:"):
+            admin = admin.replace(everywhere, f"//{host}:")
+        said = self.describe()
+        said.host, said.pid, said.parent = host, os.getpid(), os.getppid()
+        said.admin, said.draining = admin, self._retired
+        return said
+
     def retire(self) -> None:
         self._retired = True
 
@@ -212,5 +176,5 @@ class Member:
         well = self.started.done() and self.registry.reachable and not self.dead_loops()
         return {"status": condition_of(self.registry) if well else UNHEALTHY, "draining": self._retired}
 
-    def alive(self, kind: str) -> Callable[[], set[str]]:
+    def alive(self, kind: Kind) -> Callable[[], set[str]]:
         return lambda: set(self.registry.members[kind])

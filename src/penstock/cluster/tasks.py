@@ -5,13 +5,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from penstock.adapters.redis.bus.publisher import Publisher
-from penstock.adapters.redis.bus.wire import Notice
 from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records.tasks import RedisTasks, TaskRecord
 from penstock.errors import NotFound, PenstockError
 from penstock.ports import Asker, Clock, Waiting
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
+from penstock.words.messages import Notice
 
 
 class RemoteTask:

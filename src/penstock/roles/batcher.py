@@ -12,16 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import asdict
+
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.credits import Credits
 from penstock.adapters.redis.bus.dispatch import Dispatcher
 from penstock.adapters.redis.bus.intake import Entry, Intake
 from penstock.adapters.redis.bus.leases import Leases
-from penstock.adapters.redis.bus.wire import Finished, Message
 from penstock.admin.app import admin_app
+from penstock.cluster.announcements import with_model
 from penstock.cluster.condition import all_worker_rows, health_of
-from penstock.cluster.member import Member, with_models
+from penstock.cluster.member import Member
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher
@@ -34,8 +36,13 @@ from penstock.roles.dead_letters import is_dead, letter_of, say_dropped, say_so,
 from penstock.roles.from_config import capacity_rules, tier_names
 from penstock.roles.model import batching_rules, capacity_health, model_gauges
 from penstock.runtime.borrowing import Borrower
+from penstock.runtime.condition import HEALTHY, LOADING, WorkerRow
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, DeadLetter, Failure, Outcome, Reply, Request, Result, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import BatcherHeartbeat, LoadReport, SlotReport
+from penstock.words.messages import Finished, Message
+from penstock.words.slot_name import SlotName, process_of
 
 log = logging.getLogger("penstock.batcher")
 
@@ -43,7 +50,6 @@ log = logging.getLogger("penstock.batcher")
 NO_MODEL = Failure(
     "SERVICE_OVERLOADED", "this batcher has not heard of the model yet: try again", retry_after=1.0
 )
-FOR_GATEWAYS = ("takes_parameters", "parameter_names")  # what of an announcement a batcher has no use for
 UNWRITTEN_BYTES = 16 * 2**20  # of dead letters that wait for Redis
 
 
@@ -60,7 +66,7 @@ class BatcherRole(Member):
         self._tiers = tier_names(config)
         self._pumps: dict[str, Pump] = {}
         self._doors: dict[str, Door] = {}
-        self._announced: dict[str, Any] = {}
+        self._announced: dict[str, ModelAnnouncement] = {}
         self._slots: dict[str, dict[str, str]] = {}  # by worker process: the model of each of its slots
         self._batchers: set[str] = set()  # known when we last looked
         self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
@@ -94,29 +100,28 @@ class BatcherRole(Member):
         self.loops.keep("the leases", self.leases.run)
         self.loops.keep("the intake", self.intake.run)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> BatcherHeartbeat:
         now = self._clock()
         models = {name: self._model(pump.batcher, now) for name, pump in self._pumps.items()}
-        return {**super().describe(), "shards": len(self.leases.owned), "models": models}
+        return BatcherHeartbeat(shards=len(self.leases.owned), models=models)
 
-    def _model(self, batcher: Batcher, now: float) -> dict[str, object]:
+    def _model(self, batcher: Batcher, now: float) -> LoadReport:
         expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
         backlog = 1.0 if expected is None else expected.start + expected.seconds - now
-        return {
-            "queue_depth": batcher.waiting,
-            "requests_per_second": round(batcher.rate(now), 3),
+        return LoadReport(
+            queue_depth=batcher.waiting,
+            requests_per_second=round(batcher.rate(now), 3),
             **capacity_health(batcher, self._capacity),
-            "workers_healthy": batcher.fleet.healthy,
-            "backlog_seconds": round(backlog, 3),
-        }
+            workers_healthy=batcher.fleet.healthy,
+            backlog_seconds=round(backlog, 3),
+        )
 
     # ---- models and workers ------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
         for name, said in self.registry.models.items():
-            ours = {field: value for field, value in said.items() if field not in FOR_GATEWAYS}
-            if self._announced.get(name) != ours:
-                self._announced[name] = ours
+            if self._announced.get(name) != said.batching:
+                self._announced[name] = said.batching
                 self._meet(name, said)
         self._see_workers()
         for process in self._slots.keys() - self.registry.members["workers"].keys():
@@ -127,12 +132,12 @@ class BatcherRole(Member):
             self.leases.batchers_changed()
         self.intake.shards_changed()
 
-    def _meet(self, name: str, said: Mapping[str, Any]) -> None:
+    def _meet(self, name: str, said: ModelAnnouncement) -> None:
         if name in self._pumps:
             log.warning("a model was announced anew; restart the batchers to follow", extra={"model": name})
             return
         try:
-            self._open(name, with_models(self.config, {name: said}))
+            self._open(name, with_model(self.config, name, said))
         except Exception as error:  # the others are served, and its next announcement may be better
             self.store.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
@@ -149,31 +154,31 @@ class BatcherRole(Member):
 
     def _see_workers(self) -> None:
         for process, said in self.registry.members["workers"].items():
-            self._worker_seen(process, said.get("slots", {}))
+            self._worker_seen(process, said.slots)
 
-    def _worker_seen(self, process: str, slots: Mapping[str, Mapping[str, Any]]) -> None:
+    def _worker_seen(self, process: str, slots: Mapping[WorkerId, SlotReport]) -> None:
         """What the registry says is a heartbeat old. So of a slot with a batch of ours it says nothing: the end of
         that batch is told by the slot itself, unless its whole process is gone. While nothing is heard of the
         process nobody counts on its slots; what they have in hand is another's only after its lease."""
         self._departed.pop(process, None)  # it was only cut off for a while
         known, silent = self._slots.setdefault(process, {}), self.registry.is_silent(process)
         for slot, said in slots.items():
-            pump = self._pumps.get(said.get("model", ""))
+            pump = self._pumps.get(said.model)
             if pump is None:
                 continue
-            known[slot] = said["model"]
-            worker = pump.batcher.fleet.workers.get(WorkerId(slot))
+            known[slot] = said.model
+            worker = pump.batcher.fleet.workers.get(slot)
             if silent:
                 if worker is not None and worker.ready:
-                    pump.doubted(WorkerId(slot))
-            elif said.get("status") == "healthy":
+                    pump.doubted(slot)
+            elif said.status == HEALTHY:
                 if worker is None or not worker.ready:
-                    pump.known(WorkerId(slot))
-            elif said.get("status") == "loading":
+                    pump.known(slot)
+            elif said.status == LOADING:
                 if worker is None or not worker.loading:
-                    pump.loading(WorkerId(slot), said.get("first_batch_seconds"))
+                    pump.loading(slot, said.first_batch_seconds)
             elif worker is not None and worker.ready and worker.batch is None:
-                pump.gone(WorkerId(slot), None)
+                pump.gone(slot, None)
 
     def _worker_left(self, process: str) -> None:
         """Dead, or gone without waiting for us: what its slots had in hand is sent to others."""
@@ -186,7 +191,7 @@ class BatcherRole(Member):
     def _is_gone(self, slot: str) -> bool:
         """One we have not heard of yet stands in the line again soon; one that died before we came does not, nor
         does what never was a slot."""
-        process = slot.partition("/")[0]
+        process = process_of(slot)
         return process in self._departed or slot not in self._slots.get(process, ())
 
     @property
@@ -246,7 +251,7 @@ class BatcherRole(Member):
             self._withdraw(request)
 
     def _send(self, worker: WorkerId, batch: Batch) -> None:
-        self.dispatcher.send(worker.partition("/")[0], worker, batch)
+        self.dispatcher.send(process_of(worker), worker, batch)
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.dispatcher.answer(replies)
@@ -260,8 +265,8 @@ class BatcherRole(Member):
 
     def received(self, message: Message) -> None:
         if isinstance(message, Finished):
-            model = self._slots.get(message.slot.partition("/")[0], {}).get(message.slot)
-            pump = self._pumps.get(model or "".join(message.slot.split("/")[1:2]))
+            slot = SlotName.parse(message.slot)
+            pump = None if slot is None else self._pumps.get(slot.model)
             if pump is not None:
                 outcome = message.failure or Result(
                     delivered=message.count, version=message.version, executed=message.executed,
@@ -350,17 +355,17 @@ class BatcherRole(Member):
         dead = [word for pump in self._pumps.values() for word in pump.dead()]
         return [*super().dead_loops(), *dead]
 
-    def health(self) -> Mapping[str, Any]:
+    def health(self) -> Mapping[str, object]:
         return {
             "role": "batcher",
             "name": self.name,
             **self.condition(),
-            **health_of(self.registry),
+            **asdict(health_of(self.registry)),
             "shards": sorted(self.leases.owned),
             "in_hand": len(self.intake.in_hand),
         }
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
+    def workers(self) -> Sequence[WorkerRow]:
         return all_worker_rows(self.registry)
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:

@@ -7,11 +7,12 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from msgspec.structs import asdict
+
 from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.publisher import Publisher
-from penstock.adapters.redis.bus.wire import Answers, Failed, Message, Notice, Question, Told
 from penstock.adapters.redis.records.answer_cache import RedisAnswers
 from penstock.adapters.redis.records.api_keys import RedisKeys
 from penstock.adapters.redis.records.ended_tasks import EndedTasks
@@ -19,11 +20,12 @@ from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.adapters.redis.records.quotas import SharedLimiter
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.admin.app import admin_app
+from penstock.cluster.announcements import with_model
 from penstock.cluster.condition import all_worker_rows, has_worker, health_of, still_loading, worker_rows
 from penstock.cluster.dead_letters import RedisMorgue
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
-from penstock.cluster.member import Member, with_models
+from penstock.cluster.member import Member
 from penstock.cluster.task_ledger import TaskLedger
 from penstock.cluster.tasks import TaskDesk
 from penstock.config import Config
@@ -47,10 +49,14 @@ from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.runtime.collapse.shared_answers import SharedAnswers
+from penstock.runtime.condition import WorkerRow
 from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.ids import random_ids
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import GatewayHeartbeat
+from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
 # Seconds without any batcher in which requests are still accepted: one that is started anew after its death finds
 # them, and they have time left.
@@ -68,7 +74,7 @@ class GatewayRole(Member):
         self._metrics = Metrics(())
         self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._desks: dict[str, Desk] = {}
-        self._heard_of: dict[str, Mapping[str, Any]] = {}  # models, as they were announced last
+        self._heard_of: dict[str, ModelAnnouncement] = {}  # models, as they were announced last
         self._has_batcher = False
         self._last_batcher_left = -inf
         self._tasks = RedisTasks(
@@ -138,14 +144,13 @@ class GatewayRole(Member):
         self.loops.keep("the shared cache", self._answers.run)
         self.loops.keep("the publisher", self.publisher.run)
 
-    def describe(self) -> dict[str, object]:
-        waiting, ledger = len(self.gateway.waiters), self._ledger is not None
-        return {**super().describe(), "waiting": waiting, "ledger": ledger}
+    def describe(self) -> GatewayHeartbeat:
+        return GatewayHeartbeat(waiting=len(self.gateway.waiters), ledger=self._ledger is not None)
 
     def _writes_for_all(self) -> bool:
         """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
         gateways = self.registry.members["gateways"]
-        return self.name == min((name for name in gateways if gateways[name].get("ledger")), default="")
+        return self.name == min((name for name in gateways if gateways[name].ledger), default="")
 
     # ---- models ------------------------------------------------------------------------------------------
 
@@ -162,7 +167,7 @@ class GatewayRole(Member):
             self._ended_tasks.look_again()
         follow_versions(self._desks.values(), worker_rows(self.registry))
 
-    def _meet(self, name: str, said: Mapping[str, Any]) -> None:
+    def _meet(self, name: str, said: ModelAnnouncement) -> None:
         """An announcement that cannot be used changes nothing: a model that is known is served as before."""
         try:
             desk = self._desk(name, said)
@@ -173,19 +178,19 @@ class GatewayRole(Member):
         self._desks[name] = desk
         self.gateway.desks_changed()
 
-    def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        config, former = with_models(self.config, {name: said}), self._desks.get(name)
+    def _desk(self, name: str, said: ModelAnnouncement) -> Desk:
+        config, former = with_model(self.config, name, said), self._desks.get(name)
         model = config.models[name]
         admit: Admit = partial(self._refusal, name, model.max_cost)
         return Desk(
             model=name,
             kind=model.input_kind,
             broker=self.publisher,
-            admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
+            admit=with_scalars_only(admit) if said.scalar_parameters else admit,
             backlog_seconds=partial(self._backlog_seconds, name),
             cost=cost_of(model.cost),
-            takes_parameters=lambda: bool(said.get("takes_parameters", True)),
-            parameter_names=lambda: said.get("parameter_names"),
+            takes_parameters=lambda: said.takes_parameters,
+            parameter_names=lambda: said.parameter_names,
             time_limits=time_limits(config, name),
             longest_limit=config.timeouts_of(name).max_client,
             announced=said,
@@ -228,10 +233,11 @@ class GatewayRole(Member):
     def _backlog_seconds(self, model: str) -> float:
         """How long the longest queue will take, by the batchers' own word."""
         said = [
-            batcher.get("models", {}).get(model, {}).get("backlog_seconds", 0.0)
+            batcher.models[model].backlog_seconds
             for batcher in self.registry.members["batchers"].values()
+            if model in batcher.models
         ]
-        return float(max([0.1, *said]))
+        return max([0.1, *said])
 
     # ---- answers -----------------------------------------------------------------------------------------
 
@@ -309,18 +315,18 @@ class GatewayRole(Member):
         loading = still_loading(self.registry)
         return f"loading {', '.join(loading)}" if loading else ""
 
-    def health(self) -> Mapping[str, Any]:
+    def health(self) -> Mapping[str, object]:
         return {
             "role": "gateway",
             "name": self.name,
             **self.condition(),
-            **health_of(self.registry),
+            **asdict(health_of(self.registry)),
             "waiting_clients": len(self.gateway.waiters),
             "tls": tls_health(self.edge),
             **ledger_health(self._ledger),
         }
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
+    def workers(self) -> Sequence[WorkerRow]:
         return all_worker_rows(self.registry)
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:

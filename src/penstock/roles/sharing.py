@@ -1,13 +1,13 @@
 """What identical requests have in common, by the configuration."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any
 
 from penstock.adapters.observe.exposition import CacheCounts
 from penstock.config import Config, Model
 from penstock.core.memory import Memory
 from penstock.runtime.collapse.once_each import Sameness
+from penstock.runtime.condition import WorkerRow
 from penstock.runtime.desk import Desk, Sharing
 
 
@@ -40,14 +40,14 @@ def memory_of(config: Config) -> Memory:
     return Memory(config.limits.max_cache_entries, config.limits.max_cache_bytes)
 
 
-def follow_versions(desks: Iterable[Desk], rows: Sequence[Mapping[str, Any]]) -> None:
+def follow_versions(desks: Iterable[Desk], rows: Sequence[WorkerRow]) -> None:
     """A version that no worker runs any more is forgotten: a gateway that only repeats answers would not notice."""
     for desk in desks:
         sharing = desk.sharing
         if sharing is not None:
-            run = {row.get("version") for row in rows if row.get("model") == desk.model} - {None, ""}
+            run = {row.version for row in rows if row.model == desk.model} - {""}
             if run and sharing.version not in run:
-                sharing.learn(max(map(str, run)))
+                sharing.learn(max(run))
 
 
 def counts_of(desks: Iterable[Desk]) -> dict[str, CacheCounts]:

@@ -6,15 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.credits import Credits
 from penstock.adapters.redis.bus.dispatch import WorkerPost
-from penstock.adapters.redis.bus.wire import Dispatch, Message
 from penstock.adapters.redis.link.connect import guard
 from penstock.admin.app import admin_app
+from penstock.cluster.announcements import announcement_of
 from penstock.cluster.condition import health_of
-from penstock.cluster.member import Member, announcement
+from penstock.cluster.member import Member
 from penstock.config import Config
 from penstock.errors import BackendError, StoreDown, UserMistake
 from penstock.ports import Clock
@@ -22,16 +24,19 @@ from penstock.roles.auth import check_admin
 from penstock.roles.backends import backend_maker
 from penstock.roles.input_cost import cost_of
 from penstock.roles.sharing import sameness_of
-from penstock.runtime.condition import Utilization, place_of, row_of
+from penstock.runtime.condition import Utilization, WorkerRow, report_of, row_here
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import Batch, Reason, Request, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import SlotReport, WorkerHeartbeat
+from penstock.words.messages import Dispatch, Message
+from penstock.words.slot_name import SlotName
 
 log = logging.getLogger("penstock.worker")
 
-
-TAKES_ANY: dict[str, object] = {"takes_parameters": True, "parameter_names": None}
+UNKNOWN = ModelAnnouncement()  # it takes any parameters
 
 
 class WorkerRole(Member):
@@ -59,7 +64,7 @@ class WorkerRole(Member):
             make, limits = backend_maker(name, model, self.name), config.timeouts_of(name)
             first_batches, known_good = FirstBatches(), KnownGood()
             for number in range(model.workers):
-                worker = WorkerId(f"{self.name}/{name}/{number}")
+                worker = SlotName(self.name, name, number).text
                 self._slots[worker] = (
                     name,
                     Slot(
@@ -102,20 +107,16 @@ class WorkerRole(Member):
             except StoreDown as error:  # the next heartbeat says it again
                 log.warning("a model is announced later", extra={"model": name, "error": error.message})
 
-    def _announcement(self, name: str) -> dict[str, object]:
+    def _announcement(self, name: str) -> ModelAnnouncement:
         """Which parameters a function takes is known once it has started. Until then, what was said of it last."""
         backends = [slot.backend for of, slot in self._slots.values() if of == name]
         started = [backend for backend in backends if getattr(backend, "is_known", True)]
-        known = (getattr(backend, "parameter_names", None) for backend in started)
-        takes = {
-            "takes_parameters": any(getattr(backend, "takes_parameters", True) for backend in started),
-            "parameter_names": next(filter(None, known), None),
-        }
-        before = self.registry.models.get(name, {})
         if not started:
-            takes = {item: before.get(item, unknown) for item, unknown in TAKES_ANY.items()}
-        scalar = self.config.models[name].protocol == "grpc"
-        return {**announcement(self.config, name), **takes, "scalar_parameters": scalar}
+            before = self.registry.models.get(name, UNKNOWN)
+            return announcement_of(self.config, name, before.takes_parameters, before.parameter_names)
+        takes = any(getattr(backend, "takes_parameters", True) for backend in started)
+        known = (getattr(backend, "parameter_names", None) for backend in started)
+        return announcement_of(self.config, name, takes, next(filter(None, known), None))
 
     def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
@@ -132,17 +133,17 @@ class WorkerRole(Member):
         if not self._not_started and not self._first_started.done():
             self._first_started.set_result(None)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> WorkerHeartbeat:
         busy = {worker: self._docks[model].busy_seconds[worker] for worker, (model, _) in self._slots.items()}
         self._utilization.look(busy, self._clock())
-        return {**super().describe(), "slots": {worker: self._row(worker) for worker in self._slots}}
+        return WorkerHeartbeat(slots={worker: self._report(worker) for worker in self._slots})
 
-    def _row(self, worker: WorkerId) -> dict[str, object]:
+    def _report(self, worker: WorkerId) -> SlotReport:
         model, slot = self._slots[worker]
         dock = self._docks[model]
         busy = dock.in_flight(worker) > 0
         state = ("busy" if busy else "idle") if dock.is_ready(worker) else "offline"
-        return row_of(
+        return report_of(
             model,
             slot,
             state,
@@ -210,11 +211,11 @@ class WorkerRole(Member):
     def _healthy(self, model: str, dock: RemoteDock) -> int:
         return sum(dock.is_ready(worker) for worker, (of, _) in self._slots.items() if of == model)
 
-    def health(self) -> Mapping[str, Any]:
-        return {"role": "worker", "name": self.name, **self.condition(), **health_of(self.registry)}
+    def health(self) -> Mapping[str, object]:
+        return {"role": "worker", "name": self.name, **self.condition(), **asdict(health_of(self.registry))}
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
-        return [place_of(worker, self._row(worker)) for worker in self._slots]
+    def workers(self) -> Sequence[WorkerRow]:
+        return [row_here(worker, self._report(worker)) for worker in self._slots]
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         return None

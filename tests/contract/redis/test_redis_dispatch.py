@@ -10,10 +10,10 @@ from redis_kit import ask, named, opened, running, until
 from penstock.adapters.redis.bus.dispatch import Dispatcher, WorkerPost
 from penstock.adapters.redis.bus.intake import Entry
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.wire import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, Result, TaskStatus
+from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from redis_servers import KINDS, Server, patient, redis_server
 
 LATE = Failure("DEADLINE_EXCEEDED", "too late")

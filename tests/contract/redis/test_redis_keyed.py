@@ -10,7 +10,6 @@ from redis.exceptions import ResponseError
 from redis_kit import ask, opened, until
 
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.wire import Notice, decode, encode_execution
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.link.gathered import MOST, Gathered
 from penstock.adapters.redis.link.names import task_name
@@ -24,6 +23,7 @@ from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import StoreDown
 from penstock.idempotency import Keyed
 from penstock.types import Failure, Outcome, TaskStatus
+from penstock.words.messages import Notice, decode, encode_execution
 from redis_servers import becomes, running
 
 KEEP, BRIEF, HOUR = 60_000, 5_000, 3_600_000

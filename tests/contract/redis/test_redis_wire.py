@@ -3,23 +3,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.redis.bus.wire import (
-    VERSION,
+from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.words.basics import VERSION, Garbled
+from penstock.words.envelopes import decode_envelope, encode_envelope
+from penstock.words.messages import (
     Answers,
     Dispatch,
     Ending,
     Failed,
     Finished,
-    Garbled,
     Member,
     Message,
     Notice,
     decode,
-    decode_envelope,
     encode,
-    encode_envelope,
 )
-from penstock.types import Failure, Outcome, Request, TaskStatus
 
 MESSAGES: list[Message] = [
     Dispatch(7, "batcher", "slot", "model", b"{}", [Member("k", "gateway", b'"x"', "")]),

@@ -15,7 +15,12 @@ from collections.abc import Callable, Sequence
 
 from penstock.adapters.redis.bus.intake import Entry
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import (
+from penstock.adapters.redis.link.connect import Store
+from penstock.adapters.redis.link.names import task_name
+from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.loops import Loops
+from penstock.types import Batch, Failure, Outcome, Reply, Request, Result
+from penstock.words.messages import (
     Answers,
     Dispatch,
     Ending,
@@ -26,11 +31,6 @@ from penstock.adapters.redis.bus.wire import (
     encode,
     encode_execution,
 )
-from penstock.adapters.redis.link.connect import Store
-from penstock.adapters.redis.link.names import task_name
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
-from penstock.loops import Loops
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Result
 
 log = logging.getLogger("penstock.dispatch")
 

@@ -40,12 +40,13 @@ from penstock.adapters.redis.bus.pending import (
     is_no_group,
     pending,
 )
-from penstock.adapters.redis.bus.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
 from penstock.adapters.redis.link.connect import Patience, Store
 from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.types import Failure, Request
+from penstock.words.basics import Garbled
+from penstock.words.envelopes import Envelope, WireRequest, decode_envelope, salvage_envelope
 
 log = logging.getLogger("penstock.batcher")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from time import monotonic
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Notice, encode
 from penstock.adapters.redis.link.connect import Patience, Store, is_outage
 from penstock.adapters.redis.link.scripts import Call
 from penstock.adapters.redis.records.task_scripts import PROCESS, SETTLE
 from penstock.errors import StoreDown
 from penstock.idempotency import KEPT_FAILURES
 from penstock.types import Failure, Outcome, TaskStatus
+from penstock.words.messages import Notice, encode
 
 log = logging.getLogger("penstock.tasks")
 
@@ -28,7 +28,7 @@ class Ended:
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
-    execution: bytes = b""  # as `wire` writes it
+    execution: bytes = b""  # as `words.messages` writes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Notice, decode_execution
 from penstock.adapters.redis.link.connect import Store, guard
 from penstock.adapters.redis.link.gathered import Gathered
 from penstock.adapters.redis.link.names import task_name
@@ -20,6 +19,7 @@ from penstock.adapters.redis.records.task_scripts import CANCEL, CREATE, DROP, P
 from penstock.errors import Cancelled, Conflict, NotFound
 from penstock.share import OVERHEAD
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.words.messages import Notice, decode_execution
 
 WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 
