@@ -28,7 +28,7 @@ from penstock.runtime.condition import Utilization, WorkerRow, report_of, row_he
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.remote_dock import RemoteDock
 from penstock.runtime.slot import FirstBatches, Slot
-from penstock.types import Batch, Reason, Request, WorkerId
+from penstock.types import Batch, Reason, WorkerId
 from penstock.words.announcements import ModelAnnouncement
 from penstock.words.heartbeats import SlotReport, WorkerHeartbeat
 from penstock.words.messages import Dispatch, Message
@@ -167,10 +167,7 @@ class WorkerRole(Member):
     def received(self, message: Message) -> None:
         if isinstance(message, Dispatch) and message.model in self._docks:
             now = self._clock()
-            requests = [
-                Request(member.key, message.model, member.input, now, now, now, tenant=member.tenant)
-                for member in message.members
-            ]
+            requests = [member.request(message.model, now) for member in message.members]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
             batch.limit = message.limit
             self._metrics.dispatched(batch)

@@ -29,6 +29,7 @@ class WireRequest(Struct, array_like=True, gc=False):
     expires_in: Finite
     deadline_in: Finite
     task: bool
+    tracestate: str | None = None
 
 
 class Envelope(Struct, array_like=True):
@@ -62,12 +63,12 @@ _anything = msgpack.Decoder().decode
 
 
 def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequence[str], now: float) -> bytes:
-    """Plain tuples in the order of `WireRequest`: this runs for every request there is."""
+    """Plain tuples in the order of `WireRequest`: this runs for every request there is. Few have a tracestate."""
     rows = [
         (
             r.key, r.model, r.input, r.parameters, r.tenant, r.tier, r.cost, r.length, r.request_id,
             r.traceparent, r.expires - now, r.deadline - now, r.task,
-        )
+        ) + (() if r.tracestate is None else (r.tracestate,))
         for r in requests
     ]  # fmt: skip
     return VERSION + _encode((gateway, now, rows, withdrawn))

@@ -5,9 +5,11 @@ the end of a list, with a default: older readers skip it.
 No message holds a time of the day.
 """
 
+from collections.abc import Sequence
+
 from msgspec import DecodeError, Struct, msgpack
 
-from penstock.types import Execution, Failure, Outcome, TaskStatus, WorkerId
+from penstock.types import Batch, Execution, Failure, Outcome, Request, TaskStatus, WorkerId
 from penstock.words.basics import VERSION, Amount, Count, Garbled, content
 
 # ---- to the mailbox of a worker --------------------------------------------------------------------------
@@ -21,6 +23,16 @@ class Member(Struct, array_like=True, gc=False):
     input: bytes
     task: str  # its name; "" if somebody holds a connection open for it
     tenant: str = ""
+    request_id: str = ""  # the asker's own; "": it has none but the key
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+    def request(self, model: str, now: float) -> Request:
+        """As the worker's slot has it. Its limits are the batcher's to watch."""
+        return Request(
+            self.key, model, self.input, now, now, now, self.request_id or self.key, tenant=self.tenant,
+            traceparent=self.traceparent, tracestate=self.tracestate,
+        )  # fmt: skip
 
 
 class Dispatch(Struct, array_like=True, tag="d"):
@@ -151,6 +163,7 @@ class Executed(Struct, array_like=True):
     version: str = ""
 
 
+MemberRow = tuple[str | bytes, ...]
 Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Departed
 
 _encode = msgpack.Encoder().encode
@@ -160,6 +173,22 @@ _executed = msgpack.Decoder(Executed).decode
 
 def encode(message: Message) -> bytes:
     return VERSION + _encode(message)
+
+
+def member_of(request: Request, gateway: str, task: str) -> MemberRow:
+    """In the order of `Member`, as far as there is something to say. A tracestate means nothing alone."""
+    row = (request.key, gateway, request.input, task, request.tenant)
+    request_id = "" if request.request_id == request.key else request.request_id
+    if request.traceparent is not None:
+        trace = (request.traceparent, request.tracestate) if request.tracestate else (request.traceparent,)
+        return (*row, request_id, *trace)
+    return (*row, request_id) if request_id else row
+
+
+def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
+    """A `Dispatch`, whose members may be as short as they are."""
+    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
+    return VERSION + _encode(row)
 
 
 def decode(body: bytes) -> Message:

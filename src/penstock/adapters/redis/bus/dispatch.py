@@ -27,9 +27,10 @@ from penstock.words.messages import (
     Failed,
     Finished,
     ItemFailure,
-    Member,
     encode,
+    encode_dispatch,
     encode_execution,
+    member_of,
 )
 
 log = logging.getLogger("penstock.dispatch")
@@ -60,14 +61,13 @@ class Dispatcher:
             await self._progress.wait()
 
     def send(self, worker_box: str, slot: str, batch: Batch) -> None:
+        tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
         members = [
-            Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant)
-            for r in batch.requests
+            member_of(request, _gateway(request), task)
+            for request, task in zip(batch.requests, tasks, strict=True)
         ]
-        message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members, batch.limit)
-        self._put(worker_box, encode(message))
-        started = [member.task for member in members if member.task]
-        if started:
+        self._put(worker_box, encode_dispatch(batch, self._me, slot, members))
+        if started := [task for task in tasks if task]:
             self._started += started
             self._tasks_due.set()
 

@@ -401,6 +401,7 @@ def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
         wire.cost,
         wire.length,
         wire.traceparent,
+        wire.tracestate,
         task=wire.task,
         origin=entry,
     )
