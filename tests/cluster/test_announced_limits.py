@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cluster.announcement import announcement, with_models
+from penstock.cluster.announcements import announcement_of, with_model
 from penstock.config import Config, Model, Timeouts
 
 ELSEWHERE = Timeouts(timeout=8.0, first_batch=300.0)
@@ -22,5 +22,5 @@ def test_gateways_and_batchers_go_by_the_limits_that_the_worker_sets(
     timeouts: Timeouts, model: Model, understood: tuple[float, ...]
 ) -> None:
     worker = Config(timeouts=timeouts, models={"x": model})
-    other = with_models(Config(timeouts=ELSEWHERE), {"x": announcement(worker, "x")})
+    other = with_model(Config(timeouts=ELSEWHERE), "x", announcement_of(worker, "x"))
     assert other.timeouts_of("x") == understood

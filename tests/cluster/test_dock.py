@@ -13,7 +13,7 @@ from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.runtime.slot import Slot
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Reason, Result, WorkerId
-from penstock.wire import Dispatch
+from penstock.words.messages import Dispatch
 
 _batches = count(1)
 

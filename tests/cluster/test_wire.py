@@ -4,21 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.types import Failure, Outcome, Request, TaskStatus
-from penstock.wire import (
-    VERSION,
+from penstock.words.basics import VERSION, Garbled
+from penstock.words.envelopes import decode_envelope, encode_envelope
+from penstock.words.messages import (
     Answers,
     Dispatch,
     Ending,
     Failed,
     Finished,
-    Garbled,
     Member,
     Message,
     Notice,
     decode,
-    decode_envelope,
     encode,
-    encode_envelope,
 )
 
 MESSAGES: list[Message] = [

@@ -29,7 +29,7 @@ from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
-from penstock.wire import Notice, decode, task_name
+from penstock.words.messages import Notice, decode, task_name
 from redis_servers import becomes, patient, running
 
 _numbers = count()

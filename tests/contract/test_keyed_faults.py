@@ -11,7 +11,7 @@ from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.idempotency import keyed
 from penstock.testing import Recorder
 from penstock.types import Outcome
-from penstock.wire import task_name
+from penstock.words.messages import task_name
 from redis_servers import VALKEY, becomes, redis_server
 
 

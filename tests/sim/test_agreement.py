@@ -132,7 +132,7 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     loop = asyncio.get_running_loop()
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
-        MODEL, config, bus, Unobserved(), loop, loop.time, lambda worker, error: None,
+        MODEL, config, bus, Unobserved(), loop, loop.time, lambda model, worker, error: None,
         make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
     )  # fmt: skip
     for slot in stack.slots:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from typing import Any, Protocol
 
+from msgspec import Struct, json
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -29,9 +30,11 @@ class Inside(Protocol):
         """Why no traffic should come here; empty when it should."""
         ...
 
-    def health(self) -> Mapping[str, Any]: ...
+    def health(self) -> Mapping[str, object]: ...
 
-    def workers(self) -> Sequence[Mapping[str, Any]]: ...
+    def workers(self) -> Sequence[Struct]:
+        """A row for each."""
+        ...
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         """`tenant`: whose it is, where that is needed to find it."""
@@ -79,10 +82,10 @@ def admin_app(
         return Response(inside.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def health(request: Request) -> Response:
-        return JSONResponse(inside.health())
+        return _as_json(inside.health())
 
     async def workers(request: Request) -> Response:
-        return JSONResponse(inside.workers())
+        return _as_json(inside.workers())
 
     async def one_request(request: Request) -> Response:
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
@@ -126,6 +129,11 @@ class TokenCheck:
                 await answer(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _as_json(said: object) -> Response:
+    """Structs are written down here, and not before."""
+    return Response(json.encode(said), media_type="application/json")
 
 
 async def _refused(request: Request, exc: Exception) -> Response:

@@ -65,10 +65,11 @@ class Admission:
     def backlog_seconds(self, model: str) -> float:
         """How long the longest queue will take, by the batchers' own word."""
         said = [
-            batcher.get("models", {}).get(model, {}).get("backlog_seconds", 0.0)
+            batcher.models[model].backlog_seconds
             for batcher in self._registry.members["batchers"].values()
+            if model in batcher.models
         ]
-        return float(max([0.1, *said]))
+        return max([0.1, *said])
 
     def has_room_for_answers(self) -> bool:
         """Long before the store is so full that nothing more is accepted."""

@@ -1,11 +1,10 @@
 """The desks of a gateway over a bus: one for each model that a worker has announced."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from penstock.cluster.admission import Admission
-from penstock.cluster.announcement import with_models
+from penstock.cluster.announcements import with_model
 from penstock.cluster.condition import has_worker, worker_rows
 from penstock.config import Config
 from penstock.from_config.input_cost import cost_of
@@ -17,6 +16,7 @@ from penstock.ports.registry import Registry
 from penstock.runtime.desk import Admit, Desk
 from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.runtime.sharing import follow_versions
+from penstock.words.announcements import ModelAnnouncement
 
 
 class AnnouncedDesks:
@@ -32,7 +32,7 @@ class AnnouncedDesks:
         """`on_desk` is told of each model whose desk is new, or has changed."""
         self._config, self._registry, self._broker = config, registry, broker
         self._admission, self._aside, self._on_desk = admission, aside, on_desk
-        self._heard_of: dict[str, Mapping[str, Any]] = {}  # models, as they were announced last
+        self._heard_of: dict[str, ModelAnnouncement] = {}  # models, as they were announced last
         self.desks: dict[str, Desk] = {}
 
     def look(self) -> None:
@@ -43,7 +43,7 @@ class AnnouncedDesks:
                 self._meet(name, said)
         follow_versions(self.desks.values(), worker_rows(self._registry))
 
-    def _meet(self, name: str, said: Mapping[str, Any]) -> None:
+    def _meet(self, name: str, said: ModelAnnouncement) -> None:
         """An announcement that cannot be used changes nothing: a model that is known is served as before."""
         try:
             desk = self._desk(name, said)
@@ -53,19 +53,19 @@ class AnnouncedDesks:
         self.desks[name] = desk
         self._on_desk(name)
 
-    def _desk(self, name: str, said: Mapping[str, Any]) -> Desk:
-        config, former = with_models(self._config, {name: said}), self.desks.get(name)
+    def _desk(self, name: str, said: ModelAnnouncement) -> Desk:
+        config, former = with_model(self._config, name, said), self.desks.get(name)
         model = config.models[name]
         admit: Admit = partial(self._admission.refusal, name, model.max_cost)
         return Desk(
             model=name,
             kind=model.input_kind,
             broker=self._broker,
-            admit=with_scalars_only(admit) if said.get("scalar_parameters") else admit,
+            admit=with_scalars_only(admit) if said.scalar_parameters else admit,
             backlog_seconds=partial(self._admission.backlog_seconds, name),
             cost=cost_of(model.cost),
-            takes_parameters=lambda: bool(said.get("takes_parameters", True)),
-            parameter_names=lambda: said.get("parameter_names"),
+            takes_parameters=lambda: said.takes_parameters,
+            parameter_names=lambda: said.parameter_names,
             time_limits=time_limits(config, name),
             longest_limit=config.timeouts_of(name).max_client,
             sharing=as_announced(name, model, None if former is None else former.sharing),

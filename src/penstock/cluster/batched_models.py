@@ -4,9 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from penstock.cluster.announcement import with_models
+from penstock.cluster.announcements import with_model
 from penstock.cluster.borrowing import Borrower
 from penstock.config import Config
 from penstock.core.batcher import Batcher
@@ -20,10 +19,10 @@ from penstock.ports.bus import Bus
 from penstock.runtime.model_condition import backlog_seconds, capacity_health, model_gauges
 from penstock.runtime.pump import Pump
 from penstock.types import Batch, Reply, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import LoadReport
 
 log = logging.getLogger("penstock.batcher")
-
-FOR_GATEWAYS = ("takes_parameters", "parameter_names")  # what of an announcement a batcher has no use for
 
 
 class BatchedModels:
@@ -45,19 +44,18 @@ class BatchedModels:
         self._observer, self._on_model = observer, on_model
         self._deliver, self._send, self._is_gone = deliver, send, is_gone
         self._loop, self._clock = loop, clock
-        self._announced: dict[str, Any] = {}
+        self._announced: dict[str, ModelAnnouncement] = {}
         self._capacity = capacity_rules(config)
         self._tiers = tier_names(config)
         self._share = 0.0  # of the requests that come here: the part of all shards
         self.pumps: dict[str, Pump] = {}
         self.doors: dict[str, Door] = {}
 
-    def look(self, models: Mapping[str, Mapping[str, Any]]) -> None:
+    def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
         """At what is announced now."""
         for name, said in models.items():
-            ours = {field: value for field, value in said.items() if field not in FOR_GATEWAYS}
-            if self._announced.get(name) != ours:
-                self._announced[name] = ours
+            if self._announced.get(name) != said.batching:
+                self._announced[name] = said.batching
                 self._meet(name, said)
 
     def take_share(self, share: float) -> None:
@@ -65,12 +63,12 @@ class BatchedModels:
         for pump in self.pumps.values():
             pump.batcher.share = share
 
-    def _meet(self, name: str, said: Mapping[str, Any]) -> None:
+    def _meet(self, name: str, said: ModelAnnouncement) -> None:
         if name in self.pumps:
             log.warning("a model was announced anew; restart the batchers to follow", extra={"model": name})
             return
         try:
-            self._open(name, with_models(self._config, {name: said}))
+            self._open(name, with_model(self._config, name, said))
         except Exception as error:  # the others are served, and its next announcement may be better
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
@@ -86,19 +84,19 @@ class BatchedModels:
 
     # ---- how they stand ------------------------------------------------------------------------------------
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> dict[str, LoadReport]:
         """For the registry."""
         now = self._clock()
         return {name: self._describe(pump.batcher, now) for name, pump in self.pumps.items()}
 
-    def _describe(self, batcher: Batcher, now: float) -> dict[str, object]:
-        return {
-            "queue_depth": batcher.waiting,
-            "requests_per_second": round(batcher.rate(now), 3),
+    def _describe(self, batcher: Batcher, now: float) -> LoadReport:
+        return LoadReport(
+            queue_depth=batcher.waiting,
+            requests_per_second=round(batcher.rate(now), 3),
             **capacity_health(batcher, self._capacity),
-            "workers_healthy": batcher.fleet.healthy,
-            "backlog_seconds": round(backlog_seconds(batcher, now), 3),
-        }
+            workers_healthy=batcher.fleet.healthy,
+            backlog_seconds=round(backlog_seconds(batcher, now), 3),
+        )
 
     def gauges(self) -> dict[str, ModelGauges]:
         now = self._clock()

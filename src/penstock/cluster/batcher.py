@@ -26,7 +26,9 @@ from penstock.ports.bus import Bus
 from penstock.ports.records import Records
 from penstock.ports.shards import Shards
 from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, WorkerId
-from penstock.wire import Finished, Message
+from penstock.words.heartbeats import BatcherHeartbeat
+from penstock.words.messages import Finished, Message
+from penstock.words.slot_name import process_of
 
 log = logging.getLogger("penstock.batcher")
 
@@ -87,8 +89,8 @@ class BatcherMember(Member):
         self.loops.keep("the leases", self.leases.run)
         self.loops.keep("the intake", self.intake.run)
 
-    def describe(self) -> dict[str, object]:
-        return {**super().describe(), "shards": len(self.leases.owned), "models": self._models.describe()}
+    def describe(self) -> BatcherHeartbeat:
+        return BatcherHeartbeat(shards=len(self.leases.owned), models=self._models.describe())
 
     def _look_around(self) -> None:
         self._models.look(self.registry.models)
@@ -157,7 +159,7 @@ class BatcherMember(Member):
     # ---- batches -----------------------------------------------------------------------------------------
 
     def _send(self, worker: WorkerId, batch: Batch) -> None:
-        self.dispatcher.send(worker.partition("/")[0], worker, batch)
+        self.dispatcher.send(process_of(worker), worker, batch)
 
     def _is_gone(self, slot: str) -> bool:
         return self._workers.is_gone(slot)

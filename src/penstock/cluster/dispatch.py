@@ -18,7 +18,7 @@ from penstock.loops import Loops
 from penstock.ports.bus import Post
 from penstock.ports.tasks import Ended, TaskEndings
 from penstock.types import Batch, Failure, Outcome, Reply, Request
-from penstock.wire import Dispatch, Ending, Failed, Member, encode, task_name
+from penstock.words.messages import Ending, Failed, encode, encode_dispatch, member_of, task_name
 
 log = logging.getLogger("penstock.dispatch")
 
@@ -51,16 +51,13 @@ class Dispatcher:
 
     def send(self, worker_box: str, slot: str, batch: Batch) -> None:
         sender_of = self._sender_of
+        tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
         members = [
-            Member(
-                r.key, sender_of(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant
-            )
-            for r in batch.requests
+            member_of(request, sender_of(request), task)
+            for request, task in zip(batch.requests, tasks, strict=True)
         ]
-        message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members, batch.limit)
-        self._put(worker_box, encode(message))
-        started = [member.task for member in members if member.task]
-        if started:
+        self._put(worker_box, encode_dispatch(batch, self._me, slot, members))
+        if started := [task for task in tasks if task]:
             self._started += started
             self._tasks_due.set()
 

@@ -18,7 +18,7 @@ from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.ports.bus import Credits
 from penstock.types import Batch, Failure, Result, WorkerId
-from penstock.wire import Dispatch
+from penstock.words.messages import Dispatch
 
 log = logging.getLogger("penstock.worker")
 

@@ -35,7 +35,8 @@ from penstock.runtime.sharing import counts_of
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
 from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
-from penstock.wire import Answers, Failed, Message, Notice, Question, Told
+from penstock.words.heartbeats import GatewayHeartbeat
+from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
 LAST_WITHDRAWALS = 1.0  # seconds to send them: they only spare the workers some work
 
@@ -125,9 +126,8 @@ class GatewayMember(Member):
         self.loops.keep("the shared cache", self._answers.run)
         self.loops.keep("the publisher", self.publisher.run)
 
-    def describe(self) -> dict[str, object]:
-        waiting, ledger = self._waiting(), self._ended_tasks is not None
-        return {**super().describe(), "waiting": waiting, "ledger": ledger}
+    def describe(self) -> GatewayHeartbeat:
+        return GatewayHeartbeat(waiting=self._waiting(), ledger=self._ended_tasks is not None)
 
     # ---- who is there --------------------------------------------------------------------------------------
 

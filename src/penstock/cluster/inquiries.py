@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from penstock.ports.bus import Post
-from penstock.wire import Question, Told, encode
+from penstock.words.messages import Question, Told, encode
 
 LIMIT = 1.0  # seconds
 

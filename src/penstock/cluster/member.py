@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec.structs import asdict
+
 from penstock.cluster.condition import all_worker_rows, condition_of, health_of
 from penstock.config import Config
 from penstock.errors import StoreDown
@@ -16,8 +18,10 @@ from penstock.gauges import ServerGauges
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.ports.bus import Bus
-from penstock.runtime.condition import UNHEALTHY
-from penstock.wire import Departed, Garbled, Message, decode
+from penstock.runtime.condition import UNHEALTHY, WorkerRow
+from penstock.words.basics import Garbled
+from penstock.words.heartbeats import Heartbeat, Kind
+from penstock.words.messages import Departed, Message, decode
 
 log = logging.getLogger("penstock")
 
@@ -43,7 +47,7 @@ class Member:
     """One process among those that meet at a bus: its mailbox, its place in the registry, its loops."""
 
     def __init__(
-        self, kind: str, config: Config, bus: Bus, loop: asyncio.AbstractEventLoop, clock: Clock
+        self, kind: Kind, config: Config, bus: Bus, loop: asyncio.AbstractEventLoop, clock: Clock
     ) -> None:
         self.config = config
         self.bus = bus
@@ -51,7 +55,7 @@ class Member:
         self.name = _never_used_again(config.redis.name, self.role)
         self.started: asyncio.Future[None] = loop.create_future()
         self.mailbox = bus.mailbox(self.name)
-        self.registry = bus.registry(kind, self.name, self.describe)
+        self.registry = bus.registry(kind, self.name, self._heartbeat)
         self.loops = Loops(clock)
         self._listeners: Sequence[Listener] = ()
         self._admin_url = ""
@@ -59,18 +63,9 @@ class Member:
 
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
-    def describe(self) -> dict[str, object]:
-        """For the registry: what the others need to know of it."""
-        host, admin = socket.gethostname(), self._admin_url
-        for everywhere in ("//0.0.0.0:", "//[::]:"):
-            admin = admin.replace(everywhere, f"//{host}:")
-        return {
-            "host": host,
-            "pid": os.getpid(),
-            "parent": os.getppid(),
-            "admin": admin,
-            "draining": self._retired,
-        }
+    def describe(self) -> Heartbeat:
+        """For the registry: what the others need to know of it, but for where it runs."""
+        raise NotImplementedError
 
     async def begin(self) -> None:
         """The bus is open: start what else there is, with `loops`."""
@@ -81,7 +76,7 @@ class Member:
     def why_not_ready(self) -> str:
         return ""
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
+    def workers(self) -> Sequence[WorkerRow]:
         """Those that are known, for people."""
         return all_worker_rows(self.registry)
 
@@ -150,6 +145,15 @@ class Member:
                 log.error("a message could not be handled", exc_info=error)
             self.bus.aside.add("message", self.mailbox.owner, f"{type(error).__name__}: {error}", payload)
 
+    def _heartbeat(self) -> Heartbeat:
+        host, admin = socket.gethostname(), self._admin_url
+        for everywhere in ("//0.0.0.0:", "//[::]:"):
+            admin = admin.replace(everywhere, f"//{host}:")
+        said = self.describe()
+        said.host, said.pid, said.parent = host, os.getpid(), os.getppid()
+        said.admin, said.draining = admin, self._retired
+        return said
+
     def retire(self) -> None:
         self._retired = True
 
@@ -193,7 +197,7 @@ class Member:
         return {"status": condition_of(self.registry) if well else UNHEALTHY, "draining": self._retired}
 
     def health(self) -> dict[str, Any]:
-        return {"role": self.role, "name": self.name, **self.condition(), **health_of(self.registry)}
+        return {"role": self.role, "name": self.name, **self.condition(), **asdict(health_of(self.registry))}
 
-    def alive(self, kind: str) -> Callable[[], set[str]]:
+    def alive(self, kind: Kind) -> Callable[[], set[str]]:
         return lambda: set(self.registry.members[kind])

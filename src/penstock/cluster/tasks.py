@@ -10,7 +10,7 @@ from penstock.ports.tasks import TaskRecord, TaskRecords
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
 from penstock.units import iso_time
-from penstock.wire import Notice, task_name
+from penstock.words.messages import Notice, task_name
 
 
 class RemoteTask:

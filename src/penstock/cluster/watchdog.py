@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from penstock.ports import Clock
 from penstock.runtime.pump import Pump
 from penstock.types import WorkerId
-from penstock.wire import Finished
+from penstock.words.messages import Finished
 
 log = logging.getLogger("penstock.batcher")
 

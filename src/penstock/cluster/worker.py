@@ -5,10 +5,9 @@ mailbox ──batch──► dock of the model ──► slot ──► backend 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from penstock.cluster.announcement import announcement
+from penstock.cluster.announcements import announcement_of
 from penstock.cluster.member import Member
 from penstock.cluster.worker_post import WorkerPost
 from penstock.cluster.worker_slots import MakeBackends, WorkerSlots
@@ -19,12 +18,15 @@ from penstock.gauges import ServerGauges
 from penstock.ports import Clock, Observer
 from penstock.ports.bus import Bus
 from penstock.ports.tasks import TaskEndings
-from penstock.types import Batch, Reason, Request, WorkerId
-from penstock.wire import Dispatch, Message
+from penstock.runtime.condition import WorkerRow
+from penstock.types import Batch, Reason, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import WorkerHeartbeat
+from penstock.words.messages import Dispatch, Message
 
 log = logging.getLogger("penstock.worker")
 
-TAKES_ANY: dict[str, object] = {"takes_parameters": True, "parameter_names": None}
+UNKNOWN = ModelAnnouncement()  # it takes any parameters
 
 
 class WorkerMember(Member):
@@ -60,8 +62,8 @@ class WorkerMember(Member):
         await self._first_started
         await self._announce_models()  # now it is known which parameters a function takes
 
-    def describe(self) -> dict[str, object]:
-        return {**super().describe(), "slots": self._slots.describe(leaving=self._retired)}
+    def describe(self) -> WorkerHeartbeat:
+        return WorkerHeartbeat(slots=self._slots.reports(leaving=self._retired))
 
     def _look_around(self) -> None:
         """A batcher that is gone may have died with slots of ours that it had taken from the line."""
@@ -78,20 +80,16 @@ class WorkerMember(Member):
             except StoreDown as error:  # the next heartbeat says it again
                 log.warning("a model is announced later", extra={"model": name, "error": error.message})
 
-    def _announcement(self, name: str) -> dict[str, object]:
+    def _announcement(self, name: str) -> ModelAnnouncement:
         """Which parameters a function takes is known once it has started. Until then, what was said of it last."""
         backends = [slot.backend for _, slot in self._slots.of(name)]
         started = [backend for backend in backends if getattr(backend, "is_known", True)]
-        known = (getattr(backend, "parameter_names", None) for backend in started)
-        takes = {
-            "takes_parameters": any(getattr(backend, "takes_parameters", True) for backend in started),
-            "parameter_names": next(filter(None, known), None),
-        }
-        before = self.registry.models.get(name, {})
         if not started:
-            takes = {item: before.get(item, unknown) for item, unknown in TAKES_ANY.items()}
-        scalar = self.config.models[name].protocol == "grpc"
-        return {**announcement(self.config, name), **takes, "scalar_parameters": scalar}
+            before = self.registry.models.get(name, UNKNOWN)
+            return announcement_of(self.config, name, before.takes_parameters, before.parameter_names)
+        takes = any(getattr(backend, "takes_parameters", True) for backend in started)
+        known = (getattr(backend, "parameter_names", None) for backend in started)
+        return announcement_of(self.config, name, takes, next(filter(None, known), None))
 
     def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
@@ -113,10 +111,7 @@ class WorkerMember(Member):
     def received(self, message: Message) -> None:
         if isinstance(message, Dispatch) and message.model in self._slots.docks:
             now = self._clock()
-            requests = [
-                Request(member.key, message.model, member.input, now, now, now, tenant=member.tenant)
-                for member in message.members
-            ]
+            requests = [member.request(message.model, now) for member in message.members]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
             batch.limit = message.limit
             self._observer.dispatched(batch)
@@ -148,8 +143,8 @@ class WorkerMember(Member):
     def why_not_ready(self) -> str:
         return self._slots.why_not_ready()
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
-        return self._slots.places(leaving=self._retired)
+    def workers(self) -> Sequence[WorkerRow]:
+        return self._slots.rows(leaving=self._retired)
 
     def gauges(self) -> ServerGauges:
         return ServerGauges(self._slots.gauges(), aside=self.bus.aside.counts, restarts=self.loops.restarts)

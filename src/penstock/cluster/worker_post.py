@@ -7,7 +7,7 @@ from penstock.cluster.sending import sent
 from penstock.ports.bus import Post
 from penstock.ports.tasks import Ended, TaskEndings
 from penstock.types import Failure, Outcome, Result
-from penstock.wire import Answers, Dispatch, Finished, ItemFailure, encode, encode_execution
+from penstock.words.messages import Answers, Dispatch, Finished, ItemFailure, encode, encode_execution
 
 
 class WorkerPost:

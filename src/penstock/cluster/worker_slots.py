@@ -1,7 +1,6 @@
 """The slots of one worker process, the docks that they hang at, and how they stand."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from penstock.cluster.dock import RemoteDock, Report
 from penstock.config import Config
@@ -10,10 +9,12 @@ from penstock.from_config.sharing import sameness_of
 from penstock.gauges import ModelGauges
 from penstock.ports import Backend, Clock
 from penstock.ports.bus import Credits
-from penstock.runtime.condition import Utilization, place_of, row_of
+from penstock.runtime.condition import Utilization, WorkerRow, report_of, row_here
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import WorkerId
+from penstock.words.heartbeats import SlotReport
+from penstock.words.slot_name import SlotName
 
 # Given the names of a model and of this process, a maker of backends by the number of the slot.
 MakeBackends = Callable[[str, str], Callable[[int], Backend]]
@@ -39,7 +40,7 @@ class WorkerSlots:
             make, limits = make_backends(name, me), config.timeouts_of(name)
             first_batches, known_good = FirstBatches(), KnownGood()
             for number in range(model.workers):
-                worker = WorkerId(f"{me}/{name}/{number}")
+                worker = SlotName(me, name, number).text
                 slot = Slot(
                     worker,
                     make(number),
@@ -83,22 +84,22 @@ class WorkerSlots:
             return f"loading {', '.join(sorted(loading))}"
         return f"no healthy slot for {', '.join(without)}" if without else ""
 
-    def describe(self, *, leaving: bool) -> dict[str, object]:
+    def reports(self, *, leaving: bool) -> dict[WorkerId, SlotReport]:
         """For the registry."""
         busy = {worker: self.docks[model].busy_seconds[worker] for worker, (model, _) in self.slots.items()}
         self._utilization.look(busy, self._clock())
-        return {worker: self._row(worker, leaving) for worker in self.slots}
+        return {worker: self._report(worker, leaving) for worker in self.slots}
 
-    def places(self, *, leaving: bool) -> Sequence[Mapping[str, Any]]:
+    def rows(self, *, leaving: bool) -> Sequence[WorkerRow]:
         """For people."""
-        return [place_of(worker, self._row(worker, leaving)) for worker in self.slots]
+        return [row_here(worker, self._report(worker, leaving)) for worker in self.slots]
 
-    def _row(self, worker: WorkerId, leaving: bool) -> dict[str, object]:
+    def _report(self, worker: WorkerId, leaving: bool) -> SlotReport:
         model, slot = self.slots[worker]
         dock = self.docks[model]
         busy = dock.in_flight(worker) > 0
         state = ("busy" if busy else "idle") if dock.is_ready(worker) else "offline"
-        return row_of(
+        return report_of(
             model,
             slot,
             state,

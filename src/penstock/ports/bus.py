@@ -1,12 +1,14 @@
 """What processes say to each other.
 
-A message is bytes (`penstock.wire`). It may arrive twice and never half: whoever waits for it takes the first.
+A message is bytes (`penstock.words.messages`). It may arrive twice and never half. Whoever waits for it takes the
+first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from penstock.ports.registry import Described, Registry
+from penstock.ports.registry import Registry
+from penstock.words.heartbeats import Heartbeat, Kind
 
 
 class Post(Protocol):
@@ -108,7 +110,7 @@ class Bus(Protocol):
 
     def mailbox(self, owner: str) -> Mailbox: ...
 
-    def registry(self, kind: str, me: str, describe: Callable[[], Described]) -> Registry: ...
+    def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry: ...
 
     async def open(self) -> None:
         """Raises StoreDown if it cannot be reached yet, UserMistake for what the operator can put right."""

@@ -1,10 +1,10 @@
 """Who is there."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-KINDS = ("gateways", "batchers", "workers")
-Described = Mapping[str, Any]  # what a process says of itself, or a worker of a model
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import Members, WorkerHeartbeat
 
 
 class Registry(Protocol):
@@ -14,22 +14,17 @@ class Registry(Protocol):
     on_heard: Callable[[], None]  # with every heartbeat that was answered
 
     @property
-    def members(self) -> Mapping[str, Mapping[str, Described]]:
-        """By kind and name, what each said of itself last."""
+    def members(self) -> Members:
+        """What each said of itself last."""
         ...
 
     @property
-    def lost(self) -> Mapping[str, Mapping[str, tuple[float, Described]]]:
-        """Gone without a word and not forgotten yet: how long ago, and what they said last."""
+    def lost_workers(self) -> Mapping[str, tuple[float, WorkerHeartbeat]]:
+        """Gone without a word and not forgotten yet: how many seconds ago, and what they said last."""
         ...
 
     @property
-    def models(self) -> Mapping[str, Described]: ...
-
-    @property
-    def ages(self) -> Mapping[str, float]:
-        """Seconds since each was last heard of."""
-        ...
+    def models(self) -> Mapping[str, ModelAnnouncement]: ...
 
     @property
     def reachable(self) -> bool: ...
@@ -37,6 +32,10 @@ class Registry(Protocol):
     @property
     def memory_ratio(self) -> float:
         """The part of its memory that the bus uses."""
+        ...
+
+    def age(self, name: str) -> float:
+        """Seconds since it was last heard of."""
         ...
 
     def is_silent(self, name: str) -> bool:
@@ -47,11 +46,11 @@ class Registry(Protocol):
         """Its supervisor saw it die: nobody waits for its lease to end."""
         ...
 
-    def describe_model(self, name: str, said: Described) -> None:
+    def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
         """Told to all with the next heartbeat, if it is news."""
         ...
 
-    async def announce_model(self, name: str, said: Described) -> None:
+    async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
         """The same now. Raises StoreDown."""
         ...
 

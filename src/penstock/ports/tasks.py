@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
-from penstock.wire import Notice
+from penstock.words.messages import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Ended:
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
-    execution: bytes = b""  # as `penstock.wire` writes it
+    execution: bytes = b""  # as `penstock.words.messages` writes it
 
 
 class TaskEndings(Protocol):

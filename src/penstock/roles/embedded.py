@@ -28,7 +28,7 @@ from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, 
 from penstock.roles.model import ModelStack
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.reload import Reloader
-from penstock.runtime.condition import UNHEALTHY, worst
+from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
 from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
@@ -171,9 +171,8 @@ class Embedded:
         """Listeners whose end makes this server dead."""
         self._listeners = listeners
 
-    def _worker_started(self, worker: WorkerId, error: BackendError | None) -> None:
+    def _worker_started(self, model: str, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
-        model = worker.partition("/")[0]
         if error is not None:
             if model in self._not_started and self.stacks[model].is_function and not self.started.done():
                 self.started.set_exception(UserMistake(error.message, details=error.details))
@@ -250,7 +249,7 @@ class Embedded:
             "models": models,
         }
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
+    def workers(self) -> Sequence[WorkerRow]:
         now = self._clock()
         return [row for stack in self.stacks.values() for row in stack.workers(now, leaving=self._retired)]
 

@@ -18,7 +18,7 @@ from penstock.from_config.tiers import time_limits
 from penstock.gauges import ModelGauges
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
-from penstock.runtime.condition import Utilization, condition, place_of, row_of
+from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
 from penstock.runtime.gateway import Admit, Desk
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.model_condition import (
@@ -33,8 +33,9 @@ from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import WorkerId
+from penstock.words.heartbeats import SlotReport
 
-Started = Callable[[WorkerId, BackendError | None], None]
+Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
 
 SIZING_BATCH = 256
 
@@ -111,7 +112,7 @@ class ModelStack:
             first_batch_limit=self._timeouts.first_batch,
             start_limit=self.model.start_timeout,
             health_interval=self.model.health_interval,
-            on_started=self._on_started,
+            on_started=partial(self._on_started, self.name),
             version=self.model.version,
             warm=self.model.is_warm,
             first_batches=self._first_batches,
@@ -174,15 +175,15 @@ class ModelStack:
             "set_apart": self.batcher.apart.tenants(now),
         }
 
-    def workers(self, now: float, *, leaving: bool) -> list[dict[str, Any]]:
+    def workers(self, now: float, *, leaving: bool) -> list[WorkerRow]:
         known = self.batcher.fleet.workers
         self._utilization.look({worker.id: worker.busy_for(now) for worker in known.values()}, now)
         slots = [slot for slot in self.slots if slot.worker in known]
-        return [place_of(slot.worker, self._row(slot, now, leaving)) for slot in slots]
+        return [row_here(slot.worker, self._report(slot, now, leaving)) for slot in slots]
 
-    def _row(self, slot: Slot, now: float, leaving: bool) -> dict[str, Any]:
+    def _report(self, slot: Slot, now: float, leaving: bool) -> SlotReport:
         worker = self.batcher.fleet.workers[slot.worker]
-        return row_of(
+        return report_of(
             self.name,
             slot,
             state_of(worker, now),

@@ -17,6 +17,7 @@ from penstock.gauges import ServerGauges
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
+from penstock.runtime.condition import WorkerRow
 from penstock.server.listen import AdminListener, DataListener
 
 
@@ -77,11 +78,11 @@ class Process:
     def not_ready(self) -> str:
         return self.member.not_ready()
 
-    def health(self) -> Mapping[str, Any]:
+    def health(self) -> Mapping[str, object]:
         tls = {} if self.edge is None else {"tls": tls_health(self.edge)}
         return {**self.member.health(), **tls, **ledger_health(self._ledger)}
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
+    def workers(self) -> Sequence[WorkerRow]:
         return self.member.workers()
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from operator import add
+from typing import TypedDict
 
 from penstock.core.admission import forecast
 from penstock.core.batcher import Batcher
@@ -19,8 +20,15 @@ def backlog_seconds(batcher: Batcher, now: float) -> float:
     return 1.0 if expected is None else expected.start + expected.seconds - now
 
 
-def capacity_health(batcher: Batcher, rules: CapacityRules) -> dict[str, float | None]:
+class CapacityHealth(TypedDict):
     """What the workers can do, and the depths at which tiers are refused; none of these while that is unknown."""
+
+    capacity_rps: float
+    warning_depth: float | None
+    critical_depth: float | None
+
+
+def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
     known = capacity(batcher) > 0.0
     warning, critical = depths(batcher, rules)
     return {

@@ -12,7 +12,8 @@ import psutil
 import redis_servers
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.types import Request
-from penstock.wire import Envelope, decode_envelope, task_name
+from penstock.words.envelopes import Envelope, decode_envelope
+from penstock.words.messages import task_name
 
 _numbers = count()
 

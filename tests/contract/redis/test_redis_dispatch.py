@@ -15,7 +15,7 @@ from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.worker_post import WorkerPost
 from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, Result, TaskStatus
-from penstock.wire import Answers, Dispatch, Failed, Finished, Message, Notice, decode
+from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from redis_servers import KINDS, Server, patient, redis_server
 
 LATE = Failure("DEADLINE_EXCEEDED", "too late")

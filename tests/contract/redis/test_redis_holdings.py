@@ -19,7 +19,7 @@ from penstock.idempotency import Keyed
 from penstock.ports.tasks import Ended
 from penstock.share import OVERHEAD
 from penstock.types import Outcome, Request, TaskStatus
-from penstock.wire import task_name
+from penstock.words.messages import task_name
 from redis_servers import KINDS, VALKEY, patient, redis_server
 
 KIB = 1024

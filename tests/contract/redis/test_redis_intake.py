@@ -15,7 +15,7 @@ from penstock.adapters.redis.bus.pending import GROUP, consumers
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.types import Request
-from penstock.wire import encode_envelope
+from penstock.words.envelopes import encode_envelope
 from redis_servers import KINDS, Server, patient, redis_server
 
 SHARD = 3

@@ -23,7 +23,7 @@ from penstock.errors import StoreDown
 from penstock.idempotency import Keyed
 from penstock.ports.tasks import Ended
 from penstock.types import Failure, Outcome, TaskStatus
-from penstock.wire import Notice, decode, encode_execution, task_name
+from penstock.words.messages import Notice, decode, encode_execution, task_name
 from redis_servers import becomes, running
 
 KEEP, BRIEF, HOUR = 60_000, 5_000, 3_600_000

@@ -15,7 +15,7 @@ from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import Conflict, NotFound, StoreDown
 from penstock.ports.tasks import Ended, Withdrawal
 from penstock.types import Failure, Outcome, Request, TaskStatus
-from penstock.wire import Notice
+from penstock.words.messages import Notice
 from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")

@@ -1,11 +1,12 @@
 """The bus of an installation that meets at a Redis."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from penstock.adapters.redis.bus.credits import Credits
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.registry import Registry
 from penstock.adapters.redis.link.connect import Store, check_durability
+from penstock.words.heartbeats import Heartbeat, Kind
 
 
 class RedisBus:
@@ -24,7 +25,7 @@ class RedisBus:
     def mailbox(self, owner: str) -> Mailbox:
         return Mailbox(self.store, owner)
 
-    def registry(self, kind: str, me: str, describe: Callable[[], Mapping[str, object]]) -> Registry:
+    def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry:
         self.store.aside.me = me
         return Registry(self.store, kind, me, describe)
 

@@ -45,7 +45,8 @@ from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.types import Failure, Request
-from penstock.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
+from penstock.words.basics import Garbled
+from penstock.words.envelopes import Envelope, WireRequest, decode_envelope, salvage_envelope
 
 log = logging.getLogger("penstock.batcher")
 
@@ -404,6 +405,7 @@ def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
         wire.cost,
         wire.length,
         wire.traceparent,
+        wire.tracestate,
         task=wire.task,
         origin=entry,
     )

@@ -30,7 +30,7 @@ from penstock.errors import Cancelled, Internal, Overloaded, PenstockError, Stor
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.types import Failure, Request
-from penstock.wire import encode_envelope
+from penstock.words.envelopes import encode_envelope
 
 log = logging.getLogger("penstock.gateway")
 

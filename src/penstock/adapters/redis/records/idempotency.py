@@ -16,7 +16,7 @@ from penstock.adapters.redis.records.tasks import size_of
 from penstock.idempotency import Keyed
 from penstock.ports.records import SETTLED_WITHIN, Claim
 from penstock.types import Request, TaskStatus
-from penstock.wire import task_name
+from penstock.words.messages import task_name
 
 # Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
 # milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.

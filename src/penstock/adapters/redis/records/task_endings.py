@@ -14,7 +14,7 @@ from penstock.errors import StoreDown
 from penstock.idempotency import KEPT_FAILURES
 from penstock.ports.tasks import Ended
 from penstock.types import Failure, TaskStatus
-from penstock.wire import Notice, encode
+from penstock.words.messages import Notice, encode
 
 log = logging.getLogger("penstock.tasks")
 

@@ -18,7 +18,7 @@ from penstock.errors import Cancelled, Conflict, NotFound
 from penstock.ports.tasks import TaskRecord, Withdrawal
 from penstock.share import OVERHEAD
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
-from penstock.wire import Notice, decode_execution, task_name
+from penstock.words.messages import Notice, decode_execution, task_name
 
 WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 

@@ -1,71 +1,16 @@
-"""What the processes say to each other, as bytes: a byte for the version, then MessagePack.
+"""Messages between processes: to the mailbox of one, or into the record of a task.
 
-Lists and not maps: half the bytes, and no field names to spell a thousand times a second. A field may be
-added at the end of a list without a new version: older readers skip it, newer ones have its default.
-No message holds a time of the day. What is left of a limit travels as seconds left, and `sent` is the
-sender's own monotonic clock, which means something only beside its other messages (`offsets.Offsets`).
+Lists and not maps: half the bytes, and no field names to spell a thousand times a second. A field may be added at
+the end of a list, with a default: older readers skip it.
+No message holds a time of the day.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
 
-from msgspec import DecodeError, Meta, Raw, Struct, msgpack
+from msgspec import DecodeError, Struct, msgpack
 
-from penstock.types import Execution, Failure, Outcome, Request, TaskStatus, WorkerId
-
-VERSION = b"\x01"
-
-# Numbers that a queue can be ordered by: what is not a number, or endless, is as unreadable as a broken list.
-Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]
-Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
-Count = Annotated[int, Meta(ge=0)]
-
-
-class Garbled(Exception):
-    """Bytes that are not a message of ours, or of a version that we do not speak: log and skip."""
-
-
-# ---- from a gateway to the batcher of a shard ------------------------------------------------------------
-
-
-class WireRequest(Struct, array_like=True, gc=False):
-    key: str
-    model: str
-    input: bytes
-    parameters: bytes
-    tenant: str
-    tier: int
-    cost: Amount
-    length: Count
-    request_id: str
-    traceparent: str | None
-    expires_in: Finite
-    deadline_in: Finite
-    task: bool
-
-
-class Envelope(Struct, array_like=True):
-    """What one gateway had to say at one moment."""
-
-    gateway: str  # its mailbox
-    sent: Finite
-    requests: list[WireRequest]
-    withdrawn: list[str]  # keys
-
-
-class Salvaged(Struct):
-    """What can be read of an envelope that cannot be read as a whole."""
-
-    envelope: Envelope
-    unreadable: list[str]  # keys of requests that cannot be, and whose askers wait all the same
-
-
-class _RawEnvelope(Struct, array_like=True):
-    gateway: str
-    sent: Finite
-    requests: list[Raw]
-    withdrawn: list[Any] = []
-
+from penstock.types import Batch, Execution, Failure, Outcome, Request, TaskStatus, WorkerId
+from penstock.words.basics import VERSION, Amount, Count, Garbled, content
 
 # ---- to the mailbox of a worker --------------------------------------------------------------------------
 
@@ -78,6 +23,16 @@ class Member(Struct, array_like=True, gc=False):
     input: bytes
     task: str  # its name; "" if somebody holds a connection open for it
     tenant: str = ""
+    request_id: str = ""  # the asker's own; "": it has none but the key
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+    def request(self, model: str, now: float) -> Request:
+        """As the worker's slot has it. Its limits are the batcher's to watch."""
+        return Request(
+            self.key, model, self.input, now, now, now, self.request_id or self.key, tenant=self.tenant,
+            traceparent=self.traceparent, tracestate=self.tracestate,
+        )  # fmt: skip
 
 
 class Dispatch(Struct, array_like=True, tag="d"):
@@ -208,75 +163,37 @@ class Executed(Struct, array_like=True):
     version: str = ""
 
 
+MemberRow = tuple[str | bytes, ...]
 Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Departed
 
 _encode = msgpack.Encoder().encode
-_envelope = msgpack.Decoder(Envelope).decode
-_raw_envelope = msgpack.Decoder(_RawEnvelope).decode
-_wire_request = msgpack.Decoder(WireRequest).decode
-_anything = msgpack.Decoder().decode
 _message = msgpack.Decoder(Message).decode
 _executed = msgpack.Decoder(Executed).decode
-
-
-def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequence[str], now: float) -> bytes:
-    """Plain tuples in the order of `WireRequest`: this runs for every request there is."""
-    rows = [
-        (
-            r.key, r.model, r.input, r.parameters, r.tenant, r.tier, r.cost, r.length, r.request_id,
-            r.traceparent, r.expires - now, r.deadline - now, r.task,
-        )
-        for r in requests
-    ]  # fmt: skip
-    return VERSION + _encode((gateway, now, rows, withdrawn))
-
-
-def decode_envelope(body: bytes) -> Envelope:
-    try:
-        return _envelope(_content(body))
-    except (DecodeError, UnicodeDecodeError) as error:  # what it says may quote a value, but never an input
-        raise Garbled(f"an envelope that cannot be read: {error}") from None
-
-
-def salvage_envelope(body: bytes) -> Salvaged:
-    """Of one that `decode_envelope` refused. One request of another version must not cost its neighbours their
-    answers, and its asker is to be told. Raises Garbled where not even the gateway can be read."""
-    try:
-        raw = _raw_envelope(memoryview(body)[1:])
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise Garbled(f"an envelope that cannot be read: {error}") from None
-    known = body[:1] == VERSION
-    good: list[WireRequest] = []
-    unreadable: list[str] = []
-    for row in raw.requests:
-        try:
-            if known:  # in another version the same fields may mean something else
-                good.append(_wire_request(row))
-                continue
-        except (DecodeError, UnicodeDecodeError):
-            pass
-        if key := _key_of(row):
-            unreadable.append(key)
-    withdrawn = [key for key in raw.withdrawn if isinstance(key, str)]
-    return Salvaged(Envelope(raw.gateway, raw.sent, good, withdrawn if known else []), unreadable)
-
-
-def _key_of(row: Raw) -> str:
-    """The first field has been the key in every version so far."""
-    try:
-        fields = _anything(row)
-    except (DecodeError, UnicodeDecodeError):
-        return ""
-    return fields[0] if isinstance(fields, list) and fields and isinstance(fields[0], str) else ""
 
 
 def encode(message: Message) -> bytes:
     return VERSION + _encode(message)
 
 
+def member_of(request: Request, gateway: str, task: str) -> MemberRow:
+    """In the order of `Member`, as far as there is something to say. A tracestate means nothing alone."""
+    row = (request.key, gateway, request.input, task, request.tenant)
+    request_id = "" if request.request_id == request.key else request.request_id
+    if request.traceparent is not None:
+        trace = (request.traceparent, request.tracestate) if request.tracestate else (request.traceparent,)
+        return (*row, request_id, *trace)
+    return (*row, request_id) if request_id else row
+
+
+def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
+    """A `Dispatch`, whose members may be as short as they are."""
+    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
+    return VERSION + _encode(row)
+
+
 def decode(body: bytes) -> Message:
     try:
-        message: Message = _message(_content(body))
+        message: Message = _message(content(body))
     except (DecodeError, UnicodeDecodeError) as error:
         raise Garbled(f"a message that cannot be read: {error}") from None
     if type(message) is Answers and len(message.keys) != len(message.outputs):
@@ -291,16 +208,10 @@ def encode_execution(worker: str, batch_id: int, batch_size: int, seconds: float
 def decode_execution(body: bytes) -> Execution:
     """When it started is not known: clocks are each process's own. One that cannot be read is of no consequence."""
     try:
-        said = _executed(_content(body))
+        said = _executed(content(body))
     except (DecodeError, UnicodeDecodeError, Garbled):
         said = Executed()
     return Execution(WorkerId(said.worker), said.batch_id, said.batch_size, 0.0, said.seconds, said.version)
-
-
-def _content(body: bytes) -> memoryview:
-    if body[:1] != VERSION:
-        raise Garbled(f"a message of version {body[0] if body else 'nothing'}, and we speak {VERSION[0]}")
-    return memoryview(body)[1:]
 
 
 def task_name(tenant: str, task_id: str) -> str:
