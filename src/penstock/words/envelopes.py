@@ -31,6 +31,14 @@ class WireRequest(Struct, array_like=True, gc=False):
     task: bool
     tracestate: str | None = None
 
+    def request(self, sent: float, origin: object) -> Request:
+        """As a batcher has it in hand. `sent`: when it was, on the batcher's own clock."""
+        return Request(
+            self.key, self.model, self.input, sent, sent + self.expires_in, sent + self.deadline_in,
+            self.request_id, self.parameters, self.tenant, self.tier, self.cost, self.length,
+            self.traceparent, self.tracestate, task=self.task, origin=origin,
+        )  # fmt: skip
+
 
 class Envelope(Struct, array_like=True):
     """What one gateway had to say at one moment."""

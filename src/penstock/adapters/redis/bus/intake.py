@@ -46,7 +46,7 @@ from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.types import Failure, Request
 from penstock.words.basics import Garbled
-from penstock.words.envelopes import Envelope, WireRequest, decode_envelope, salvage_envelope
+from penstock.words.envelopes import Envelope, decode_envelope, salvage_envelope
 
 log = logging.getLogger("penstock.batcher")
 
@@ -248,7 +248,7 @@ class Intake:
         in_hand = self.in_hand
         for wire in envelope.requests:
             if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
-                request = in_hand[wire.key] = _request(wire, entry, sent)
+                request = in_hand[wire.key] = wire.request(sent, entry)
                 entry.left += 1
                 try:
                     if inherited:
@@ -388,24 +388,3 @@ class Intake:
 
 def _reader(shards: Sequence[int]) -> str:
     return "reading" if len(shards) > 1 else f"reading shard {shards[0]}"
-
-
-def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
-    return Request(
-        wire.key,
-        wire.model,
-        wire.input,
-        sent,
-        sent + wire.expires_in,
-        sent + wire.deadline_in,
-        wire.request_id,
-        wire.parameters,
-        wire.tenant,
-        wire.tier,
-        wire.cost,
-        wire.length,
-        wire.traceparent,
-        wire.tracestate,
-        task=wire.task,
-        origin=entry,
-    )
