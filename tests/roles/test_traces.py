@@ -109,10 +109,11 @@ def test_an_endpoint_is_told_of_the_trace_that_a_batch_has_and_of_its_state(
     assert called.calls == [({"first", "second"}, PARENTS["a"], "vendor=1, other=2")]
 
 
-def test_a_state_without_a_trace_is_not_passed_on(served: tuple[Endpoint, Post]) -> None:
+def test_a_state_without_a_trace_or_too_long_is_not_passed_on(served: tuple[Endpoint, Post]) -> None:
     called, post = served
     both(post, {"tracestate": "vendor=1"}, {"traceparent": "nonsense", "tracestate": "vendor=1"})
-    assert called.calls == [({"first", "second"}, None, None)]
+    both(post, {}, {"traceparent": PARENTS["a"], "tracestate": f"vendor={'x' * 512}"})
+    assert called.calls == [({"first", "second"}, None, None), ({"first", "second"}, PARENTS["a"], None)]
 
 
 def test_each_attempt_is_told_of_the_trace_of_those_in_it(served: tuple[Endpoint, Post]) -> None:
