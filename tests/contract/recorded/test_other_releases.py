@@ -1,22 +1,14 @@
-"""A process understands one of another release, older or newer, and is understood by it."""
+"""What a process says is understood by an older one, and it understands a newer one."""
 
-import ast
-import asyncio
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import before_0_1_0 as before
 import msgspec
 import pytest
 from msgspec import json, msgpack, structs
+from recorded_kit import PARENT, READERS, agrees, plain, said_in_registry
 
-from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.adapters.redis.records.dead_letters import DeadLetters
-from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.announcements import announcement_of, model_of
 from penstock.config import Config, Model
 from penstock.types import Batch, Outcome, Reason, Request, TaskStatus
@@ -30,9 +22,6 @@ from penstock.words.heartbeats import (
     LoadReport,
     SlotReport,
     WorkerHeartbeat,
-    read_batcher,
-    read_gateway,
-    read_worker,
 )
 from penstock.words.messages import (
     Answers,
@@ -53,137 +42,6 @@ from penstock.words.messages import (
     member_of,
 )
 from penstock.words.slot_name import SlotName
-from redis_servers import opened
-
-RELEASES = sorted(path.stem for path in Path(__file__).parent.glob("*.txt"))
-PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-READERS: dict[str, Callable[[bytes], Heartbeat]] = {
-    "gateways": read_gateway, "batchers": read_batcher, "workers": read_worker,
-}  # fmt: skip
-
-
-def recorded(kind: str) -> Iterator[Any]:
-    """What every recorded release said of this kind."""
-    for release in RELEASES:
-        for line in Path(__file__).with_name(f"{release}.txt").read_text().splitlines():
-            said, _, word = line.partition(": ")
-            if said.startswith(kind):
-                yield ast.literal_eval(word)
-
-
-def said_in_registry(kind: str) -> Iterator[tuple[str, bytes]]:
-    for word in recorded(f"registry {kind}"):
-        name, _, text = word.partition(b" ")
-        yield name.decode(), text.partition(b" ")[2] if kind != "models" else text
-
-
-def plain(value: object) -> Any:
-    """As lists and maps."""
-    return msgspec.to_builtins(value, builtin_types=(bytes,))
-
-
-def agrees(told: Any, heard: Any) -> bool:
-    """Whether what was heard is what was told, and besides only what was not told."""
-    if isinstance(told, list):
-        return len(heard) >= len(told) and all(map(agrees, told, heard))
-    if isinstance(told, dict):
-        return all(name in heard and agrees(value, heard[name]) for name, value in told.items())
-    return bool(told == heard)
-
-
-# ---- what an older process says ----------------------------------------------------------------------------
-
-
-def test_every_kind_of_word_was_recorded() -> None:
-    tags = {chr(body[3]) for body in recorded("message")}
-    assert tags == set("dafxtqog")
-    assert [body for body in recorded("envelope") if decode_envelope(body).withdrawn]
-    assert [body for body in recorded("envelope") if decode_envelope(body).requests[:1]]
-    for kind in ("gateways", "batchers", "workers", "models"):
-        assert [*said_in_registry(kind)]
-
-
-def test_an_older_envelope_is_understood() -> None:
-    for body in recorded("envelope"):
-        read = decode_envelope(body)
-        assert agrees(msgpack.decode(body[1:]), plain(read))
-        assert all(request.tracestate is None for request in read.requests)
-    requests = [request for body in recorded("envelope") for request in decode_envelope(body).requests]
-    assert {request.traceparent for request in requests} == {None, PARENT}
-    assert {request.task for request in requests} == {True, False}
-
-
-def test_an_older_message_is_understood() -> None:
-    for body in recorded("message"):
-        assert agrees(msgpack.decode(body[1:]), plain(decode(body)))
-
-
-def test_an_older_heartbeat_is_understood() -> None:
-    for kind, read in READERS.items():
-        for _, text in said_in_registry(kind):
-            assert agrees(json.decode(text), plain(read(text)))
-
-
-def test_an_older_announcement_is_understood() -> None:
-    for _, text in said_in_registry("models"):
-        said = read_announcement(text)
-        assert agrees(json.decode(text), plain(said))
-        assert (model_of(said).max_batch, model_of(said).version) == (8, "7")
-
-
-def test_what_older_processes_have_left_in_redis_is_understood(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        store = await opened(redis_settings)
-        run, keys = store.commands.execute_command, store.keys
-        for kind in READERS:
-            for name, text in said_in_registry(kind):
-                await run("HSET", keys.registry(kind), name, b"99999999999999 " + text)
-        for name, text in said_in_registry("models"):
-            await run("HSET", keys.registry("models"), name, text)
-        registry = Registry(store, "gateways", "newer", GatewayHeartbeat)
-        await registry.beat()
-        assert len(registry.members["batchers"]) == 1
-        assert len(registry.members["gateways"]) == 3  # two, and this one
-        slots = [slot for said in registry.members["workers"].values() for slot in said.slots]
-        assert len(slots) >= 2
-        assert all(SlotName.parse(slot) for slot in slots)
-        assert [*registry.models] == ["answer"]
-        await tasks_are_read(store)
-        await letters_are_read(store)
-        assert not store.aside.counts
-        await store.close()
-
-    asyncio.run(body())
-
-
-async def tasks_are_read(store: Store) -> None:
-    ended = {}
-    for key, fields in recorded("task"):
-        name = key.decode().partition(":task:")[2]
-        flat = [part for pair in fields.items() for part in pair]
-        await store.commands.execute_command("HSET", store.keys.task(name), *flat)
-        tenant, _, task_id = name.partition("/")
-        ended[task_id] = await RedisTasks(store, "newer", Post(store), 60.0).find(task_id, tenant)
-    assert {ended[name].status for name in ("task-task", "task-poison")} == {
-        TaskStatus.SUCCESS, TaskStatus.FAILED,
-    }  # fmt: skip
-    answer = ended["task-task"].answer
-    assert answer is not None
-    assert answer.execution is not None
-    assert (answer.outcome, answer.output, answer.execution.version) == (Outcome.SUCCESS, b'"task"', "7")
-
-
-async def letters_are_read(store: Store) -> None:
-    letters = [*recorded("dead letter")]
-    for _, fields in letters:
-        flat = [part for pair in fields.items() for part in pair]
-        await store.commands.execute_command("XADD", store.keys.dlq, "*", *flat)
-    read = [*await store.commands.execute_command("XRANGE", store.keys.dlq, "-", "+")]
-    assert len(read) == len(letters)
-    kept = [await DeadLetters(store).show(entry.decode()) for entry, _ in read]
-    assert {letter.model for letter in kept} == {"answer"}
-    assert all(letter.history for letter in kept)
-
 
 # ---- what is said to an older process ----------------------------------------------------------------------
 
