@@ -5,10 +5,10 @@ Not its target or headers: where it runs and with which secrets is the worker's 
 
 from msgspec import structs
 
-from penstock.words.basics import Finite, InRegistry, reader
+from penstock.words.basics import Finite, RegistryWord, reader
 
 
-class ModelAnnouncement(InRegistry, kw_only=True):
+class ModelAnnouncement(RegistryWord, kw_only=True):
     """The names and defaults are those of a model's configuration."""
 
     max_batch: int = 64

@@ -27,7 +27,7 @@ class Garbled(Exception):
     """Bytes that are not a word of ours, or of a version that we do not speak: set aside and skip."""
 
 
-class InRegistry(Struct, kw_only=True):
+class RegistryWord(Struct, kw_only=True):
     """What lies in the registry, as JSON."""
 
     format: Known | UnsetType = UNSET
@@ -39,8 +39,12 @@ def content(body: bytes) -> memoryview:
     return memoryview(body)[1:]
 
 
+def write(word: RegistryWord) -> bytes:
+    return json.encode(word)
+
+
 def reader(of: type[T]) -> Callable[[bytes], T]:
-    """Of JSON. It raises Garbled."""
+    """Of what `write` has written. It raises Garbled."""
     decode = json.Decoder(of).decode
 
     def read(text: bytes) -> T:

@@ -9,13 +9,13 @@ from typing import Literal, TypedDict, TypeVar
 from msgspec import Struct, field
 
 from penstock.types import WorkerId
-from penstock.words.basics import Count, Finite, InRegistry, reader
+from penstock.words.basics import Count, Finite, RegistryWord, reader
 
 Kind = Literal["gateways", "batchers", "workers"]
 KINDS: tuple[Kind, ...] = ("gateways", "batchers", "workers")
 
 
-class Heartbeat(InRegistry, kw_only=True):
+class Heartbeat(RegistryWord, kw_only=True):
     """Of any process: where it runs."""
 
     host: str = ""

@@ -17,14 +17,13 @@ import re
 from collections.abc import Callable, Mapping
 from time import monotonic
 
-import msgspec
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.bus.roll import FORGET_MS, Roll
 from penstock.adapters.redis.link.connect import Patience, Store, guard
 from penstock.adapters.redis.link.scripts import BEAT
 from penstock.words.announcements import ModelAnnouncement, read_announcement
-from penstock.words.basics import Garbled
+from penstock.words.basics import Garbled, write
 from penstock.words.heartbeats import (
     KINDS,
     BatcherHeartbeat,
@@ -108,7 +107,7 @@ class Registry:
     async def _beat(self) -> None:
         async with self._one_at_a_time:
             await self._say_news()
-            description = b"" if self._left else msgspec.json.encode(self._describe())
+            description = b"" if self._left else write(self._describe())
             lease = int(self._store.settings.lease * 1000)
             me = "" if self._left else self._me
             for roll in self._rolls:
@@ -164,7 +163,7 @@ class Registry:
 
     def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
         """The same, with the next heartbeat, if it is news."""
-        text = msgspec.json.encode(announcement)
+        text = write(announcement)
         if self._announced.get(name) != text:
             self._announced[name] = text
             self._unsaid.add(name)
