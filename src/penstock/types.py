@@ -65,6 +65,7 @@ class Request(Struct, eq=False):
     cost: float = 1.0
     length: int = 0
     traceparent: str | None = None
+    tracestate: str | None = None
     executions: int = 0  # how many batches it has been in that failed
     history: tuple[Attempt, ...] = ()  # these, where they are known
     waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
@@ -106,6 +107,7 @@ class Ask(Struct, eq=False):
     timeout: Seconds | None = None
     request_id: str | None = None
     traceparent: str | None = None
+    tracestate: str | None = None
     identity: Identity | None = None  # None: nobody is asked who they are
 
 

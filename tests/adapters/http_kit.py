@@ -23,6 +23,7 @@ def batch_of(*inputs: bytes, parameters: bytes = b"", traceparents: tuple[str | 
     requests = [Request(f"k{i}", "m", text, 0.0, 9.0, 9.0) for i, text in enumerate(inputs)]
     for request, traceparent in zip(requests, traceparents, strict=False):
         request.traceparent = traceparent
+        request.tracestate = traceparent and f"vendor={request.key}"
     return Batch(17, "m", parameters, requests, Reason.FULL, 0.0)
 
 

@@ -115,7 +115,7 @@ def test_headers_carry_the_batch_the_trace_and_secrets_from_the_environment() ->
     traces = (None, f"00-{'a' * 32}-{'b' * 16}-01")
     answer(infer, batch_of(b'"1"', b'"2"', traceparents=traces), shape, environ={"TOKEN": "t0p\n"})
     assert seen[0]["authorization"] == "Bearer t0p"
-    assert seen[0]["traceparent"] == traces[1]
+    assert (seen[0]["traceparent"], seen[0]["tracestate"]) == (traces[1], "vendor=k1")
     assert seen[0]["x-penstock-batch-id"] == "17"
 
 

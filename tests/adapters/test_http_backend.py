@@ -181,7 +181,7 @@ def test_headers_carry_the_batch_the_trace_and_secrets_from_the_environment() ->
     assert seen[0]["Authorization"] == "Bearer t0p"
     assert seen[0]["X-Key"] == "k3y"
     assert seen[0]["Content-Type"] == "application/x-batch"
-    assert seen[0]["traceparent"] == traces[1]
+    assert (seen[0]["traceparent"], seen[0]["tracestate"]) == (traces[1], "vendor=k1")
     assert seen[0]["X-Penstock-Batch-Id"] == "17"
 
 

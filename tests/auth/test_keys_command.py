@@ -14,8 +14,8 @@ from penstock.adapters.api_keys import postgres as keys_postgres
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import KeyRing
 from penstock.cli.keys import app
-from penstock.cluster import member as shared
 from penstock.errors import Unauthorized, UserMistake
+from penstock.roles import redis as shared
 from postgres_server import PostgresServer
 from token_kit import TIERS
 

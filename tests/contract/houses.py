@@ -12,17 +12,16 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.publisher import Publisher
-from penstock.adapters.redis.bus.wire import Notice, decode
 from penstock.adapters.redis.link.connect import Store
-from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.tasks import TaskDesk
 from penstock.errors import Refused
 from penstock.idempotency import Keyed, KeyedRequests
 from penstock.ports import Asker, Broker, Leaving, Task, Tasks, Waiting
+from penstock.ports.tasks import Ended
 from penstock.runtime.gateway import Desk
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.idempotency_entry import Entry
@@ -30,6 +29,7 @@ from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
+from penstock.words.messages import Notice, decode, task_name
 from redis_servers import becomes, patient, running
 
 _numbers = count()

@@ -6,12 +6,12 @@ import pytest
 from houses import RedisHouse, ask, redis_house
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records import idempotency as keyed_module
 from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.idempotency import keyed
 from penstock.testing import Recorder
 from penstock.types import Outcome
+from penstock.words.messages import task_name
 from redis_servers import VALKEY, becomes, redis_server
 
 

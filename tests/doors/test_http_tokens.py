@@ -11,8 +11,8 @@ import aiohttp
 
 from penstock.auth.authenticator import Authenticator
 from penstock.config import load
+from penstock.roles.data_plane import data_plane
 from penstock.roles.embedded import Embedded
-from penstock.roles.from_config import data_plane
 from penstock.server.listen import DataListener, bind
 from token_kit import NOW, Clock, IdentityProvider, identity_provider, jwk, sign, verifier
 

@@ -71,13 +71,14 @@ async def test_an_ordinary_head_is_read_by_the_pattern_whatever_is_new_in_it() -
     for number in range(3):
         lines = [
             f"X-Request-ID: {number}", f"traceparent: {trace}", f"x-forwarded-for: 10.0.0.{number}",
-            "Authorization: Bearer key", "Connection: keep-alive", "x-other: 1",
+            "tracestate: a=1, b=2", "Authorization: Bearer key", "Connection: keep-alive", "x-other: 1",
         ]  # fmt: skip
         client.send(post(b"x" * (10 + number), *lines))
     assert Counting.long_way == 0
     assert [asked.body for asked in app.asked] == [b"x" * 10, b"x" * 11, b"x" * 12]
     assert [asked.headers[b"x-request-id"] for asked in app.asked] == [b"0", b"1", b"2"]
     assert app.asked[-1].headers[b"traceparent"] == trace.encode()
+    assert app.asked[-1].headers[b"tracestate"] == b"a=1, b=2"
     assert app.asked[-1].headers[b"authorization"] == b"Bearer key"
 
 
@@ -131,7 +132,8 @@ LINES = st.sampled_from(
      "Upgrade: h2c", "Prefer: respond-async", "Idempotency-Key: a", "Origin: http://a",
      "X-Request-Id: 1", "x-request-id: 2", "X-Request-Id: é", "Traceparent: 00-1",
      "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-     "Authorization: Bearer a", "authorization: Basic b", "X-Api-Key: k", "x-api-key:\tk ",
+     "tracestate: a=1", "Tracestate: a=1, b=2", "tracestate: a=1 ", "tracestate:  a=1", "tracestate: a  b",
+     "tracestate:", "Authorization: Bearer a", "authorization: Basic b", "X-Api-Key: k", "x-api-key:\tk ",
      "Accept: */*", "accept-encoding: a", "Accept-: x", "accept-a.b: x", "User-Agent: x", "X-Forwarded-For: a",
      "X: Content-Length: 4", " folded", "X-A: é", "X\x01: a", "X: \x7f", "X: \x01", "X y: a", ": a", "X:"]
 )  # fmt: skip

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
+from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.metrics import Metrics
 from penstock.cli.console import figures_line
+from penstock.gauges import ModelGauges, ServerGauges
 from penstock.roles.fetched_figures import fetched
 from penstock.roles.figures import Pages, Reading, line, read, show
 

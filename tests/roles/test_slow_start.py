@@ -2,33 +2,36 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 from redis.exceptions import TimeoutError as Silence
 
-from penstock.cluster.member import Member
+from penstock.adapters.redis.bus import mailbox, registry
+from penstock.adapters.redis.bus.bus import RedisBus
 from penstock.config import Config, Model, Redis
-from penstock.roles.batcher import BatcherRole
-from penstock.roles.worker import WorkerRole
+from penstock.roles.batcher import batcher
+from penstock.roles.process import Process
+from penstock.roles.worker import worker
 from redis_servers import VALKEY, becomes
 
 
-def silent_once(ask: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+def silent_once(ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """The first call gets no answer."""
     silent = True
 
-    async def asked(*words: Any) -> None:
+    async def asked(*words: Any) -> Any:
         nonlocal silent
         if silent:
             silent = False
             raise Silence("Timeout reading from redis")
-        await ask(*words)
+        return await ask(*words)
 
     return asked
 
 
-async def starts(member: Member) -> None:
+async def starts(member: Process) -> None:
     member.start()
     try:
         await becomes(member.started.done)
@@ -37,16 +40,14 @@ async def starts(member: Member) -> None:
         await member.stop()
 
 
-@pytest.mark.parametrize("silent", ["mailbox", "registry"])
+@pytest.mark.parametrize(("module", "script"), [(mailbox, "BOX_CREATE"), (registry, "BEAT")])
 def test_a_redis_that_falls_silent_while_a_process_starts_is_waited_for(
-    silent: str, redis_urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, script: str, redis_urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body() -> None:
-        config = Config(redis=Redis(url=redis_urls[VALKEY], namespace=f"slow-{silent}"))
-        batcher = BatcherRole(config, asyncio.get_running_loop())
-        what, name = {"mailbox": (batcher.mailbox, "create"), "registry": (batcher.registry, "beat")}[silent]
-        monkeypatch.setattr(what, name, silent_once(getattr(what, name)))
-        await starts(batcher)
+        config = Config(redis=Redis(url=redis_urls[VALKEY], namespace=f"slow-{script}"))
+        monkeypatch.setattr(module, script, silent_once(getattr(module, script)))
+        await starts(batcher(config, asyncio.get_running_loop()))
 
     asyncio.run(body())
 
@@ -57,8 +58,10 @@ def test_a_model_that_could_not_be_announced_is_announced_with_a_heartbeat(
     async def body() -> None:
         models = {"sim": Model(target="sim:1ms")}
         config = Config(redis=Redis(url=redis_urls[VALKEY], namespace="slow-model"), models=models)
-        worker = WorkerRole(config, asyncio.get_running_loop())
-        execute, silent = worker.store.commands.execute_command, True
+        process = worker(config, asyncio.get_running_loop())
+        bus = process.member.bus
+        assert isinstance(bus, RedisBus)
+        execute, silent = bus.store.commands.execute_command, True
 
         async def asked(*words: Any, **more: Any) -> Any:
             nonlocal silent
@@ -67,13 +70,13 @@ def test_a_model_that_could_not_be_announced_is_announced_with_a_heartbeat(
                 raise Silence("Timeout reading from redis")
             return await execute(*words, **more)
 
-        monkeypatch.setattr(worker.store.commands, "execute_command", asked)
-        worker.start()
+        monkeypatch.setattr(bus.store.commands, "execute_command", asked)
+        process.start()
         try:
-            await becomes(worker.started.done)
-            await becomes(lambda: "sim" in worker.registry.models)
+            await becomes(process.started.done)
+            await becomes(lambda: "sim" in process.member.registry.models)
         finally:
-            await worker.stop()
+            await process.stop()
         assert not silent
 
     asyncio.run(body())

@@ -9,7 +9,7 @@ from runtime_kit import Station, ask
 
 from penstock.config import Model
 from penstock.errors import BatchRejected
-from penstock.roles.sharing import sameness_of
+from penstock.from_config.sharing import sameness_of
 from penstock.runtime.collapse.once_each import run_once_each
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Outcome, Reason, Request, Result

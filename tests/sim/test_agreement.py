@@ -26,9 +26,10 @@ from penstock.adapters.memory import MemoryResultBus
 from penstock.config import Config, Model, Retries, Tiers
 from penstock.core.policy import POLICIES
 from penstock.errors import BatchRejected, Refused
+from penstock.from_config.tiers import tier_names
 from penstock.load.arrivals import poisson
 from penstock.roles.model import ModelStack
-from penstock.roles.simulation import scenario_of, tier_names
+from penstock.roles.simulation import scenario_of
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
@@ -131,7 +132,7 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     loop = asyncio.get_running_loop()
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
-        MODEL, config, bus, Unobserved(), loop, loop.time, lambda worker, error: None,
+        MODEL, config, bus, Unobserved(), loop, loop.time, lambda model, worker, error: None,
         make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
     )  # fmt: skip
     for slot in stack.slots:

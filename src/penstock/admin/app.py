@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from typing import Any, Protocol
 
+from msgspec import Struct, json
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -29,9 +30,11 @@ class Inside(Protocol):
         """Why no traffic should come here; empty when it should."""
         ...
 
-    def health(self) -> Mapping[str, Any]: ...
+    def health(self) -> Mapping[str, object]: ...
 
-    def workers(self) -> Sequence[Mapping[str, Any]]: ...
+    def workers(self) -> Sequence[Struct]:
+        """A row for each."""
+        ...
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
         """`tenant`: whose it is, where that is needed to find it."""
@@ -40,7 +43,7 @@ class Inside(Protocol):
     def metrics(self) -> bytes: ...
 
 
-class Morgue(Protocol):
+class DeadLetters(Protocol):
     """Requests that spent all their attempts. Raises NotFound for an id nobody knows."""
 
     async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]: ...
@@ -63,7 +66,7 @@ class Aside(Protocol):
 
 
 def admin_app(
-    inside: Inside, morgue: Morgue | None = None, token: str = "", aside: Aside | None = None
+    inside: Inside, letters: DeadLetters | None = None, token: str = "", aside: Aside | None = None
 ) -> Starlette:
     """With a token, everything but the probes asks for it."""
 
@@ -79,10 +82,10 @@ def admin_app(
         return Response(inside.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def health(request: Request) -> Response:
-        return JSONResponse(inside.health())
+        return _as_json(inside.health())
 
     async def workers(request: Request) -> Response:
-        return JSONResponse(inside.workers())
+        return _as_json(inside.workers())
 
     async def one_request(request: Request) -> Response:
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
@@ -101,7 +104,7 @@ def admin_app(
             Route("/internal/health", health),
             Route("/internal/workers", workers),
             Route("/internal/requests/{id}", one_request),
-            *(dead_letter_routes(morgue) if morgue is not None else []),
+            *(dead_letter_routes(letters) if letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
         ],
         exception_handlers={PenstockError: _refused},
@@ -128,6 +131,11 @@ class TokenCheck:
         await self._app(scope, receive, send)
 
 
+def _as_json(said: object) -> Response:
+    """Structs are written down here, and not before."""
+    return Response(json.encode(said), media_type="application/json")
+
+
 async def _refused(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, PenstockError)
     return JSONResponse({"error": exc.code, "message": exc.message}, exc.status)
@@ -148,22 +156,22 @@ def _limit(request: Request) -> int:
     return int(limit)
 
 
-def dead_letter_routes(morgue: Morgue) -> list[Route]:
+def dead_letter_routes(letters: DeadLetters) -> list[Route]:
     async def listing(request: Request) -> Response:
-        return JSONResponse(await morgue.list(_limit(request), request.query_params.get("before")))
+        return JSONResponse(await letters.list(_limit(request), request.query_params.get("before")))
 
     async def show(request: Request) -> Response:
-        return JSONResponse(await morgue.show(request.path_params["id"]))
+        return JSONResponse(await letters.show(request.path_params["id"]))
 
     async def retry(request: Request) -> Response:
-        return JSONResponse({"task_id": await morgue.retry(request.path_params["id"])}, 202)
+        return JSONResponse({"task_id": await letters.retry(request.path_params["id"])}, 202)
 
     async def remove(request: Request) -> Response:
-        await morgue.remove(request.path_params["id"])
+        await letters.remove(request.path_params["id"])
         return Response(status_code=204)
 
     async def purge(request: Request) -> Response:
-        return JSONResponse({"purged": await morgue.purge()})
+        return JSONResponse({"purged": await letters.purge()})
 
     return [
         Route("/internal/dlq", listing, methods=["GET"]),

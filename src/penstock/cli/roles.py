@@ -73,9 +73,9 @@ def gateway(given: Given, config: ConfigFile = None, redis: RedisUrl = None, deb
     """
 
     def make() -> Any:
-        from penstock.roles.gateway import GatewayRole
+        from penstock.roles import gateway
 
-        return GatewayRole
+        return gateway.gateway
 
     return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
 
@@ -90,9 +90,9 @@ def batcher(given: Given, config: ConfigFile = None, redis: RedisUrl = None, deb
     """
 
     def make() -> Any:
-        from penstock.roles.batcher import BatcherRole
+        from penstock.roles import batcher
 
-        return BatcherRole
+        return batcher.batcher
 
     return run_role(make, settings_of(config, given.overrides(redis__url=redis)))
 
@@ -115,9 +115,9 @@ def worker(
     """
 
     def make() -> Any:
-        from penstock.roles.worker import WorkerRole
+        from penstock.roles import worker
 
-        return WorkerRole
+        return worker.worker
 
     overrides = given.overrides(model__target=target, model__workers=slots, redis__url=redis)
     settings = settings_of(config, overrides)

@@ -17,8 +17,9 @@ from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.config import load
 from penstock.errors import UserMistake
+from penstock.from_config.tiers import tier_names
 from penstock.load.traffic import Traffic, make_schedule
-from penstock.roles.simulation import scenario_of, tier_names
+from penstock.roles.simulation import scenario_of
 from penstock.sim.floor import floor
 from penstock.sim.study import Finding, shown, study
 

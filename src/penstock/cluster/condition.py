@@ -2,127 +2,156 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import chain
 
-from penstock.adapters.redis.bus.registry import KINDS, Registry
-from penstock.runtime.condition import DEGRADED, UNHEALTHY, condition, worst
+from msgspec import Struct, structs
 
-OFFLINE = {"status": "offline", "state": "offline"}
-DEPTHS = ("warning_depth", "critical_depth")  # at which the lowest tier, and all but the best, are refused
+from penstock.ports.registry import Registry
+from penstock.runtime.condition import (
+    DEGRADED,
+    HEALTHY,
+    LOADING,
+    OFFLINE,
+    UNHEALTHY,
+    WorkerRow,
+    condition,
+    row_of,
+    worst,
+)
+from penstock.words.heartbeats import KINDS, LoadReport, WorkerHeartbeat
 
 
-def worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
+class ModelHealth(Struct):
+    """One model, by all batchers together."""
+
+    queue_depth: int = 0
+    requests_per_second: float = 0.0
+    capacity_rps: float = 0.0
+    # At which the lowest tier, and all but the best, are refused.
+    warning_depth: float | None = None
+    critical_depth: float | None = None
+    workers: int = 0
+    workers_healthy: int = 0
+    status: str = UNHEALTHY
+    gpu_utilization: float = 0.0
+
+
+class ProcessRow(Struct):
+    """A process that is there, and where its admin plane is."""
+
+    name: str
+    role: str
+    host: str
+    pid: int | None
+    admin: str
+    last_seen: float  # seconds ago
+
+
+class StoreHealth(Struct):
+    reachable: bool
+    memory: float  # of what it may use
+
+
+class InstallationHealth(Struct):
+    gpu_utilization: float
+    queue_depth: int
+    requests_per_second: float
+    models: Mapping[str, ModelHealth]
+    gateways: int
+    batchers: int
+    processes: Sequence[ProcessRow]
+    redis: StoreHealth
+
+
+def worker_rows(registry: Registry) -> Sequence[WorkerRow]:
     return [
-        {
-            "worker": slot,
-            "host": process.get("host", ""),
-            "pid": process.get("pid"),
-            **said,
-            **(OFFLINE if registry.is_silent(name) else {}),
-            "last_seen": round(registry.ages.get(name, 0.0), 3),
-        }
-        for name, process in sorted(registry.members["workers"].items())
-        for slot, said in sorted(process.get("slots", {}).items())
+        row
+        for name, said in sorted(registry.members["workers"].items())
+        for row in _rows(said, registry.age(name), offline=registry.is_silent(name))
     ]
 
 
-def all_worker_rows(registry: Registry) -> Sequence[Mapping[str, Any]]:
+def all_worker_rows(registry: Registry) -> Sequence[WorkerRow]:
     """And those that went without a word, for as long as Redis remembers them."""
-    lost = [
-        {
-            "worker": slot,
-            "host": process.get("host", ""),
-            "pid": process.get("pid"),
-            **said,
-            **OFFLINE,
-            "last_seen": round(age, 3),
-        }
-        for _, (age, process) in sorted(registry.lost["workers"].items())
-        for slot, said in sorted(process.get("slots", {}).items())
+    lost = (_rows(said, age, offline=True) for _, (age, said) in sorted(registry.lost_workers.items()))
+    return [*worker_rows(registry), *chain.from_iterable(lost)]
+
+
+def _rows(said: WorkerHeartbeat, age: float, *, offline: bool) -> list[WorkerRow]:
+    rows = [
+        row_of(slot, said.host, said.pid, round(age, 3), report)
+        for slot, report in sorted(said.slots.items())
     ]
-    return [*worker_rows(registry), *lost]
+    return [structs.replace(row, status=OFFLINE, state=OFFLINE) for row in rows] if offline else rows
 
 
 def condition_of(registry: Registry) -> str:
     """Of the installation. A model that no known worker serves makes it degraded: the others are served."""
     if not registry.members["batchers"]:
         return UNHEALTHY
-    models = health_of(registry)["models"].values()
-    if not any(model["workers_healthy"] for model in models):
+    models = health_of(registry).models.values()
+    if not any(model.workers_healthy for model in models):
         return UNHEALTHY
-    return worst(model["status"] if model["workers"] else DEGRADED for model in models)
+    return worst(model.status if model.workers else DEGRADED for model in models)
 
 
 def has_worker(registry: Registry, model: str) -> bool:
     """Whether one is known that can serve it now."""
-    return any(row.get("model") == model and row.get("status") == "healthy" for row in worker_rows(registry))
+    return any(row.model == model and row.status == HEALTHY for row in worker_rows(registry))
 
 
 def still_loading(registry: Registry) -> list[str]:
     """The models, while none of them can be served yet and some worker loads. One model that is served is enough to
     send traffic here: who asks for another one is told that it loads."""
     rows = worker_rows(registry)
-    if any(row.get("status") == "healthy" for row in rows):
+    if any(row.status == HEALTHY for row in rows):
         return []
-    return sorted({str(row.get("model")) for row in rows if row.get("status") == "loading"})
+    return sorted({row.model for row in rows if row.status == LOADING})
 
 
-def process_rows(registry: Registry) -> list[dict[str, Any]]:
-    """Every process that is there, and where its admin plane is."""
+def process_rows(registry: Registry) -> list[ProcessRow]:
     return [
-        {
-            "name": name,
-            "role": kind.removesuffix("s"),
-            "host": process.get("host", ""),
-            "pid": process.get("pid"),
-            "admin": process.get("admin", ""),
-            "last_seen": round(registry.ages.get(name, 0.0), 3),
-        }
+        ProcessRow(
+            name, kind.removesuffix("s"), said.host, said.pid, said.admin, round(registry.age(name), 3)
+        )
         for kind in KINDS
-        for name, process in sorted(registry.members[kind].items())
+        for name, said in sorted(registry.members[kind].items())
     ]
 
 
-def _add_capacity(model: dict[str, Any], said: Mapping[str, Any], healthy: int) -> None:
-    """Of one batcher: what it has learned of a worker, times the workers that are healthy by what is known here.
-    Its own count came with its last heartbeat, and that would be one heartbeat too late."""
-    of_batcher = said.get("workers_healthy")
-    if not of_batcher or None in [said.get(each) for each in ("capacity_rps", *DEPTHS)]:
-        return  # nothing is known yet, or it is of another version
-    change = healthy / of_batcher
-    model["capacity_rps"] = max(model["capacity_rps"], round(said["capacity_rps"] * change, 3))
-    for depth in DEPTHS:  # of its part of the queue
-        model[depth] = round((model[depth] or 0.0) + said[depth] * change, 1)
+def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
+    """Of one batcher: its part of the queue, and what it has learned of a worker, times the workers that are
+    `healthy` by what is known here. Its own count came with its last heartbeat: one heartbeat too late."""
+    model.queue_depth += said.queue_depth
+    model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
+    if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:
+        return  # nothing is known yet
+    change = healthy / said.workers_healthy
+    model.capacity_rps = max(model.capacity_rps, round(said.capacity_rps * change, 3))
+    model.warning_depth = round((model.warning_depth or 0.0) + said.warning_depth * change, 1)
+    model.critical_depth = round((model.critical_depth or 0.0) + said.critical_depth * change, 1)
 
 
-def health_of(registry: Registry) -> dict[str, Any]:
+def health_of(registry: Registry) -> InstallationHealth:
     rows = all_worker_rows(registry)
-    healthy = Counter(row.get("model") for row in rows if row.get("status") == "healthy")
-    models: dict[str, dict[str, Any]] = {}
+    healthy = Counter(row.model for row in rows if row.status == HEALTHY)
+    models: dict[str, ModelHealth] = {}
     for batcher in registry.members["batchers"].values():
-        for name, said in batcher.get("models", {}).items():
-            model = models.setdefault(
-                name,
-                {"queue_depth": 0, "requests_per_second": 0.0, "capacity_rps": 0.0, **dict.fromkeys(DEPTHS)},
-            )
-            model["queue_depth"] += said["queue_depth"]
-            model["requests_per_second"] = round(
-                model["requests_per_second"] + said["requests_per_second"], 3
-            )
-            _add_capacity(model, said, healthy[name])
+        for name, said in batcher.models.items():
+            _add_load(models.setdefault(name, ModelHealth()), said, healthy[name])
     for name, model in models.items():
-        model["workers"] = sum(row.get("model") == name for row in rows)
-        model["workers_healthy"] = healthy[name]
-        model["status"] = condition(model["workers"], healthy[name])
-        capacity = model["capacity_rps"]
-        model["gpu_utilization"] = round(model["requests_per_second"] / capacity, 4) if capacity else 0.0
-    return {
-        "gpu_utilization": max((model["gpu_utilization"] for model in models.values()), default=0.0),
-        "queue_depth": sum(model["queue_depth"] for model in models.values()),
-        "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
-        "models": models,
-        "gateways": len(registry.members["gateways"]),
-        "batchers": len(registry.members["batchers"]),
-        "processes": process_rows(registry),
-        "redis": {"reachable": registry.reachable, "memory": round(registry.memory_ratio, 4)},
-    }
+        model.workers = sum(row.model == name for row in rows)
+        model.workers_healthy = healthy[name]
+        model.status = condition(model.workers, healthy[name])
+        if model.capacity_rps:
+            model.gpu_utilization = round(model.requests_per_second / model.capacity_rps, 4)
+    return InstallationHealth(
+        gpu_utilization=max((model.gpu_utilization for model in models.values()), default=0.0),
+        queue_depth=sum(model.queue_depth for model in models.values()),
+        requests_per_second=round(sum(model.requests_per_second for model in models.values()), 3),
+        models=models,
+        gateways=len(registry.members["gateways"]),
+        batchers=len(registry.members["batchers"]),
+        processes=process_rows(registry),
+        redis=StoreHealth(registry.reachable, round(registry.memory_ratio, 4)),
+    )

@@ -1,22 +1,23 @@
-"""Dead letters in Redis, as the admin plane shows them."""
+"""Dead letters of an installation, as the admin plane shows them."""
 
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from penstock.adapters.redis.records.dead_letters import DeadLetters
 from penstock.cluster.tasks import TaskDesk
-from penstock.config import Config
 from penstock.ports import Clock
-from penstock.roles.dead_letters import described, in_full
+from penstock.ports.records import Letters
+from penstock.runtime.dead_letter_words import described, in_full
 from penstock.types import Request
 
 
-class RedisMorgue:
-    def __init__(self, letters: DeadLetters, desk: TaskDesk, config: Config, clock: Clock) -> None:
+class DeadLetters:
+    """`longest`: seconds that one which is retried may take."""
+
+    def __init__(self, letters: Letters, desk: TaskDesk, longest: float, clock: Clock) -> None:
         self._letters = letters
         self._desk = desk
-        self._limit = config.timeouts_of(None).max_client
+        self._limit = longest
         self._clock = clock
 
     async def list(self, limit: int, before: str | None) -> Sequence[Mapping[str, Any]]:

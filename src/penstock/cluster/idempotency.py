@@ -1,4 +1,4 @@
-"""Requests with an Idempotency-Key whose records are in Redis: asked at any gateway, executed once.
+"""Requests with an Idempotency-Key whose records all gateways share: asked at any of them, executed once.
 
 Such a request is executed as a stored task: whoever ends it writes that down, so that a dead gateway takes nothing
 with it. Who asks and waits here is told what the record says, within its own deadline. For each key that somebody
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from penstock.adapters.redis.link.connect import Patience
-from penstock.adapters.redis.records.idempotency import SETTLED_WITHIN, Claim, RedisClaims
-from penstock.adapters.redis.records.tasks import TaskRecord
 from penstock.cluster.tasks import RemoteTask, TaskDesk
 from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
 from penstock.idempotency import Entry, Keyed, given_again, key_reused
+from penstock.patience import Patience
 from penstock.ports import Asker, Clock, Leaving
+from penstock.ports.records import SETTLED_WITHIN, Claim, Claims
+from penstock.ports.tasks import TaskRecord
 from penstock.types import Failure, Outcome, Reply, Request
 
 log = logging.getLogger("penstock.gateway")
@@ -38,7 +38,7 @@ class Pursuit:
         self.keyed = keyed
         self.entries: list[Entry] = []
         self.owner: Entry | None = None  # the one whose request is executed, if it is one of these
-        self.known = False  # to Redis: then an outage is waited out
+        self.known = False  # to the records: then an outage is waited out
 
     def somebody(self) -> Entry | None:
         """One who still waits."""
@@ -47,9 +47,9 @@ class Pursuit:
 
 
 class KeyedDesk:
-    """`penstock.idempotency.KeyedRequests` over Redis."""
+    """`penstock.idempotency.KeyedRequests` over a bus."""
 
-    def __init__(self, desk: TaskDesk, claims: RedisClaims, clock: Clock) -> None:
+    def __init__(self, desk: TaskDesk, claims: Claims, clock: Clock) -> None:
         self._desk = desk
         self._claims = claims
         self._clock = clock

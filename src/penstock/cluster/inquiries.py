@@ -5,12 +5,11 @@ For people, who ask rarely. A gateway that has ended takes what it knew with it.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import msgspec
 
-from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Question, Told, encode
+from penstock.ports.bus import Post
+from penstock.words.messages import Question, Told, encode
 
 LIMIT = 1.0  # seconds
 
@@ -29,14 +28,14 @@ class Inquiries:
         me: str,
         post: Post,
         gateways: Callable[[], Iterable[str]],
-        describe: Callable[[str], Mapping[str, Any] | None],
+        describe: Callable[[str], Mapping[str, object] | None],
     ) -> None:
         """`gateways`: all that are known; `describe`: what this one knows of a request."""
         self._me, self._post, self._gateways, self._describe = me, post, gateways, describe
         self._open: dict[str, list[_Open]] = {}
         self._answering: set[asyncio.Task[bool]] = set()
 
-    async def ask(self, request_id: str) -> Mapping[str, Any] | None:
+    async def ask(self, request_id: str) -> Mapping[str, object] | None:
         """The others; None where none of those that answered in time knows it."""
         boxes = set(self._gateways()) - {self._me}
         if not boxes:
@@ -55,7 +54,7 @@ class Inquiries:
             if not self._open[request_id]:
                 del self._open[request_id]
         try:
-            return msgspec.json.decode(answer, type=dict[str, Any]) if answer else None
+            return msgspec.json.decode(answer, type=dict[str, object]) if answer else None
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 

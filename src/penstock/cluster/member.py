@@ -1,4 +1,4 @@
-"""What gateways, batchers and workers that meet at a Redis have in common."""
+"""What gateways, batchers and workers that meet at a bus have in common."""
 
 import asyncio
 import logging
@@ -6,74 +6,26 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-import msgspec
+from msgspec.structs import asdict
 
-from penstock.adapters.observe.pauses import LoopPauses
-from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.bus.wire import Departed, Garbled, Message, decode
-from penstock.adapters.redis.link.connect import RedisSettings, Store, check_durability, guard
-from penstock.cluster.condition import condition_of
-from penstock.config import Config, Model
-from penstock.config.kinds import Choice, Number, Whole
-from penstock.config.schema import Key, places
-from penstock.config.time_limits import own_limits
+from penstock.cluster.condition import all_worker_rows, condition_of, health_of
+from penstock.config import Config
 from penstock.errors import StoreDown
+from penstock.gauges import ServerGauges
 from penstock.loops import Loops
-from penstock.runtime.condition import UNHEALTHY
-from penstock.server.listen import AdminListener, DataListener
+from penstock.ports import Clock
+from penstock.ports.bus import Bus
+from penstock.runtime.condition import UNHEALTHY, WorkerRow
+from penstock.words.basics import Garbled
+from penstock.words.heartbeats import Heartbeat, Kind
+from penstock.words.messages import Departed, Message, decode
 
 log = logging.getLogger("penstock")
 
-# What of a model the others must know. Not its target or headers: where it runs and with which secrets is the
-# worker's business alone.
-ANNOUNCED = (
-    "max_batch", "max_wait", "policy", "input", "output", "cost", "max_cost", "group_lengths", "reserve", "version",
-    "parameters", "deterministic", "cache", "cache_ttl", "default", "respond",
-)  # fmt: skip
 FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
-
-
-def redis_settings(config: Config) -> RedisSettings:
-    redis = config.redis
-    return RedisSettings(
-        url=redis.url,
-        namespace=redis.namespace,
-        shards=redis.shards,
-        durability=redis.durability,
-        replicas=redis.replicas,
-        lease=redis.lease,
-        heartbeat=redis.heartbeat,
-    )
-
-
-def announcement(config: Config, model: str) -> dict[str, object]:
-    """Its time limits as far as this configuration sets any: gateways and batchers go by the same ones then."""
-    own = config.models[model]
-    said = {**asdict(own), "input": own.input_kind}  # which depends on the target
-    return {name: said[name] for name in ANNOUNCED} | own_limits(config.timeouts, config.models, model)
-
-
-def announced(said: Mapping[str, Any]) -> Model:
-    """Of a newer worker we may hear what we do not know; of an older one we may miss something. Raises ValueError
-    for values that no model can have."""
-    known = {field.name for field in fields(Model)}
-    values = {name: value for name, value in said.items() if name in known}
-    model = msgspec.convert({**values, "target": "redis"}, Model)
-    for name, place in places(Model).items():
-        if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
-            value = getattr(model, name)
-            if value is not None:
-                place.kind.take(value)
-    return model
-
-
-def with_models(config: Config, models: Mapping[str, Mapping[str, Any]]) -> Config:
-    return replace(config, models={name: announced(said) for name, said in models.items()})
 
 
 def _never_used_again(given: str, role: str) -> str:
@@ -81,47 +33,71 @@ def _never_used_again(given: str, role: str) -> str:
     return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
 
 
-class Member:
-    """One process among those that meet at a Redis: its mailbox, its place in the registry, its loops."""
+class Listener(Protocol):
+    """Where this process can be reached."""
 
-    def __init__(self, kind: str, config: Config, loop: asyncio.AbstractEventLoop) -> None:
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def dead(self) -> bool: ...
+
+
+class Member:
+    """One process among those that meet at a bus: its mailbox, its place in the registry, its loops."""
+
+    def __init__(
+        self, kind: Kind, config: Config, bus: Bus, loop: asyncio.AbstractEventLoop, clock: Clock
+    ) -> None:
         self.config = config
-        self.name = _never_used_again(config.redis.name, kind.removesuffix("s"))
+        self.bus = bus
+        self.role = kind.removesuffix("s")
+        self.name = _never_used_again(config.redis.name, self.role)
         self.started: asyncio.Future[None] = loop.create_future()
-        self.pauses = LoopPauses()
-        self.store = Store(redis_settings(config))
-        self.store.aside.me = self.name
-        self.post = Post(self.store)
-        self.mailbox = Mailbox(self.store, self.name)
-        self.registry = Registry(self.store, kind, self.name, self.describe)
-        self.loops = Loops()
-        self._listeners: Sequence[DataListener | AdminListener] = ()
+        self.mailbox = bus.mailbox(self.name)
+        self.registry = bus.registry(kind, self.name, self._heartbeat)
+        self.loops = Loops(clock)
+        self._listeners: Sequence[Listener] = ()
+        self._admin_url = ""
         self._retired = False
 
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
-    def describe(self) -> dict[str, object]:
-        """For the registry: what the others need to know of it."""
-        host = socket.gethostname()
-        admin = next((each.url for each in self._listeners if isinstance(each, AdminListener)), "")
-        for everywhere in ("//0.0.0.0:", "//[::]:"):
-            admin = admin.replace(everywhere, f"//{host}:")
-        return {
-            "host": host,
-            "pid": os.getpid(),
-            "parent": os.getppid(),
-            "admin": admin,
-            "draining": self._retired,
-        }
+    def describe(self) -> Heartbeat:
+        """For the registry: what the others need to know of it, but for where it runs."""
+        raise NotImplementedError
 
     async def begin(self) -> None:
-        """The store is open: start what else there is, with `loops`."""
+        """The bus is open: start what else there is, with `loops`."""
 
     def received(self, message: Message) -> None:
         """From the mailbox."""
 
     def why_not_ready(self) -> str:
         return ""
+
+    def workers(self) -> Sequence[WorkerRow]:
+        """Those that are known, for people."""
+        return all_worker_rows(self.registry)
+
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
+        """What became of a request; only a gateway knows."""
+        return None
+
+    def gauges(self) -> ServerGauges:
+        raise NotImplementedError
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that somebody still waits for because of it."""
+        raise NotImplementedError
+
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing new, finish what was taken; True if all of it was finished in time."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Time is up, and not all was finished. Nothing to say, as a rule: others finish it."""
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -133,14 +109,12 @@ class Member:
         wait = FIRST_WAIT
         while True:
             try:
-                await self.store.open()
-                check_durability(self.store.settings, self.store.features)
-                with guard():
-                    await self.mailbox.create()
-                    await self.registry.beat()
+                await self.bus.open()
+                await self.mailbox.create()
+                await self.registry.beat()
                 break
             except StoreDown as error:
-                log.warning("waiting for Redis", extra={"redis": self.store.where, "error": error.message})
+                log.warning("waiting for Redis", extra={"redis": self.bus.where, "error": error.message})
                 await asyncio.sleep(wait)
                 wait = min(LONGEST_WAIT, 2 * wait)
             except Exception as error:
@@ -148,7 +122,7 @@ class Member:
                 return
         self.loops.keep("the mailbox", partial(self.mailbox.run, self._message))
         self.loops.keep("the registry", self.registry.run)
-        self.loops.keep("what is set aside", self.store.aside.run)
+        self.loops.keep("what is set aside", self.bus.aside.run)
         try:
             await self.begin()
         except Exception as error:  # whatever it is, somebody waits for the start to end
@@ -165,11 +139,20 @@ class Member:
             else:
                 self.received(message)
         except Garbled as error:
-            self.store.aside.add("message", self.mailbox.owner, str(error), payload)
+            self.bus.aside.add("message", self.mailbox.owner, str(error), payload)
         except Exception as error:
-            if not self.store.aside.counts["message"]:  # where it happened is said once
+            if not self.bus.aside.counts["message"]:  # where it happened is said once
                 log.error("a message could not be handled", exc_info=error)
-            self.store.aside.add("message", self.mailbox.owner, f"{type(error).__name__}: {error}", payload)
+            self.bus.aside.add("message", self.mailbox.owner, f"{type(error).__name__}: {error}", payload)
+
+    def _heartbeat(self) -> Heartbeat:
+        host, admin = socket.gethostname(), self._admin_url
+        for everywhere in ("//0.0.0.0:", "//[::]:"):
+            admin = admin.replace(everywhere, f"//{host}:")
+        said = self.describe()
+        said.host, said.pid, said.parent = host, os.getpid(), os.getppid()
+        said.admin, said.draining = admin, self._retired
+        return said
 
     def retire(self) -> None:
         self._retired = True
@@ -186,12 +169,13 @@ class Member:
     async def stop(self) -> None:
         await self.loops.close()
         await self.leave()
-        await self.store.close()
+        await self.bus.close()
 
     # ---- for the admin plane -------------------------------------------------------------------------------
 
-    def watch(self, *listeners: DataListener | AdminListener) -> None:
-        self._listeners = listeners
+    def watch(self, admin_url: str, listeners: Sequence[Listener]) -> None:
+        """Listeners whose end makes this process dead, and where its admin plane is."""
+        self._listeners, self._admin_url = listeners, admin_url
 
     def dead_loops(self) -> Sequence[str]:
         return self.loops.dead() + [
@@ -212,5 +196,8 @@ class Member:
         well = self.started.done() and self.registry.reachable and not self.dead_loops()
         return {"status": condition_of(self.registry) if well else UNHEALTHY, "draining": self._retired}
 
-    def alive(self, kind: str) -> Callable[[], set[str]]:
+    def health(self) -> dict[str, Any]:
+        return {"role": self.role, "name": self.name, **self.condition(), **asdict(health_of(self.registry))}
+
+    def alive(self, kind: Kind) -> Callable[[], set[str]]:
         return lambda: set(self.registry.members[kind])

@@ -1,20 +1,33 @@
-"""The ledger of gateways over Redis: also of tasks, whose end no gateway may be there to see."""
+"""The ledger of gateways over a bus: also of tasks, whose end no gateway may be there to see."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from penstock.adapters.ledger.recorder import Recorder
-from penstock.adapters.redis.records.ended_tasks import EndedTask
-from penstock.config import Config
-from penstock.roles.from_config import tier_names
+from penstock.ports.registry import Registry
+from penstock.ports.tasks import EndedTask
+
+Row = tuple[str, str, str, str, str, str, float, float]
+
+
+class Ledger(Protocol):
+    """Where rows are kept."""
+
+    def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
+        """`on_fate` hears whether they are safe."""
+        ...
+
+    def missed(self, rows: int) -> None:
+        """So many ended, and nobody took them in time."""
+        ...
 
 
 class TaskLedger:
-    """The rows of tasks that ended somewhere over Redis, whichever gateway accepted them."""
+    """The rows of tasks that ended somewhere, whichever gateway accepted them."""
 
-    def __init__(self, ledger: Recorder, config: Config, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, ledger: Ledger, tiers: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self._ledger, self._loop = ledger, loop
-        self._tiers = dict(enumerate(tier_names(config)))
+        self._tiers = dict(enumerate(tiers))
 
     async def record(self, tasks: Sequence[EndedTask]) -> bool:
         """True when they are safe here."""
@@ -28,3 +41,9 @@ class TaskLedger:
         fate: asyncio.Future[bool] = self._loop.create_future()
         self._ledger.told(rows, lambda safe: None if fate.done() else fate.set_result(safe))
         return await fate
+
+
+def writes_for_all(registry: Registry, me: str) -> bool:
+    """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+    gateways = registry.members["gateways"]
+    return me == min((name for name in gateways if gateways[name].ledger), default="")

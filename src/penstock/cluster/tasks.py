@@ -1,17 +1,16 @@
-"""Asynchronous requests whose records are in Redis: accepted by one gateway, read and cancelled at any."""
+"""Asynchronous requests whose records all gateways share: accepted by one, read and cancelled at any."""
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
-from penstock.adapters.redis.bus.publisher import Publisher
-from penstock.adapters.redis.bus.wire import Notice
-from penstock.adapters.redis.link.names import task_name
-from penstock.adapters.redis.records.tasks import RedisTasks, TaskRecord
 from penstock.errors import NotFound, PenstockError
 from penstock.ports import Asker, Clock, Waiting
+from penstock.ports.shards import Publisher
+from penstock.ports.tasks import TaskRecord, TaskRecords
 from penstock.runtime.wheel import Wheel
 from penstock.types import Reply, Request, TaskStatus
+from penstock.units import iso_time
+from penstock.words.messages import Notice, task_name
 
 
 class RemoteTask:
@@ -79,9 +78,9 @@ class Held:
 
 
 class TaskDesk:
-    """`penstock.ports.Tasks` over Redis. `over` is to be told of every notice."""
+    """`penstock.ports.Tasks` over a bus. `over` is to be told of every notice."""
 
-    def __init__(self, tasks: RedisTasks, publisher: Publisher, clock: Clock, wheel: Wheel) -> None:
+    def __init__(self, tasks: TaskRecords, publisher: Publisher, clock: Clock, wheel: Wheel) -> None:
         self.tasks = tasks
         self.publisher = publisher
         self._clock = clock
@@ -146,13 +145,12 @@ class TaskDesk:
             record = await self.tasks.peek(task_id, tenant)
         except NotFound:
             return None
-        when = datetime.fromtimestamp(record.changed_at, UTC).isoformat(timespec="milliseconds")
         said: dict[str, object] = {
             "request_id": record.id,
             "model": record.model,
             "tenant": record.tenant,
             "status": record.status,
-            "changed" if record.answer is None else "ended": when.replace("+00:00", "Z"),
+            "changed" if record.answer is None else "ended": iso_time(record.changed_at),
         }
         failure = None if record.answer is None else record.answer.failure
         execution = None if record.answer is None else record.answer.execution

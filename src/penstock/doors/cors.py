@@ -15,7 +15,9 @@ from penstock.ports import Leaving
 from penstock.types import Execution, Reply
 
 METHODS = "GET, POST, DELETE"
-SENT = "authorization, content-type, idempotency-key, prefer, traceparent, x-api-key, x-request-id"
+SENT = (
+    "authorization, content-type, idempotency-key, prefer, traceparent, tracestate, x-api-key, x-request-id"
+)
 READ = (
     "idempotency-replayed, location, preference-applied, ratelimit-limit, ratelimit-remaining, ratelimit-reset, "
     "retry-after, server-timing, traceparent, www-authenticate, x-request-id"

@@ -147,6 +147,8 @@ class DataPlane:
                 ask.request_id = head.request_id.decode()
             if head.traceparent is not None:
                 ask.traceparent = head.traceparent.decode()
+                if head.tracestate is not None:
+                    ask.tracestate = head.tracestate.decode()
             if self._asynchronous:
                 self._submit(connection, ask)
                 return

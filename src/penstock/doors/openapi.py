@@ -124,7 +124,7 @@ def _inference(asynchronous: Sequence[str], models: int) -> Part:
         "tags": ["Inference"],
         "summary": summary,
         "description": about,
-        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _PREFER, _IDEMPOTENCY_KEY],
+        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _TRACESTATE, _PREFER, _IDEMPOTENCY_KEY],
         "requestBody": _body("InferenceRequest"),
         "responses": {
             "200": _answer("The answer", "InferenceAnswer", *_WITH_ANSWERS),
@@ -147,7 +147,7 @@ def _short_inference() -> Part:
         "tags": ["Inference"],
         "summary": "The short form",
         "description": "The same path inside, with nothing but an input to send.",
-        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _IDEMPOTENCY_KEY],
+        "parameters": [_X_REQUEST_ID, _TRACEPARENT, _TRACESTATE, _IDEMPOTENCY_KEY],
         "requestBody": _body("ShortRequest"),
         "responses": {
             "200": _answer("The answer", "ShortAnswer", *_WITH_ANSWERS),
@@ -273,6 +273,12 @@ _X_REQUEST_ID = _parameter(
 )
 _TRACEPARENT = _parameter(
     "traceparent", "header", "W3C trace context; passed on to the backend and echoed.", {"type": "string"}
+)
+_TRACESTATE = _parameter(
+    "tracestate",
+    "header",
+    "W3C trace context; passed on to the backend with its traceparent.",
+    {"type": "string", "maxLength": 512},
 )
 _PREFER = _parameter(
     "Prefer",

@@ -14,6 +14,8 @@ from penstock.ports import Gateway
 from penstock.types import Ask
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._:+=@-]{1,128}")
+TRACESTATE = re.compile(rb"[!-~](?:[ -~]{0,510}[!-~])?")
+UNTRACED: tuple[str | None, str | None] = (None, None)
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]{0,256})?")
 MOST_PARAMETERS = 16 * 1024  # bytes
 REMEMBERED_PARAMETERS = (
@@ -138,15 +140,17 @@ def _asked(said: InferenceBody, payload: bytes, headers: Headers) -> Ask:
         said.client_id,
         None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
         request_id(headers[b"x-request-id"]) if b"x-request-id" in headers else None,
-        traceparent(headers[b"traceparent"]) if b"traceparent" in headers else None,
+        *(trace(headers) if b"traceparent" in headers else UNTRACED),
     )
 
 
 def _asked_briefly(payload: bytes, headers: Headers) -> Ask:
+    traceparent, tracestate = trace(headers)
     return Ask(
         payload,
         request_id=request_id(headers.get(b"x-request-id")),
-        traceparent=traceparent(headers.get(b"traceparent")),
+        traceparent=traceparent,
+        tracestate=tracestate,
     )
 
 
@@ -199,8 +203,12 @@ def request_id(given: bytes | None) -> str | None:
     return given.decode() if given is not None and REQUEST_ID.fullmatch(given) else None
 
 
-def traceparent(given: bytes | None) -> str | None:
-    return given.decode() if given is not None and TRACEPARENT.fullmatch(given) else None
+def trace(headers: Headers) -> tuple[str | None, str | None]:
+    """traceparent and tracestate. The second means nothing without the first."""
+    parent, state = headers.get(b"traceparent"), headers.get(b"tracestate")
+    if parent is None or not TRACEPARENT.fullmatch(parent):
+        return UNTRACED
+    return parent.decode(), state.decode() if state is not None and TRACESTATE.fullmatch(state) else None
 
 
 def canonical(parameters: bytes) -> bytes:

@@ -31,6 +31,7 @@ TOLD: dict[bytes, bytes] = {
     b"x-api-key": _CREDENTIAL,
     b"x-request-id": rb"[A-Za-z0-9._:+=@\-]{1,128}+",
     b"traceparent": _HEX + rb"{2}-" + _HEX + rb"{32}-" + _HEX + rb"{16}-" + _HEX + rb"{2}",
+    b"tracestate": rb"[!-~](?: ?[!-~]){0,511}+",
 }
 # What changes how a request is read or answered: a head with one of these is not ordinary.
 SPECIAL = (
@@ -71,7 +72,7 @@ class Head:
 
     __slots__ = (
         "after", "api_key", "authorization", "before", "generation", "host", "identity", "length", "request_id",
-        "traceparent", "url",
+        "traceparent", "tracestate", "url",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +85,7 @@ class Head:
         api_key: bytes | None,
         request_id: bytes | None,
         traceparent: bytes | None,
+        tracestate: bytes | None,
     ) -> None:
         """As the groups of the pattern have it."""
         self.url = url
@@ -93,6 +95,7 @@ class Head:
         self.api_key = api_key
         self.request_id = request_id
         self.traceparent = traceparent
+        self.tracestate = tracestate
         # Who asks, once the application has found out, and the generation of credentials that this is true of.
         self.identity: Identity | None = None
         self.generation = -1
@@ -104,7 +107,7 @@ class Head:
         """The same as llhttp would have told it, without what does not matter."""
         values = (
             self.host, self.length, TOLD[b"content-type"], self.authorization, self.api_key, self.request_id,
-            self.traceparent,
+            self.traceparent, self.tracestate,
         )  # fmt: skip
         return {name: value for name, value in zip(TOLD, values, strict=True) if value is not None}
 

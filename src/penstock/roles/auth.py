@@ -16,8 +16,8 @@ from penstock.auth.records import KeyStore
 from penstock.auth.watch import KeyWatch
 from penstock.config import Config, Jwt
 from penstock.errors import StoreDown, UserMistake
+from penstock.from_config.tiers import tier_names
 from penstock.loops import Loops
-from penstock.roles.from_config import tier_names
 from penstock.roles.key_store import keys_at
 
 AGAIN = 1.0  # seconds between two attempts at a store that was away from the start

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
 from penstock.adapters.observe.ended import Ended, rows_of
-from penstock.adapters.observe.exposition import Exposition, ServerGauges
+from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import admin_app
@@ -17,29 +17,25 @@ from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
 from penstock.edge.edge import Edge
 from penstock.errors import BackendError, PenstockError, UserMistake
+from penstock.from_config.sharing import memory_of
+from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
+from penstock.gauges import ServerGauges
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.roles.auth import Doorkeeper, check_admin, doorkeeper
-from penstock.roles.dead_letters import MemoryMorgue
-from penstock.roles.from_config import (
-    OUT_OF_TIME,
-    data_plane,
-    limits_by_rank,
-    tenants,
-    tier_names,
-    tls_health,
-    unsent_gauges,
-)
+from penstock.roles.data_plane import data_plane, tls_health, unsent_gauges
 from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
 from penstock.roles.model import ModelStack
 from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.reload import Reloader
-from penstock.roles.sharing import counts_of, memory_of
-from penstock.runtime.condition import UNHEALTHY, worst
+from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
+from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.ids import random_ids
+from penstock.runtime.sharing import counts_of
 from penstock.runtime.tasks import TaskStore
+from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
 from penstock.server.listen import AdminListener, DataListener
 from penstock.types import Reply, WorkerId
@@ -116,12 +112,25 @@ class Embedded:
         if self._request_log is not None:
             self.gateway.on_refused = self._request_log.refused
         bus.subscribe(self._replied)
-        self.morgue = MemoryMorgue(self.gateway, self._tasks, config, clock)
+        self.dead_letters = DeadLetters(
+            self.gateway,
+            self._tasks,
+            config.models,
+            self._tier_names,
+            clock,
+            time.time,
+            attempts=config.retries.attempts,
+            longest=config.timeouts_of(None).max_client,
+            max_letters=config.redis.max_dead_letters,
+            max_bytes=limits.max_dead_letter_bytes,
+            share=limits.tenant_share,
+            ttl=limits.dead_letter_ttl,
+        )
         check_admin(config)
         self._doorkeeper = doorkeeper(config, KeysFile)
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
         self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman, self.not_ready)
-        self.admin = admin_app(self, self.morgue, config.server.admin_token)
+        self.admin = admin_app(self, self.dead_letters, config.server.admin_token)
         self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self.loops = Loops()
@@ -130,7 +139,7 @@ class Embedded:
         failed = [reply for reply in replies if reply.failure is not None]
         try:
             if failed:
-                self.morgue.add(failed)
+                self.dead_letters.add(failed)
         finally:
             self.gateway.settle(replies)  # whatever becomes of the letters
 
@@ -162,9 +171,8 @@ class Embedded:
         """Listeners whose end makes this server dead."""
         self._listeners = listeners
 
-    def _worker_started(self, worker: WorkerId, error: BackendError | None) -> None:
+    def _worker_started(self, model: str, worker: WorkerId, error: BackendError | None) -> None:
         """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
-        model = worker.partition("/")[0]
         if error is not None:
             if model in self._not_started and self.stacks[model].is_function and not self.started.done():
                 self.started.set_exception(UserMistake(error.message, details=error.details))
@@ -241,7 +249,7 @@ class Embedded:
             "models": models,
         }
 
-    def workers(self) -> Sequence[Mapping[str, Any]]:
+    def workers(self) -> Sequence[WorkerRow]:
         now = self._clock()
         return [row for stack in self.stacks.values() for row in stack.workers(now, leaving=self._retired)]
 
@@ -261,12 +269,12 @@ class Embedded:
             {name: stack.gauges(self._tier_names, now) for name, stack in self.stacks.items()},
             len(self.gateway.waiters),
             len(self._tasks),
-            self.morgue.added,
+            self.dead_letters.added,
             tls_health(self.edge),
             ledger_gauges(self._ledger),
             counts_of(stack.desk for stack in self.stacks.values()),
             self._memory.evicted,
-            self.morgue.dropped,
+            self.dead_letters.dropped,
             restarts=self.loops.restarts,
             unsent=unsent_gauges(self.edge),
         )

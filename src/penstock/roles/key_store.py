@@ -43,7 +43,7 @@ async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[K
         return
     from penstock.adapters.redis.link.connect import Store
     from penstock.adapters.redis.records.api_keys import RedisKeys
-    from penstock.cluster.member import redis_settings
+    from penstock.roles.redis import redis_settings
 
     store = Store(redis_settings(config))
     await store.open()

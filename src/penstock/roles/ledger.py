@@ -9,11 +9,12 @@ from typing import Any
 from penstock.adapters.ledger.open import LedgerSettings, open_recorder, open_store
 from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.ledger.store import LedgerAway
-from penstock.adapters.observe.exposition import LedgerGauges
 from penstock.config import Config
 from penstock.errors import UserMistake
+from penstock.from_config.tiers import tier_names
+from penstock.gauges import LedgerGauges
+from penstock.loops import Loops
 from penstock.ports import Clock
-from penstock.roles.from_config import tier_names
 
 LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
@@ -25,6 +26,19 @@ def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> 
         return None
     settings = LedgerSettings(ledger.url, Path(ledger.spool), ledger.spool_size, ledger.retention or None)
     return open_recorder(settings, tier_names(config), loop, clock)
+
+
+class KeptLedger:
+    """The ledger in a gateway's life."""
+
+    def __init__(self, ledger: Recorder) -> None:
+        self._ledger = ledger
+
+    async def open(self, loops: Loops) -> None:
+        self._ledger.start()
+
+    async def close(self) -> None:
+        await self._ledger.close(LEDGER_SECONDS)
 
 
 def ledger_health(ledger: Recorder | None) -> dict[str, Any]:

@@ -1,39 +1,41 @@
 """One model, put together: its batcher, the loop that drives it, its worker slots, and the desk in front."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import add
 from typing import Any
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.adapters.observe.exposition import ModelGauges
 from penstock.config import Config, Model
-from penstock.core.admission import AdmissionRules, forecast
-from penstock.core.batcher import Batcher, BatchingRules
-from penstock.core.buffer import TierRules
-from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
-from penstock.core.delivery import RetryRules
+from penstock.core.batcher import Batcher
 from penstock.core.door import Door
-from penstock.core.fleet import Worker
 from penstock.errors import BackendError
+from penstock.from_config.input_cost import cost_of
+from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
+from penstock.from_config.sharing import sharing_of
+from penstock.from_config.tiers import time_limits
+from penstock.gauges import ModelGauges
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
-from penstock.roles.from_config import capacity_rules, time_limits
-from penstock.roles.input_cost import cost_of
-from penstock.roles.parameter_filter import with_scalars_only
-from penstock.roles.sharing import sharing_of
-from penstock.runtime.condition import Utilization, condition, place_of, row_of
+from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
 from penstock.runtime.gateway import Admit, Desk
 from penstock.runtime.known_good import KnownGood
+from penstock.runtime.model_condition import (
+    backlog_seconds,
+    capacity_health,
+    model_gauges,
+    state_of,
+    utilization_of,
+)
+from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import FirstBatches, Slot
 from penstock.types import WorkerId
+from penstock.words.heartbeats import SlotReport
 
-Started = Callable[[WorkerId, BackendError | None], None]
+Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
 
 SIZING_BATCH = 256
 
@@ -61,7 +63,6 @@ class ModelStack:
         self.batcher = Batcher(batching_rules(name, config))
         self.pump = Pump(self.batcher, bus.deliver, observer, loop, clock, timer_grain)
         self.pumps = [self.pump]
-        admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
         self._capacity = capacity_rules(config)
         self.is_function = model.is_function
         self.makers: dict[WorkerId, Callable[[], Backend]] = {}  # of a backend like the one that a slot has
@@ -77,7 +78,7 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, loop)
-        admit: Admit = Door(self.batcher, admission, self._capacity).refusal
+        admit: Admit = Door(self.batcher, admission_rules(config), self._capacity).refusal
         self.desk = Desk(
             model=name,
             kind=model.input_kind,
@@ -111,7 +112,7 @@ class ModelStack:
             first_batch_limit=self._timeouts.first_batch,
             start_limit=self.model.start_timeout,
             health_interval=self.model.health_interval,
-            on_started=self._on_started,
+            on_started=partial(self._on_started, self.name),
             version=self.model.version,
             warm=self.model.is_warm,
             first_batches=self._first_batches,
@@ -154,9 +155,7 @@ class ModelStack:
         return next(filter(None, known), None)
 
     def backlog_seconds(self) -> float:
-        now = self._clock()
-        expected = forecast(self.batcher, len(self.batcher.depth.by_tier) - 1, now)
-        return 1.0 if expected is None else expected.start + expected.seconds - now
+        return backlog_seconds(self.batcher, self._clock())
 
     # ---- how it stands ------------------------------------------------------------------------------------
 
@@ -176,15 +175,15 @@ class ModelStack:
             "set_apart": self.batcher.apart.tenants(now),
         }
 
-    def workers(self, now: float, *, leaving: bool) -> list[dict[str, Any]]:
+    def workers(self, now: float, *, leaving: bool) -> list[WorkerRow]:
         known = self.batcher.fleet.workers
         self._utilization.look({worker.id: worker.busy_for(now) for worker in known.values()}, now)
         slots = [slot for slot in self.slots if slot.worker in known]
-        return [place_of(slot.worker, self._row(slot, now, leaving)) for slot in slots]
+        return [row_here(slot.worker, self._report(slot, now, leaving)) for slot in slots]
 
-    def _row(self, slot: Slot, now: float, leaving: bool) -> dict[str, Any]:
+    def _report(self, slot: Slot, now: float, leaving: bool) -> SlotReport:
         worker = self.batcher.fleet.workers[slot.worker]
-        return row_of(
+        return report_of(
             self.name,
             slot,
             state_of(worker, now),
@@ -204,50 +203,6 @@ class ModelStack:
         return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))
 
 
-def capacity_health(batcher: Batcher, rules: CapacityRules) -> dict[str, float | None]:
-    """What the workers can do, and the depths at which tiers are refused; none of these while that is unknown."""
-    known = capacity(batcher) > 0.0
-    warning, critical = depths(batcher, rules)
-    return {
-        "capacity_rps": round(fleet_capacity(batcher), 3),
-        "warning_depth": round(warning, 1) if known else None,
-        "critical_depth": round(critical, 1) if known else None,
-    }
-
-
-def utilization_of(batcher: Batcher, now: float) -> float:
-    """Offered load over the capacity that this batcher may count on."""
-    offered = capacity(batcher)
-    return batcher.rate(now) / offered if offered else 0.0
-
-
-def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: int) -> ModelGauges:
-    workers = batcher.fleet.workers.values()
-    states = Counter(state_of(worker, now) for worker in workers)
-    return ModelGauges(
-        queue_depth=dict(
-            zip(tiers, map(add, batcher.depth.by_tier, batcher.apart.depth.by_tier), strict=True)
-        ),
-        workers={state: states[state] for state in STATES},
-        busy_seconds=sum(worker.busy_for(now) for worker in workers),
-        utilization=utilization_of(batcher, now),
-        capacity=fleet_capacity(batcher),
-        restarts=restarts,
-    )
-
-
-STATES = ("idle", "busy", "resting", "loading", "offline")
-
-
-def state_of(worker: Worker, now: float) -> str:
-    """`resting`: its breaker is open. Which of those that are offline are `full`, only their slots can tell."""
-    if not worker.ready:
-        return "loading" if worker.loading else "offline"
-    if worker.batch is not None:
-        return "busy"
-    return "resting" if worker.on_probation and worker.open_until > now else "idle"
-
-
 class _Unobserved:
     """The null observer: sizing is not inference, and is not counted as such."""
 
@@ -256,34 +211,3 @@ class _Unobserved:
     def replied(self, replies: object, now: float) -> None: ...
 
     def refused_at_door(self, model: str, code: str) -> None: ...
-
-
-def batching_rules(name: str, config: Config) -> BatchingRules:
-    model, retries = config.models[name], config.retries
-    levels = sorted(config.tiers.levels.values(), key=lambda level: level.rank)
-    return BatchingRules(
-        model=name,
-        max_batch=model.max_batch,
-        max_wait=model.max_wait,
-        max_cost=float("inf") if model.max_cost is None else model.max_cost,
-        policy=model.policy,
-        reserve=model.reserve,
-        group_lengths=model.group_lengths,
-        per_item_parameters=model.parameters == "per_item",
-        tiers=TierRules(
-            weights=tuple(level.weight for level in levels),
-            strict=config.tiers.order == "strict",
-            ageing=config.tiers.ageing,
-        ),
-        retries=RetryRules(
-            attempts=retries.attempts,
-            base=retries.base,
-            longest=retries.max,
-            budget_ratio=retries.budget_ratio,
-            budget_per_second=retries.budget_per_second,
-        ),
-        breaker_failures=retries.breaker_failures,
-        breaker_cooldown=retries.breaker_cooldown,
-        max_lanes=config.limits.max_lanes,
-        processing=config.timeouts_of(name).processing,
-    )

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from penstock.config import Config
-from penstock.core.admission import AdmissionRules
 from penstock.errors import UserMistake
-from penstock.roles.from_config import capacity_rules, time_limits
-from penstock.roles.model import batching_rules
+from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
+from penstock.from_config.tiers import tier_names, time_limits
 from penstock.service_model import parse_service
 from penstock.sim.kernel import Scenario
 
@@ -21,7 +20,7 @@ def scenario_of(
     admission: bool = True,
     seed: int = 0,
 ) -> Scenario:
-    model, timeouts, limits = config.models[name], config.timeouts_of(name), config.limits
+    model, timeouts = config.models[name], config.timeouts_of(name)
     if not model.target.startswith("sim:"):
         raise UserMistake("say how long a batch takes on your GPU: --service 100ms, or a=50ms,b=0.5ms")
     service = parse_service(model.target)
@@ -34,7 +33,7 @@ def scenario_of(
         service=service,
         workers=model.workers,
         rules=batching_rules(name, config),
-        admission=AdmissionRules(limits.max_queue, limits.max_queue_bytes) if admission else None,
+        admission=admission_rules(config) if admission else None,
         capacity=capacity_rules(config),
         queue_limit=queue_limit,
         request_limit=request_limit,
@@ -43,12 +42,6 @@ def scenario_of(
         tenants=tenants,
         seed=seed + service.seed,
     )
-
-
-def tier_names(config: Config) -> list[str]:
-    """The best first."""
-    levels = config.tiers.levels
-    return sorted(levels, key=lambda name: levels[name].rank)
 
 
 def _by_rank(config: Config, shares: Mapping[str, float]) -> tuple[float, ...]:

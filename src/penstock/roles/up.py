@@ -57,7 +57,7 @@ class Installation:
             await self._store.start()
             self.redis = self._store.url
         from penstock.adapters.redis.bus.obituary import Obituaries  # only where there is a Redis at all
-        from penstock.cluster.member import redis_settings
+        from penstock.roles.redis import redis_settings
 
         self._obituaries = Obituaries(replace(redis_settings(self._plan.config), url=self.redis))
         for part in self._plan.parts(self.redis):

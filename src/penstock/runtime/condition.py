@@ -8,14 +8,26 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from math import exp
-from typing import Any
+
+from msgspec import structs
 
 from penstock.runtime.slot import Slot
 from penstock.types import WorkerId
+from penstock.words.heartbeats import SlotReport
 
 HEALTHY, DEGRADED, UNHEALTHY = BY_BADNESS = ("healthy", "degraded", "unhealthy")
+LOADING, OFFLINE = "loading", "offline"  # of a worker
 MEMORY = 1.4  # seconds over which utilization is taken, in the main
 LONGEST_ERROR = 200  # characters: it goes along with every heartbeat
+
+
+class WorkerRow(SlotReport):
+    """A worker as people see it: how its slot stands, and where."""
+
+    worker: str
+    host: str
+    pid: int | None
+    last_seen: float = 0.0  # seconds ago
 
 
 def condition(workers: int, healthy: int) -> str:
@@ -27,7 +39,7 @@ def worst(conditions: Iterable[str]) -> str:
     return max(conditions, key=BY_BADNESS.index, default=UNHEALTHY)
 
 
-def row_of(
+def report_of(
     model: str,
     slot: Slot,
     state: str,
@@ -38,35 +50,39 @@ def row_of(
     batches: int,
     busy_seconds: float,
     relative_service_time: float | None,
-) -> dict[str, Any]:
+) -> SlotReport:
     """One worker. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows `relative_service_time`."""
     if slot.loading:
-        state = "loading"
+        state = LOADING
     if slot.full:
         state = "full"
-    status = state if state in ("offline", "loading") else HEALTHY
+    status = state if state in (OFFLINE, LOADING) else HEALTHY
     if leaving or state in ("full", "resting"):
         status = DEGRADED
-    return {
-        "model": model,
-        "status": status,
-        "state": state,
-        "first_batch_seconds": slot.first_seconds,
-        "utilization": round(utilization, 3),
-        "pressure": round(slot.pressure, 3),
-        "in_flight": in_flight,
-        "batches": batches,
-        "busy_seconds": round(busy_seconds, 3),
-        "relative_service_time": relative_service_time,
-        "restarts": slot.restarts,
-        "version": slot.version,
-        "last_error": slot.last_error[:LONGEST_ERROR],
-    }
+    return SlotReport(
+        model=model,
+        status=status,
+        state=state,
+        first_batch_seconds=slot.first_seconds,
+        utilization=round(utilization, 3),
+        pressure=round(slot.pressure, 3),
+        in_flight=in_flight,
+        batches=batches,
+        busy_seconds=round(busy_seconds, 3),
+        relative_service_time=relative_service_time,
+        restarts=slot.restarts,
+        version=slot.version,
+        last_error=slot.last_error[:LONGEST_ERROR],
+    )
 
 
-def place_of(worker: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row with where this process runs it."""
-    return {"worker": worker, "host": socket.gethostname(), "pid": os.getpid(), **row, "last_seen": 0.0}
+def row_of(worker: str, host: str, pid: int | None, last_seen: float, report: SlotReport) -> WorkerRow:
+    return WorkerRow(worker, host, pid, last_seen, **structs.asdict(report))
+
+
+def row_here(worker: str, report: SlotReport) -> WorkerRow:
+    """Of a worker in this process."""
+    return row_of(worker, socket.gethostname(), os.getpid(), 0.0, report)
 
 
 class Utilization:

@@ -87,7 +87,6 @@ class Desk:
     loading: Callable[[], bool] = lambda: (
         False
     )  # nobody can serve yet: every worker is still in its first batch
-    announced: object = None  # by whoever told of the model, so that a change can be seen
     sharing: Sharing | None = None  # None: every request is executed
     default: bool = False  # meant by requests that name no model
     responds_async: bool = False  # a request becomes a task, unless its client asks otherwise

@@ -202,6 +202,7 @@ class Gateway:
             1.0 if desk.cost is None else desk.cost(ask.input),
             len(ask.input),
             ask.traceparent,
+            ask.tracestate,
             quota=account,
             task=task,
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from penstock.errors import Draining
 from penstock.ports import Asker
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request, has_own_limit
@@ -13,6 +14,10 @@ log = logging.getLogger("penstock.waiters")
 
 CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
+# For those whom a server that stops leaves without an answer.
+OUT_OF_TIME = Failure(
+    Draining.code, "this server has stopped: the time that server.drain allows was over", retry_after=1.0
+)
 
 LEFT = Outcome.CANCELLED, CLIENT_LEFT
 WITHDRAWN = Outcome.CANCELLED, CANCELLED

@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 
 import redis_servers
-from penstock.adapters.redis.bus.wire import Envelope, decode_envelope
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.adapters.redis.link.names import task_name
 from penstock.types import Request
+from penstock.words.envelopes import Envelope, decode_envelope
+from penstock.words.messages import task_name
 
 _numbers = count()
 

@@ -7,13 +7,15 @@ from contextlib import asynccontextmanager
 import pytest
 from redis_kit import ask, named, opened, running, until
 
-from penstock.adapters.redis.bus.dispatch import Dispatcher, WorkerPost
 from penstock.adapters.redis.bus.intake import Entry
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.wire import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.worker_post import WorkerPost
 from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, Result, TaskStatus
+from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from redis_servers import KINDS, Server, patient, redis_server
 
 LATE = Failure("DEADLINE_EXCEEDED", "too late")
@@ -26,7 +28,14 @@ class Office:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.post = Post(store)
+        self.endings = Outcomes(store, self.post)
         self.arrived: dict[str, list[Message]] = {}
+
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(self.post, self.endings, sender_of, "batcher")
+
+    def worker(self) -> WorkerPost:
+        return WorkerPost(self.post, self.endings)
 
     @asynccontextmanager
     async def open(self, *owners: str) -> AsyncIterator[None]:
@@ -60,6 +69,11 @@ def held(gateway: str = "g1", *, task: bool = False, text: bytes = b'"x"') -> Re
     return request
 
 
+def sender_of(request: Request) -> str:
+    assert isinstance(request.origin, Entry)
+    return request.origin.gateway
+
+
 def batch(*requests: Request) -> Batch:
     return Batch(9, "model", b"{}", list(requests), Reason.FULL, 0.0)
 
@@ -75,7 +89,7 @@ def test_a_batch_arrives_at_its_worker_with_all_that_answering_it_needs(
 ) -> None:
     async def body() -> None:
         async with office(redis_settings, "worker") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             requests = [held("g1", text=b'"a"'), held("g2", text=b'"b"'), held("g1", task=True)]
             dispatcher.send("worker", "worker/0", batch(*requests))
             async with running(dispatcher.run()):
@@ -96,7 +110,7 @@ def test_a_batch_arrives_at_its_worker_with_all_that_answering_it_needs(
 def test_messages_to_one_mailbox_keep_their_order(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with office(redis_settings, "worker") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             async with running(dispatcher.run()):
                 for number in range(100):
                     dispatcher.send("worker", str(number), batch(held()))
@@ -114,7 +128,7 @@ def test_failures_reach_each_gateway_in_one_message_and_successes_not_again(
 ) -> None:
     async def body() -> None:
         async with office(redis_settings, "g1", "g2") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             late, later, full, well = held("g1"), held("g1"), held("g1"), held("g1")
             elsewhere = held("g2")
             async with running(dispatcher.run()):
@@ -145,13 +159,13 @@ def test_outputs_go_straight_to_the_gateways_and_the_batcher_hears_that_it_is_do
 ) -> None:
     async def body() -> None:
         async with office(redis_settings, "worker", "batcher", "g1", "g2") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             a, b, c = held("g1"), held("g2"), held("g1")
             async with running(dispatcher.run()):
                 dispatcher.send("worker", "worker/0", batch(a, b, c))
                 got = await post.first("worker")
             assert isinstance(got, Dispatch)
-            worker, result = WorkerPost(post.store, post.post), Result([b"1", b"2", b"3"], "v7")
+            worker, result = post.worker(), Result([b"1", b"2", b"3"], "v7")
             await worker.answer(got, result, 0.25, "worker/0")
             await worker.finished(got, result, 0.25)
             answers = await post.first("g1")
@@ -167,7 +181,7 @@ def test_a_failed_batch_is_told_to_the_batcher_alone(redis_settings: RedisSettin
         async with office(redis_settings, "batcher") as post:
             message = Dispatch(9, "batcher", "worker/0", "model", b"", [])
             failure = Failure("BACKEND_CRASHED", "it died", "why", splittable=True)
-            await WorkerPost(post.store, post.post).finished(message, failure, 0.5)
+            await post.worker().finished(message, failure, 0.5)
             got = await post.first("batcher")
             assert isinstance(got, Finished)
             assert got.failure == failure
@@ -181,7 +195,7 @@ def test_the_result_of_a_task_is_stored_and_whoever_waits_for_it_is_told(
 ) -> None:
     async def body() -> None:
         async with office(redis_settings, "worker", "g2") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             request = held("g1", task=True)
             tasks = await create_task(post, request)
             async with running(dispatcher.run()):
@@ -201,7 +215,7 @@ def test_the_result_of_a_task_is_stored_and_whoever_waits_for_it_is_told(
 
             await until(watched)
             assert isinstance(got, Dispatch)
-            await WorkerPost(post.store, post.post).answer(got, Result([b'"y"']), 0.1, "worker/0")
+            await post.worker().answer(got, Result([b'"y"']), 0.1, "worker/0")
             notice = await post.first("g2")
             assert notice == Notice(named(request), TaskStatus.SUCCESS)
             assert isinstance(notice, Notice)
@@ -216,7 +230,7 @@ def test_the_result_of_a_task_is_stored_and_whoever_waits_for_it_is_told(
 def test_a_task_that_the_batcher_gave_up_is_over_in_its_record(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with office(redis_settings) as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             request = held("g1", task=True)
             tasks = await create_task(post, request)
             async with running(dispatcher.run()):
@@ -232,7 +246,7 @@ def test_a_task_that_the_batcher_gave_up_is_over_in_its_record(redis_settings: R
 def test_a_receiver_that_is_gone_is_reported_and_holds_up_nobody(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with office(redis_settings, "worker") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             gone: list[str] = []
             dispatcher.on_undelivered = gone.append
             async with running(dispatcher.run()):
@@ -241,7 +255,7 @@ def test_a_receiver_that_is_gone_is_reported_and_holds_up_nobody(redis_settings:
                 await post.first("worker")
                 await until(lambda: gone == ["dead"])
             message = Dispatch(9, "dead", "worker/0", "model", b"", [])
-            await WorkerPost(post.store, post.post).finished(message, Result([]), 0.1)
+            await post.worker().finished(message, Result([]), 0.1)
 
     asyncio.run(body())
 
@@ -257,8 +271,8 @@ def test_connections_killed_at_any_time_lose_no_message(server: Server) -> None:
     async def body() -> None:
         async with office(patient(server.url), "worker", "g1") as post:
             dispatcher, worker = (
-                Dispatcher(post.store, post.post, "batcher"),
-                WorkerPost(post.store, post.post),
+                post.dispatcher(),
+                post.worker(),
             )
             async with running(dispatcher.run()):
                 for number in range(20):
@@ -281,7 +295,7 @@ def test_connections_killed_at_any_time_lose_no_message(server: Server) -> None:
 def test_answers_wait_out_a_restart_of_redis(server: Server) -> None:
     async def body() -> None:
         async with office(patient(server.url), "g1", "batcher") as post:
-            dispatcher = Dispatcher(post.store, post.post, "batcher")
+            dispatcher = post.dispatcher()
             async with running(dispatcher.run()):
                 await asyncio.to_thread(server.kill)
                 request = held("g1")

@@ -8,10 +8,10 @@ import pytest
 from redis_kit import ask, opened, until
 
 from penstock.adapters.redis.link.connect import RedisSettings
-from penstock.adapters.redis.records.dead_letters import DeadLetters
+from penstock.adapters.redis.records.dead_letters import RedisLetters
 from penstock.adapters.redis.records.holdings import letters as bounds
+from penstock.core.dead_letters import letter_of
 from penstock.errors import NotFound, StoreDown
-from penstock.roles.dead_letters import letter_of
 from penstock.types import Attempt, DeadLetter, Failure, Outcome, Reply
 from redis_servers import VALKEY, patient, redis_server
 
@@ -23,13 +23,13 @@ def given_up(text: bytes = b'"x"', *, task: bool = False, tenant: str = "anna") 
     request.tenant, request.tier, request.executions = tenant, 2, 3
     request.parameters, request.cost = b"{}", 7.0
     request.history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
-    return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.monotonic)
+    return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.time() - time.monotonic())
 
 
 def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters, written = DeadLetters(store), given_up(task=True)
+            letters, written = RedisLetters(store), given_up(task=True)
             await letters.add([written])
             [listed] = await letters.list()
             letter = await letters.show(listed.id)
@@ -63,7 +63,7 @@ def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_set
 def test_letters_are_listed_newest_first_page_by_page(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store)
+            letters = RedisLetters(store)
             written = [given_up() for _ in range(5)]
             await letters.add(written[:2])
             await letters.add(written[2:])
@@ -84,7 +84,7 @@ def test_letters_are_listed_newest_first_page_by_page(redis_settings: RedisSetti
 def test_a_removed_letter_is_gone_and_cannot_be_removed_again(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store)
+            letters = RedisLetters(store)
             await letters.add([given_up(), given_up()])
             removed, kept = await letters.list()
             await letters.remove(removed.id)
@@ -101,7 +101,7 @@ def test_a_removed_letter_is_gone_and_cannot_be_removed_again(redis_settings: Re
 def test_what_is_no_letters_id_is_not_found(letter_id: str, redis_urls: dict[str, str]) -> None:
     async def body() -> None:
         async with opened(patient(redis_urls[VALKEY], namespace="letters")) as store:
-            letters = DeadLetters(store)
+            letters = RedisLetters(store)
             await letters.add([given_up()])
             for attempt in (letters.show(letter_id), letters.remove(letter_id)):
                 with pytest.raises(NotFound):
@@ -113,7 +113,7 @@ def test_what_is_no_letters_id_is_not_found(letter_id: str, redis_urls: dict[str
 def test_the_oldest_make_room(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store, bounds(3))
+            letters = RedisLetters(store, bounds(3))
             written = [given_up() for _ in range(5)]
             for letter in written:
                 await letters.add([letter])
@@ -125,12 +125,12 @@ def test_the_oldest_make_room(redis_settings: RedisSettings) -> None:
 KIB = 1024
 
 
-async def die(letters: DeadLetters, tenant: str, size: int, number: int = 1) -> int:
+async def die(letters: RedisLetters, tenant: str, size: int, number: int = 1) -> int:
     """Letters of so many bytes, one after the other. How many made room for them."""
     return sum([await letters.add([given_up(b"x" * size, tenant=tenant)]) for _ in range(number)])
 
 
-async def tenants(letters: DeadLetters) -> list[str]:
+async def tenants(letters: RedisLetters) -> list[str]:
     return [letter.tenant for letter in await letters.list(1000)]
 
 
@@ -139,7 +139,7 @@ def test_a_tenants_oldest_letters_make_room_for_its_own_and_for_nobody_elses(
 ) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store, bounds(100, 100 * KIB, 0.4))
+            letters = RedisLetters(store, bounds(100, 100 * KIB, 0.4))
             assert await die(letters, "modest", 100) == 0
             assert await die(letters, "greedy", 9 * KIB, 20) == 17  # of 10 KiB and a little each
             assert await tenants(letters) == ["greedy"] * 3 + ["modest"]
@@ -151,7 +151,7 @@ def test_a_tenants_oldest_letters_make_room_for_its_own_and_for_nobody_elses(
 def test_many_tenants_together_stay_within_the_bounds(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store, bounds(10, 1000 * KIB, 0.4))
+            letters = RedisLetters(store, bounds(10, 1000 * KIB, 0.4))
             for number in range(15):
                 await die(letters, f"tenant {number}", 100)
             assert await tenants(letters) == [f"tenant {number}" for number in range(14, 4, -1)]
@@ -162,7 +162,7 @@ def test_many_tenants_together_stay_within_the_bounds(redis_settings: RedisSetti
 def test_what_is_removed_purged_or_deleted_by_hand_makes_room(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters, redis = DeadLetters(store, bounds(100, 100 * KIB, 0.4)), store.commands
+            letters, redis = RedisLetters(store, bounds(100, 100 * KIB, 0.4)), store.commands
             assert await die(letters, "anna", 9 * KIB, 3) == 0
             first, second, _ = await letters.list()
             await letters.remove(first.id)
@@ -183,7 +183,7 @@ def test_what_is_removed_purged_or_deleted_by_hand_makes_room(redis_settings: Re
 def test_letters_of_the_version_before_are_listed_and_counted(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store, bounds(100, 100 * KIB))
+            letters = RedisLetters(store, bounds(100, 100 * KIB))
             await die(letters, "", 90 * KIB)
             [entry] = await store.commands.execute_command("XRANGE", store.keys.dlq, "-", "+")
             await letters.purge()
@@ -198,7 +198,7 @@ def test_letters_of_the_version_before_are_listed_and_counted(redis_settings: Re
 def test_a_letter_goes_when_its_time_is_over(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store, ttl=0.05)
+            letters = RedisLetters(store, ttl=0.05)
             await die(letters, "anna", 10)
 
             async def none() -> bool:
@@ -215,7 +215,7 @@ def test_a_letter_goes_when_its_time_is_over(redis_settings: RedisSettings) -> N
 def test_what_a_newer_version_wrote_is_passed_over(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         async with opened(redis_settings) as store:
-            letters = DeadLetters(store)
+            letters = RedisLetters(store)
             for text in (b"\x02new", b"\x01cut", b""):
                 await store.commands.execute_command("XADD", store.keys.dlq, "*", "d", text)
             await letters.add([given_up()])
@@ -228,7 +228,7 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
     async def body() -> None:
         with redis_server(VALKEY) as server:
             async with opened(patient(server.url)) as store:
-                letters = DeadLetters(store)
+                letters = RedisLetters(store)
                 server.kill()
                 for attempt in (letters.add([given_up()]), letters.list(), letters.purge()):
                     with pytest.raises(StoreDown):

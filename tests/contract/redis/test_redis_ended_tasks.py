@@ -10,12 +10,13 @@ from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.link.names import TASK_BUCKETS, bucket_of
 from penstock.adapters.redis.link.scripts import Script
-from penstock.adapters.redis.records.ended_tasks import EndedTask, EndedTasks
+from penstock.adapters.redis.records.ended_tasks import EndedTasks
 from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.task_scripts import MOST_ENDED
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.idempotency import Keyed
+from penstock.ports.tasks import Ended, EndedTask
 from penstock.types import Failure, Outcome, Request
 
 FILL = Script("for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'of', 'another version') end")

@@ -9,12 +9,10 @@ import msgspec
 import pytest
 from redis_kit import ask, opened, running, until
 
-from penstock.adapters.redis.bus.descriptions import read_member
 from penstock.adapters.redis.bus.intake import NOT_READ, Intake
 from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.bus.wire import VERSION, encode_envelope
 from penstock.adapters.redis.link import aside as aside_module
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.link.names import Keys
@@ -26,6 +24,18 @@ from penstock.auth.keys import make_key
 from penstock.errors import NotFound, StoreDown
 from penstock.quota import Limits
 from penstock.types import Failure, Request
+from penstock.words.announcements import ModelAnnouncement, read_announcement
+from penstock.words.basics import VERSION, Garbled
+from penstock.words.envelopes import encode_envelope
+from penstock.words.heartbeats import (
+    BatcherHeartbeat,
+    GatewayHeartbeat,
+    SlotReport,
+    WorkerHeartbeat,
+    read_batcher,
+    read_worker,
+)
+from penstock.words.slot_name import SlotName
 
 Body = Callable[[Store], Awaitable[None]]
 
@@ -189,34 +199,44 @@ def test_a_lease_that_nobody_holds_is_taken(redis_settings: RedisSettings, value
 
 
 GARBAGE = (
-    b"", b"garbage", b"123", b"99999999999999 not json", b"1 []", b'1 {"slots": 1}', b'1 {"slots": {"x": null}}',
-    b'1 {"models": {"m": {"queue_depth": "x"}}}', b"\xff\xfe",
+    b"", b"garbage", b"123", b"99999999999999 not json", b"1 []", b'1 {"host": 1}', b'1 {"pid": "x"}', b"\xff\xfe",
+    b'1 {"slots": 1, "models": 1}', b'1 {"slots": {"x": null}, "models": {"m": {"queue_depth": "x"}}}',
+    b'1 {"format": 2}', b'1 {"slots": {"x": {"pressure": "high"}}, "models": {"m": {"queue_depth": -1}}}',
 )  # fmt: skip
 
 
 def test_garbage_in_the_registry_counts_as_nobody_and_hides_nobody(redis_settings: RedisSettings) -> None:
     async def body(store: Store) -> None:
         run, keys = store.commands.execute_command, store.keys
-        mine = Registry(store, "gateways", "g1", lambda: {"host": "here"})
-        other = Registry(store, "workers", "w1", lambda: {"slots": {"w1/m/0": {"model": "m"}}})
-        await other.announce_model("m", {"max_batch": 4})
-        await other.beat()
-        await mine.beat()
-        known = {**mine.members["workers"]}
+        mine = Registry(store, "gateways", "g1", GatewayHeartbeat)
+        slots = {SlotName("w1", "m", 0).text: SlotReport(model="m")}
+        other = Registry(store, "workers", "w1", lambda: WorkerHeartbeat(slots=slots))
+        batcher = Registry(store, "batchers", "b1", lambda: BatcherHeartbeat(shards=16))
+        said = ModelAnnouncement(max_batch=4)
+        await other.announce_model("m", said)
+        for each in (other, batcher, mine):
+            await each.beat()
+        known, batchers = {**mine.members["workers"]}, {**mine.members["batchers"]}
+        assert (known, batchers) == (
+            {"w1": WorkerHeartbeat(slots=slots)}, {"b1": BatcherHeartbeat(shards=16)},
+        )  # fmt: skip
         for value in GARBAGE:
             for name in ("w1", "nobody", b"\xff"):
                 await run("HSET", keys.registry("workers"), name, value)
+            for name in ("b1", "nobody", b"\xff"):
+                await run("HSET", keys.registry("batchers"), name, value)
             await run("HSET", keys.registry("models"), "m", value, b"\xff", value)
             await run("HSET", keys.registry("pulse"), "last", "nan", "since", "nan")
             await mine.beat()
             assert mine.members["workers"] == known, value
-            assert mine.models["m"] == {"max_batch": 4}
+            assert mine.members["batchers"] == batchers, value
+            assert mine.models["m"] == said
         await run("DEL", keys.registry("workers"))
         await run("SET", keys.registry("workers"), "garbage")
         await mine.beat()
         assert mine.members["workers"] == known
         await other.beat()
-        assert msgspec.json.decode(await run("HGET", keys.registry("models"), "m")) == {"max_batch": 4}
+        assert read_announcement(await run("HGET", keys.registry("models"), "m")) == said
         assert store.aside.counts["registry"] > len(GARBAGE)
 
     over(redis_settings, body)
@@ -224,7 +244,9 @@ def test_garbage_in_the_registry_counts_as_nobody_and_hides_nobody(redis_setting
 
 @pytest.mark.parametrize("text", [value.partition(b" ")[2] for value in GARBAGE])
 def test_what_no_member_says_is_not_read(text: bytes) -> None:
-    assert read_member(text) is None
+    for read in (read_worker, read_batcher):
+        with pytest.raises(Garbled):
+            read(text)
 
 
 def test_a_quota_that_cannot_be_read_begins_anew_and_the_others_go_on(redis_settings: RedisSettings) -> None:

@@ -10,15 +10,16 @@ from redis_kit import ask, named, opened, until
 
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records import holdings
 from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, Overloaded, OverQuota
 from penstock.idempotency import Keyed
+from penstock.ports.tasks import Ended
 from penstock.share import OVERHEAD
 from penstock.types import Outcome, Request, TaskStatus
+from penstock.words.messages import task_name
 from redis_servers import KINDS, VALKEY, patient, redis_server
 
 KIB = 1024

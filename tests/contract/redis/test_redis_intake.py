@@ -13,9 +13,9 @@ from penstock.adapters.redis.bus import publisher as publisher_module
 from penstock.adapters.redis.bus.intake import Entry, Intake
 from penstock.adapters.redis.bus.pending import GROUP, consumers
 from penstock.adapters.redis.bus.publisher import Publisher
-from penstock.adapters.redis.bus.wire import encode_envelope
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.types import Request
+from penstock.words.envelopes import encode_envelope
 from redis_servers import KINDS, Server, patient, redis_server
 
 SHARD = 3

@@ -10,20 +10,20 @@ from redis.exceptions import ResponseError
 from redis_kit import ask, opened, until
 
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.wire import Notice, decode, encode_execution
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.link.gathered import MOST, Gathered
-from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.link.scripts import Argument, Script
 from penstock.adapters.redis.records.holdings import keyed
 from penstock.adapters.redis.records.idempotency import RedisClaims
 from penstock.adapters.redis.records.idempotency_scripts import CLAIM, FORGET, PLACE
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
+from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.task_scripts import WATCH
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import StoreDown
 from penstock.idempotency import Keyed
+from penstock.ports.tasks import Ended
 from penstock.types import Failure, Outcome, TaskStatus
+from penstock.words.messages import Notice, decode, encode_execution, task_name
 from redis_servers import becomes, running
 
 KEEP, BRIEF, HOUR = 60_000, 5_000, 3_600_000

@@ -11,8 +11,9 @@ from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.bus.obituary import Obituaries
 from penstock.adapters.redis.bus.registry import Registry
-from penstock.adapters.redis.bus.wire import Departed, Message, decode
 from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.words.heartbeats import Heartbeat, Kind
+from penstock.words.messages import Departed, Message, decode
 
 HERE = socket.gethostname()
 
@@ -20,8 +21,8 @@ HERE = socket.gethostname()
 class Process:
     """A member of the installation, as far as the registry and the post are concerned."""
 
-    def __init__(self, store: Store, kind: str, name: str, pid: int, parent: int | None = None) -> None:
-        said = {"host": HERE, "pid": pid, "parent": os.getpid() if parent is None else parent}
+    def __init__(self, store: Store, kind: Kind, name: str, pid: int, parent: int | None = None) -> None:
+        said = Heartbeat(host=HERE, pid=pid, parent=os.getpid() if parent is None else parent)
         self.registry = Registry(store, kind, name, lambda: said)
         self.mailbox = Mailbox(store, name)
         self.messages: list[Message] = []
@@ -77,17 +78,17 @@ def test_the_dead_are_missing_until_their_supervisor_has_started_others(
                 for number in (1, 2):
                     await Obituaries(redis_settings).tell("workers", number)
                 await until(lambda: len(gateway.messages) == 2)
-            lost = gateway.registry.lost
-            assert set(lost["workers"]) == {"w1", "w2"}, "at once"
+            lost = gateway.registry.lost_workers
+            assert set(lost) == {"w1", "w2"}, "at once"
             await Process(store, "workers", "other", 4, parent=1).join()
             await gateway.registry.beat()
-            assert set(lost["workers"]) == {"w1", "w2"}, "another supervisor's is no replacement"
+            assert set(lost) == {"w1", "w2"}, "another supervisor's is no replacement"
             await Process(store, "workers", "w1 again", 5).join()
             await gateway.registry.beat()
-            assert set(lost["workers"]) == {"w2"}
+            assert set(lost) == {"w2"}
             await Process(store, "workers", "w2 again", 6).join()
             await gateway.registry.beat()
-            assert lost["workers"] == {}
+            assert lost == {}
 
     asyncio.run(body())
 

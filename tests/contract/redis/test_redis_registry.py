@@ -3,14 +3,16 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.bus.registry import Registry
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from redis_servers import KINDS, Server, becomes, opened, redis_server, running
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import KINDS, GatewayHeartbeat, Kind
+from redis_servers import KINDS as SERVERS
+from redis_servers import Server, becomes, opened, redis_server, running
 
 
 def quick(settings: RedisSettings, lease: float = 0.4) -> RedisSettings:
@@ -22,11 +24,15 @@ def lasting(settings: RedisSettings) -> RedisSettings:
     return quick(settings, lease=60.0)
 
 
+def taking(*names: str) -> ModelAnnouncement:
+    return ModelAnnouncement(parameter_names=[*names])
+
+
 class Process:
     """A member that notes who comes and goes, whenever it is told that something has changed."""
 
-    def __init__(self, store: Store, kind: str, name: str) -> None:
-        self.description: dict[str, Any] = {"load": 1}
+    def __init__(self, store: Store, kind: Kind, name: str) -> None:
+        self.description = GatewayHeartbeat(waiting=1)
         self.registry = Registry(store, kind, name, lambda: self.description)
         self.told: list[str] = []
         self.changes = 0
@@ -35,12 +41,12 @@ class Process:
 
     def _look_around(self) -> None:
         self.changes += 1
-        here = {name for members in self.registry.members.values() for name in members}
+        here = {name for kind in KINDS for name in self.registry.members[kind]}
         self.told += [f"+{name}" for name in sorted(here - self._known)]
         self.told += [f"-{name}" for name in sorted(self._known - here)]
         self._known = here
 
-    def sees(self, kind: str) -> set[str]:
+    def sees(self, kind: Kind) -> set[str]:
         return set(self.registry.members[kind])
 
 
@@ -52,9 +58,9 @@ def test_members_see_each_other_with_their_descriptions(redis_settings: RedisSet
             await becomes(lambda: gateway.sees("workers") == {"w1"} and worker.sees("gateways") == {"g1"})
             assert gateway.registry.reachable
             assert gateway.registry.memory_ratio == 0
-            assert gateway.registry.members["workers"]["w1"] == {"load": 1}
-            worker.description = {"load": 2}
-            await becomes(lambda: gateway.registry.members["workers"]["w1"] == {"load": 2})
+            assert worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(waiting=1)
+            gateway.description = GatewayHeartbeat(waiting=2)
+            await becomes(lambda: worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(waiting=2))
         assert sorted(gateway.told) == ["+g1", "+w1"]
         assert gateway.changes >= 2
         await store.close()
@@ -105,9 +111,9 @@ def test_announced_models_are_known_to_all(redis_settings: RedisSettings) -> Non
     async def body() -> None:
         store = await opened(quick(redis_settings))
         gateway, worker = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
-        await worker.registry.announce_model("echo", {"max_batch": 64})
+        await worker.registry.announce_model("echo", ModelAnnouncement(max_batch=32))
         await gateway.registry.beat()
-        assert gateway.registry.models == {"echo": {"max_batch": 64}}
+        assert gateway.registry.models == {"echo": ModelAnnouncement(max_batch=32)}
         await store.commands.execute_command("DEL", store.keys.registry("models"))
         await worker.registry.beat()
         assert await store.commands.execute_command("HLEN", store.keys.registry("models")) == 1
@@ -122,19 +128,19 @@ def test_what_is_new_of_a_model_is_said_with_the_next_heartbeat_and_once(
     async def body() -> None:
         store = await opened(quick(redis_settings))
         gateway, worker = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
-        await worker.registry.announce_model("echo", {"parameter_names": []})
-        worker.registry.describe_model("echo", {"parameter_names": ["top_k"]})
+        await worker.registry.announce_model("echo", taking())
+        worker.registry.describe_model("echo", taking("top_k"))
         await gateway.registry.beat()
-        assert gateway.registry.models == {"echo": {"parameter_names": []}}
+        assert gateway.registry.models == {"echo": taking()}
         await worker.registry.beat()
         await gateway.registry.beat()
-        assert gateway.registry.models == {"echo": {"parameter_names": ["top_k"]}}
+        assert gateway.registry.models == {"echo": taking("top_k")}
         other = Process(store, "workers", "w2")  # which has the last word, until there is news again
-        await other.registry.announce_model("echo", {"parameter_names": ["top_p"]})
-        worker.registry.describe_model("echo", {"parameter_names": ["top_k"]})
+        await other.registry.announce_model("echo", taking("top_p"))
+        worker.registry.describe_model("echo", taking("top_k"))
         await worker.registry.beat()
         await gateway.registry.beat()
-        assert gateway.registry.models == {"echo": {"parameter_names": ["top_p"]}}
+        assert gateway.registry.models == {"echo": taking("top_p")}
         await store.close()
 
     asyncio.run(body())
@@ -154,7 +160,7 @@ async def comes_back(server: Server, fault: str) -> None:
         await asyncio.to_thread(server.start)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SERVERS)
 @pytest.mark.parametrize("fault", ["frozen", "restarted with its data", "restarted empty"])
 def test_when_redis_was_away_nobody_alive_counts_as_gone_and_the_dead_do(kind: str, fault: str) -> None:
     """The lease is longer than the longest pause between two tries: one may come back that much after another."""
@@ -168,7 +174,7 @@ def test_when_redis_was_away_nobody_alive_counts_as_gone_and_the_dead_do(kind: s
             async with running(dies.registry.run()):
                 await becomes(lambda: watcher.sees("workers") == {"lives", "dies"})
                 with suppress(RedisError):  # in 0.2 s; else it is said with the next beat
-                    await lives.registry.announce_model("echo", {})
+                    await lives.registry.announce_model("echo", ModelAnnouncement())
                 await becomes(lambda: "echo" in watcher.registry.models)
             await goes_away(server, fault)
             await becomes(lambda: not watcher.registry.reachable)

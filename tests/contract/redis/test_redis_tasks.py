@@ -9,12 +9,13 @@ from msgspec.structs import replace
 from redis_kit import ask, named, opened, until
 
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.wire import Notice
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.adapters.redis.records.task_endings import Ended, Outcomes
-from penstock.adapters.redis.records.tasks import RedisTasks, Withdrawal
+from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import Conflict, NotFound, StoreDown
+from penstock.ports.tasks import Ended, Withdrawal
 from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.words.messages import Notice
 from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")

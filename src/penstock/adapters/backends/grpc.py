@@ -31,6 +31,7 @@ from penstock.adapters.backends.oip.messages import (
     ModelReadyResponse,
 )
 from penstock.adapters.backends.oip.shape import Address, GrpcShape
+from penstock.adapters.backends.trace import trace_of
 from penstock.errors import (
     BackendCrashed,
     BackendError,
@@ -102,10 +103,7 @@ class GrpcBackend:
             raise
 
     async def run(self, batch: Batch) -> Result:
-        headers = {"x-penstock-batch-id": str(batch.id)}
-        traces = (request.traceparent for request in batch.requests if request.traceparent)
-        if traceparent := next(traces, None):
-            headers["traceparent"] = traceparent
+        headers = {"x-penstock-batch-id": str(batch.id), **trace_of(batch)}
         inputs = [request.input for request in batch.requests]
         return await self._infer(inputs, batch.parameters, str(batch.id), headers)
 

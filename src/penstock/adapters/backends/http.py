@@ -25,6 +25,7 @@ from yarl import URL
 from penstock.adapters.backends.endpoint_tls import EndpointTls, RenewedContext
 from penstock.adapters.backends.from_environment import from_environment
 from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
+from penstock.adapters.backends.trace import trace_of
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
@@ -155,10 +156,7 @@ class HttpBackend:
     async def run(self, batch: Batch) -> Result:
         if batch.parameters not in _NONE and not self._shape.takes_parameters:
             raise BatchRejected("this model takes no parameters: its http.request does not say $parameters")
-        headers = {"X-Penstock-Batch-Id": str(batch.id)}
-        traces = (request.traceparent for request in batch.requests if request.traceparent)
-        if traceparent := next(traces, None):
-            headers["traceparent"] = traceparent
+        headers = {"X-Penstock-Batch-Id": str(batch.id), **trace_of(batch)}
         return await self._ask([request.input for request in batch.requests], batch.parameters, headers)
 
     async def probe(self) -> float:

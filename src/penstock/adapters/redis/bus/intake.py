@@ -40,12 +40,13 @@ from penstock.adapters.redis.bus.pending import (
     is_no_group,
     pending,
 )
-from penstock.adapters.redis.bus.wire import Envelope, Garbled, WireRequest, decode_envelope, salvage_envelope
 from penstock.adapters.redis.link.connect import Patience, Store
 from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.types import Failure, Request
+from penstock.words.basics import Garbled
+from penstock.words.envelopes import Envelope, decode_envelope, salvage_envelope
 
 log = logging.getLogger("penstock.batcher")
 
@@ -118,6 +119,10 @@ class Intake:
     ) -> None:
         self._on_request = self.on_inherited = on_request
         self._on_withdraw = on_withdraw
+
+    def sender_of(self, request: Request) -> str:
+        entry = request.origin
+        return entry.gateway if isinstance(entry, Entry) else ""
 
     def shards_changed(self) -> None:
         """The leases or the registry changed: look now, and not only after the next read."""
@@ -243,7 +248,7 @@ class Intake:
         in_hand = self.in_hand
         for wire in envelope.requests:
             if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
-                request = in_hand[wire.key] = _request(wire, entry, sent)
+                request = in_hand[wire.key] = wire.request(sent, entry)
                 entry.left += 1
                 try:
                     if inherited:
@@ -383,23 +388,3 @@ class Intake:
 
 def _reader(shards: Sequence[int]) -> str:
     return "reading" if len(shards) > 1 else f"reading shard {shards[0]}"
-
-
-def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
-    return Request(
-        wire.key,
-        wire.model,
-        wire.input,
-        sent,
-        sent + wire.expires_in,
-        sent + wire.deadline_in,
-        wire.request_id,
-        wire.parameters,
-        wire.tenant,
-        wire.tier,
-        wire.cost,
-        wire.length,
-        wire.traceparent,
-        task=wire.task,
-        origin=entry,
-    )

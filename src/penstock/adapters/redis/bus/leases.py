@@ -14,11 +14,11 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from penstock.adapters.redis.bus.shard_plan import plan, quota
 from penstock.adapters.redis.link.connect import Patience, Store, translate
 from penstock.adapters.redis.link.scripts import LEASE_HELD, LEASE_RELEASE, LEASE_RENEW, LEASE_TAKE, Call
 from penstock.errors import StoreDown
 from penstock.loops import Loops
+from penstock.shard_plan import plan, quota
 
 log = logging.getLogger("penstock.batcher")
 

@@ -12,11 +12,11 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
-from penstock.adapters.redis.link.connect import Client, Patience, Store, translate
+from penstock.adapters.redis.link.connect import Client, Patience, Store, guard, translate
 from penstock.adapters.redis.link.misfits import BOX_LIFETIME_MS
-from penstock.adapters.redis.link.outage import FIRST_WAIT, LONGEST_WAIT
 from penstock.adapters.redis.link.scripts import BOX_CREATE
 from penstock.loops import Loops
+from penstock.patience import FIRST_WAIT, LONGEST_WAIT
 
 _GATHER = 0.001  # seconds from one read to the next: under load each brings several messages
 _READ_AT_ONCE = 1000
@@ -36,14 +36,18 @@ class Mailbox:
         self._trimmed = self._last
 
     async def create(self) -> None:
-        """From now on messages can be sent to the owner. Keeps a box that is there."""
+        """From now on messages can be sent to the owner. Keeps a box that is there. Raises StoreDown."""
+        with guard():
+            await self._create()
+
+    async def _create(self) -> None:
         hello = await BOX_CREATE(self._store.commands, [self._key], [BOX_LIFETIME_MS])
         if hello:  # new and empty: its ids begin anew too
             self._last = self._trimmed = hello
 
     async def touch(self) -> None:
         """Keeps the box for another while, makes it anew if Redis has lost it, and trims it."""
-        await self.create()
+        await self._create()
         last = self._last
         if last != self._trimmed:
             await self._store.commands.execute_command("XTRIM", self._key, "MINID", "=", _after(last))
@@ -101,6 +105,7 @@ class Post:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.apart = store.clustered
         self._patience = Patience("The post")  # of all that is being sent: an outage is said once
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = _GIVE_UP_AFTER) -> bool:

@@ -10,23 +10,16 @@ from collections.abc import Sequence
 from os import getpid
 from socket import gethostname
 
-import msgspec
-
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.registry import KINDS
-from penstock.adapters.redis.bus.wire import Departed, encode
 from penstock.adapters.redis.link.connect import RedisSettings, Store, guard
 from penstock.adapters.redis.link.scripts import LEASE_RELEASE, Call
+from penstock.words.basics import Garbled
+from penstock.words.heartbeats import KINDS, read_heartbeat
+from penstock.words.messages import Departed, encode
 
 TELL_WITHIN = 1.0  # seconds: after that the silence of the dead tells as much
 
-
-class _Said(msgspec.Struct):
-    """What a member says of itself, as far as it matters here."""
-
-    host: str = ""
-    pid: int = 0
-    parent: int = 0
+Place = tuple[str, int | None, int | None]  # host, process, parent
 
 
 class Obituaries:
@@ -37,11 +30,11 @@ class Obituaries:
 
     async def tell(self, kind: str, pid: int) -> list[str]:
         """The name it had, if the others knew it and it had not left. Raises StoreDown."""
-        died = _Said(gethostname(), pid, getpid())
+        died = gethostname(), pid, getpid()
         store = Store(self._settings)
         try:
             with guard():
-                members = {each: await _members(store, each) for each in KINDS}
+                members = {str(each): await _members(store, each) for each in KINDS}
                 names = [name for name, said in members[kind].items() if said == died]
                 others = [other for each in KINDS for other in members[each] if other not in names]
                 for name in names:
@@ -60,17 +53,18 @@ async def _bury(store: Store, kind: str, name: str, others: Sequence[str]) -> No
     await Post(store).send_all([(other, word) for other in others], give_up_after=TELL_WITHIN)
 
 
-async def _members(store: Store, kind: str) -> dict[str, _Said]:
+async def _members(store: Store, kind: str) -> dict[str, Place | None]:
     entries = await store.commands.execute_command("HGETALL", store.keys.registry(kind))
-    return {name.decode(errors="replace"): _said(text) for name, text in entries.items()}
+    return {name.decode(errors="replace"): _place(value) for name, value in entries.items()}
 
 
-def _said(text: bytes) -> _Said:
-    """A stamp and a description."""
+def _place(value: bytes) -> Place | None:
+    """A stamp and a heartbeat."""
     try:
-        return msgspec.json.decode(text.partition(b" ")[2], type=_Said)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Said()
+        said = read_heartbeat(value.partition(b" ")[2])
+    except Garbled:
+        return None
+    return said.host, said.pid, said.parent
 
 
 async def _give_back(store: Store, name: str) -> None:

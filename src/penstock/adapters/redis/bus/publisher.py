@@ -24,13 +24,13 @@ from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import RedisError, ResponseError
 
 from penstock.adapters.redis.bus.durability import Appender
-from penstock.adapters.redis.bus.wire import encode_envelope
 from penstock.adapters.redis.link.connect import Patience, Store, is_outage
 from penstock.adapters.redis.link.listening import Listener
 from penstock.errors import Cancelled, Internal, Overloaded, PenstockError, StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.types import Failure, Request
+from penstock.words.envelopes import encode_envelope
 
 log = logging.getLogger("penstock.gateway")
 

@@ -9,44 +9,57 @@ whether Redis still remembers them or has lost everything.
 A member that has missed heartbeats is looked at again in the very moment its lease ends, and not only with the next
 heartbeat. One whose supervisor saw it die is gone at once (`departed`).
 
-What somebody says of itself and cannot be read is set aside. A member that is known keeps what it said last; one
-that is not known does not count until it can be read, which its next heartbeat may mend. Nor is a member older than
-it was when we last asked, and the time since: whatever its place in the registry says, somebody else wrote that.
+Who counts as there is decided for each kind of process by itself (`roll`).
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any
 
-import msgspec
 from redis.exceptions import RedisError
 
-from penstock.adapters.redis.bus.descriptions import read_member, read_model
-from penstock.adapters.redis.link.connect import Patience, Store
+from penstock.adapters.redis.bus.roll import FORGET_MS, Roll
+from penstock.adapters.redis.link.connect import Patience, Store, guard
 from penstock.adapters.redis.link.scripts import BEAT
+from penstock.words.announcements import ModelAnnouncement, read_announcement
+from penstock.words.basics import Garbled, write
+from penstock.words.heartbeats import (
+    KINDS,
+    BatcherHeartbeat,
+    GatewayHeartbeat,
+    Heartbeat,
+    Kind,
+    Members,
+    WorkerHeartbeat,
+    read_batcher,
+    read_gateway,
+    read_worker,
+)
 
-KINDS = ("gateways", "batchers", "workers")
-_FORGET_MS = 60_000
 _MEMORY_EVERY = 1.0
-_SLACK_MS = 100.0  # by which two clocks may count the time from one heartbeat to the next differently
 _STAMPED = re.compile(rb"\d+ ")
 SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
 _SOON = (
     0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
 )
 
+AnyRoll = Roll[GatewayHeartbeat] | Roll[BatcherHeartbeat] | Roll[WorkerHeartbeat]
+
 
 class Registry:
-    def __init__(
-        self, store: Store, kind: str, me: str, describe: Callable[[], Mapping[str, object]]
-    ) -> None:
-        self.members: dict[str, dict[str, dict[str, Any]]] = {each: {} for each in KINDS}
-        # Gone without a word and not forgotten yet: how long ago, and what they said last.
-        self.lost: dict[str, dict[str, tuple[float, dict[str, Any]]]] = {each: {} for each in KINDS}
-        self.models: dict[str, dict[str, Any]] = {}
-        self.ages: dict[str, float] = {}  # seconds since each was last heard of, when we last asked
+    def __init__(self, store: Store, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> None:
+        key, aside = store.keys.registry, store.aside
+        self._gateways = Roll(key("gateways"), read_gateway, aside)
+        self._batchers = Roll(key("batchers"), read_batcher, aside)
+        self._workers = Roll(key("workers"), read_worker, aside)
+        self._rolls: tuple[AnyRoll, ...] = (self._gateways, self._batchers, self._workers)
+        self.members: Members = {
+            "gateways": self._gateways.members,
+            "batchers": self._batchers.members,
+            "workers": self._workers.members,
+        }
+        self.models: dict[str, ModelAnnouncement] = {}
         self.reachable = False
         self.memory_ratio = 0.0  # of the memory that Redis may use
         self.on_changed: Callable[[], None] = lambda: None
@@ -54,16 +67,11 @@ class Registry:
         self._store = store
         self._kind, self._me, self._describe = kind, me, describe
         self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
-        self._texts: dict[tuple[str, str], bytes] = {}  # descriptions as they were read last
+        self._texts: dict[str, bytes] = {}  # announcements as they were read last
         self._announced: dict[str, bytes] = {}
         self._unsaid: set[str] = set()  # models of which Redis does not know the latest
         self._asked = 0.0  # when we last did, by our clock
         self._memory_read = -_MEMORY_EVERY
-        self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
-        # By kind: whose death was told, when, and what they said of themselves. They are missing until their
-        # supervisor has started another, or for as long as those are who went without a word.
-        self._mourned: dict[str, dict[str, tuple[float, dict[str, Any]]]] = {kind: {} for kind in KINDS}
-        self._emptied: dict[str, float] = {}  # since when nobody of a kind is there any more, by our clock
         self._left = False
         self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
 
@@ -73,7 +81,7 @@ class Registry:
         while True:
             began = monotonic()
             try:
-                await self.beat()
+                await self._beat()
                 patience.succeeded()
             except (RedisError, OSError, RuntimeError) as error:
                 wait = patience.failed(error)
@@ -87,67 +95,75 @@ class Registry:
     def _pause(self) -> float:
         """Seconds to the next heartbeat; fewer if a lease may end before that."""
         heartbeat, lease = self._store.settings.heartbeat, self._store.settings.lease
-        oldest = max((age for age in self.ages.values() if age < lease), default=0.0)
+        ages = (age for roll in self._rolls for age in roll.ages.values())
+        oldest = max((age for age in ages if age < lease), default=0.0)
         return min(heartbeat, lease - oldest + _SOON)
 
     async def beat(self) -> None:
-        """One heartbeat: says that we live, and takes in who else does."""
+        """One heartbeat: says that we live, and takes in who else does. Raises StoreDown."""
+        with guard():
+            await self._beat()
+
+    async def _beat(self) -> None:
         async with self._one_at_a_time:
             await self._say_news()
-            description = b"" if self._left else msgspec.json.encode(self._describe())
+            description = b"" if self._left else write(self._describe())
             lease = int(self._store.settings.lease * 1000)
             me = "" if self._left else self._me
-            self._buried.clear()
+            for roll in self._rolls:
+                roll.asking()
             asked = monotonic()
             unbroken, models, *kinds, strange = await BEAT(
                 self._store.commands, self._keys,
-                [KINDS.index(self._kind) + 1, me, description, lease, _FORGET_MS],
+                [KINDS.index(self._kind) + 1, me, description, lease, FORGET_MS],
             )  # fmt: skip
             self._store.link.answered(asked)
             await self._repeat_announcements(models)
         since, self._asked = asked - self._asked, asked
-        self.ages = {name: age + since for name, age in self.ages.items()}
         doubtful: set[str] = set()  # whose place in the registry somebody else may have written to
         for key, name, value in zip(strange[::3], strange[1::3], strange[2::3], strict=True):
             doubtful.add(_shown(name))
             if not _STAMPED.match(value):
-                self._unreadable(key, name, "it has no stamp", value)
-        changed = not self.reachable
+                self._store.aside.add("registry", f"{_shown(key)} {_shown(name)}", "it has no stamp", value)
+        settled, changed = unbroken >= lease, not self.reachable
         self.reachable = True
-        changed |= self._update_models(models, settled=unbroken >= lease)
-        for kind, entries in zip(KINDS, kinds, strict=True):
-            settled = unbroken >= lease and not self._just_emptied(kind, entries, lease)
-            changed |= self._update_members(kind, entries, doubtful, settled=settled, lease=lease)
+        changed |= self._update_models(models, settled=settled)
+        for roll, entries in zip(self._rolls, kinds, strict=True):
+            changed |= roll.update(entries, doubtful, since, lease, unbroken=settled)
         if changed:
             self.on_changed()
         self.on_heard()
         await self._read_memory()
 
+    @property
+    def lost_workers(self) -> Mapping[str, tuple[float, WorkerHeartbeat]]:
+        """Gone without a word and not forgotten yet: how many seconds ago, and what they said last."""
+        return self._workers.lost
+
+    def age(self, name: str) -> float:
+        """Seconds since a member was last heard of, when we last asked."""
+        return next((roll.ages[name] for roll in self._rolls if name in roll.ages), 0.0)
+
     def is_silent(self, name: str) -> bool:
         """Whether it has been silent for so long that it should not be counted on. It counts as gone only after its
         whole lease; but what it can no longer do must be known within 2 s."""
-        return self.ages.get(name, 0.0) > SILENT * self._store.settings.lease
+        return self.age(name) > SILENT * self._store.settings.lease
 
     def departed(self, kind: str, name: str) -> None:
         """Its supervisor saw it die, and has taken it out of the registry: nobody waits for its lease to end. The
         answer to a heartbeat that is under way may still tell of it."""
-        self._buried.add(name)
-        said = self.members.get(kind, {}).pop(name, None)
-        if said is not None:
-            self._mourned[kind][name] = monotonic(), said
-            self.lost[kind][name] = 0.0, said
-            self._texts.pop((kind, name), None)
-            self.ages.pop(name, None)
+        if kind in KINDS and self._rolls[KINDS.index(kind)].departed(name):
             self.on_changed()
 
-    async def announce_model(self, name: str, description: Mapping[str, object]) -> None:
-        """Kept in Redis for good; said again if Redis loses it while we live."""
-        self.describe_model(name, description)
-        await self._say_news()
+    async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
+        """Kept in Redis for good; said again if Redis loses it while we live. Raises StoreDown."""
+        self.describe_model(name, announcement)
+        with guard():
+            await self._say_news()
 
-    def describe_model(self, name: str, description: Mapping[str, object]) -> None:
+    def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
         """The same, with the next heartbeat, if it is news."""
-        text = msgspec.json.encode(description)
+        text = write(announcement)
         if self._announced.get(name) != text:
             self._announced[name] = text
             self._unsaid.add(name)
@@ -172,8 +188,7 @@ class Registry:
     async def _repeat_announcements(self, models: list[bytes]) -> None:
         known = dict(zip(models[::2], models[1::2], strict=True))
         for name, description in self._announced.items():
-            said = known.get(name.encode())
-            if said is None or read_model(said) is None:
+            if not _announces(known.get(name.encode(), b"")):
                 await self._store.commands.execute_command(
                     "HSET", self._store.keys.registry("models"), name, description
                 )
@@ -187,92 +202,30 @@ class Registry:
     def _update_models(self, entries: list[bytes], *, settled: bool) -> bool:
         changed = False
         for raw, text in zip(entries[::2], entries[1::2], strict=True):
-            name = raw.decode(errors="replace")
-            if self._texts.get(("models", name)) != text:
-                self._texts["models", name] = text
-                said = read_model(text)
-                if said is None:
-                    self._unreadable(self._keys[1].encode(), raw, "it describes no model", text)
+            name = _shown(raw)
+            if self._texts.get(name) != text:
+                self._texts[name] = text
+                try:
+                    self.models[name] = read_announcement(text)
+                except Garbled as error:
+                    why = f"it announces no model: {error}"
+                    self._store.aside.add("registry", f"{self._keys[1]} {name}", why, text)
                     continue
-                self.models[name] = said
                 changed = True
         if settled:
-            there = {name.decode(errors="replace") for name in entries[::2]}
-            for gone in [name for kind, name in self._texts if kind == "models" and name not in there]:
-                del self._texts["models", gone]
+            for gone in self._texts.keys() - {_shown(name) for name in entries[::2]}:
+                del self._texts[gone]
                 changed |= self.models.pop(gone, None) is not None
         return changed
 
-    def _just_emptied(self, kind: str, entries: list[Any], lease: int) -> bool:
-        """Nobody is there where somebody was: the list may have been lost, and then those who live are back within
-        a heartbeat."""
-        if entries or not self.members[kind]:
-            self._emptied.pop(kind, None)
-            return False
-        return (monotonic() - self._emptied.setdefault(kind, monotonic())) * 1e3 < lease
 
-    def _update_members(
-        self, kind: str, entries: list[Any], doubtful: set[str], *, settled: bool, lease: int
-    ) -> bool:
-        """`doubtful`: those who are there for as long as they would be if nothing had been heard of them."""
-        members, changed = self.members[kind], False
-        live = {name for name in doubtful.intersection(members) if self.ages.get(name, 0.0) * 1e3 <= lease}
-        silent: dict[str, tuple[float, bytes]] = {}
-        for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
-            name = raw.decode(errors="replace")
-            if name in self._buried:
-                continue
-            if name in members:
-                age = min(age, self.ages.get(name, 0.0) * 1e3 + _SLACK_MS)
-            if age > lease:
-                silent[name] = age / 1e3, text
-                continue
-            if self._texts.get((kind, name)) != text:
-                self._texts[kind, name] = text
-                said = read_member(text)
-                if said is None:
-                    self._unreadable(
-                        self._store.keys.registry(kind).encode(), raw, "it describes nobody", text
-                    )
-                else:
-                    if name not in members:
-                        self._replaced(kind, said)
-                    members[name] = said
-                    changed = True
-            if name in members:
-                live.add(name)
-                self.ages[name] = age / 1e3
-        if settled:
-            for gone in members.keys() - live:
-                del members[gone]
-                self.ages.pop(gone, None)
-                changed = True
-            for of, name in [*self._texts]:
-                if of == kind and name not in members:
-                    del self._texts[of, name]
-        self.lost[kind] = {
-            name: (age, said)
-            for name, (age, text) in silent.items()
-            if name not in members and (said := read_member(text)) is not None
-        }
-        for name, (died, last_words) in [*self._mourned[kind].items()]:
-            age = monotonic() - died
-            if age * 1e3 > _FORGET_MS:
-                del self._mourned[kind][name]
-            else:
-                self.lost[kind][name] = age, last_words
-        return changed
-
-    def _replaced(self, kind: str, said: Mapping[str, Any]) -> None:
-        """One has come: it stands for the one that has been missing longest of those its supervisor started."""
-        mourned, supervisor = self._mourned[kind], (said.get("host"), said.get("parent"))
-        for name, (_, dead) in mourned.items():
-            if (dead.get("host"), dead.get("parent")) == supervisor:
-                del mourned[name]
-                return
-
-    def _unreadable(self, key: bytes, name: bytes, why: str, value: bytes) -> None:
-        self._store.aside.add("registry", f"{_shown(key)} {_shown(name)}", why, value)
+def _announces(text: bytes) -> bool:
+    """Whether it can be read: else a worker that runs the model says its own again."""
+    try:
+        read_announcement(text)
+    except Garbled:
+        return False
+    return True
 
 
 def _shown(raw: bytes) -> str:

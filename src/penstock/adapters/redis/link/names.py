@@ -120,9 +120,3 @@ class Keys:
 
 def bucket_of(name: str) -> int:
     return crc32(name.encode()) % TASK_BUCKETS
-
-
-def task_name(tenant: str, task_id: str) -> str:
-    """What a task is called between our processes. Tenants choose their ids, and two may choose the same; an id has
-    no slash in it."""
-    return f"{tenant}/{task_id}"

@@ -5,17 +5,14 @@ loads its data, a cluster between two primaries, a full memory or disk, a script
 Everything else that redis-py raises is a mistake of ours and passes untouched.
 """
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from redis import exceptions as redis_errors
 
+from penstock import patience
 from penstock.errors import StoreDown
 
-_log = logging.getLogger(__name__)
-
-FIRST_WAIT, LONGEST_WAIT = 0.020, 0.500
 _RETRY_AFTER = 1.0
 _AWAY = (
     redis_errors.ConnectionError,
@@ -61,31 +58,10 @@ def guard() -> Iterator[None]:
         raise translate(error) from error
 
 
-class Patience:
-    """The waits of one loop that must outlive an outage: growing, and said aloud once."""
+class Patience(patience.Patience):
+    """The same, of a loop that speaks to Redis itself."""
 
-    __slots__ = ("_what", "wait")
+    __slots__ = ()
 
-    def __init__(self, what: str) -> None:
-        self._what = what  # as in "<what> cannot reach Redis"
-        self.wait = 0.0  # of the outage that lasts; 0 when there is none
-
-    @property
-    def away(self) -> bool:
-        return self.wait > 0
-
-    def failed(self, error: Exception) -> float:
-        """How long to wait before the next try; raises what waiting will not mend."""
-        if not is_outage(error) and not isinstance(error, StoreDown):
-            raise error
-        if not self.wait:
-            _log.warning("%s cannot reach Redis, and keeps trying: %s", self._what, error)
-            self.wait = FIRST_WAIT
-        else:
-            self.wait = min(self.wait * 2, LONGEST_WAIT)
-        return self.wait
-
-    def succeeded(self) -> None:
-        if self.wait:
-            self.wait = 0.0
-            _log.info("%s reaches Redis again.", self._what)
+    def is_outage(self, error: Exception) -> bool:
+        return is_outage(error) or isinstance(error, StoreDown)

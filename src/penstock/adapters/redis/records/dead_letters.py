@@ -24,7 +24,7 @@ _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(DeadLetter).decode
 
 
-class DeadLetters:
+class RedisLetters:
     def __init__(self, store: Store, bounds: Bounds | None = None, ttl: float = WEEK) -> None:
         """`ttl`: seconds a letter is kept."""
         self._store = store

@@ -8,18 +8,18 @@ with what was left; a row that two have read is one in the ledger. Nobody is tol
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
 
-from msgspec import Struct
 from redis.exceptions import RedisError
 
 from penstock.adapters.redis.link.connect import Command, Patience, Store
 from penstock.adapters.redis.link.names import TASK_BUCKETS
 from penstock.adapters.redis.records.task_scripts import EXPECT
 from penstock.loops import Loops
+from penstock.ports.tasks import EndedTask, RecordTasks
 
 log = logging.getLogger("penstock.ledger")
 
@@ -30,24 +30,12 @@ _KEPT_MS = 24 * 3600 * 1000  # after the last gateway with a ledger has gone
 _AGAIN_AFTER = 1.0  # when the ledger had no room
 
 
-class EndedTask(Struct, frozen=True, gc=False):
-    key: str
-    task_id: str
-    tenant: str
-    tier: int
-    model: str
-    status: str  # SUCCESS, or the error code
-    created: float  # seconds since the epoch, by the clock of Redis
-    completed: float
-
-
-Record = Callable[[Sequence[EndedTask]], Awaitable[bool]]
 Entries = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
 
 
 class EndedTasks:
     def __init__(
-        self, store: Store, chosen: Callable[[], bool], record: Record, lost: Callable[[int], None]
+        self, store: Store, chosen: Callable[[], bool], record: RecordTasks, lost: Callable[[int], None]
     ) -> None:
         """`chosen`: whether it is this process that reads; `record`: False if it could not, and is asked again;
         `lost` is told how many had to go before anybody took them."""

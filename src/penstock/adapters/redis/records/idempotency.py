@@ -4,12 +4,9 @@ Redis decides which. It claims the key, publishes the request, and says where it
 claim runs out and the next who asks has it.
 """
 
-from dataclasses import dataclass
-
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.link.connect import Store, guard
 from penstock.adapters.redis.link.gathered import Gathered
-from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.link.scripts import Argument
 from penstock.adapters.redis.records.holdings import Bounds
 from penstock.adapters.redis.records.holdings import keyed as usual_bounds
@@ -17,25 +14,13 @@ from penstock.adapters.redis.records.idempotency_scripts import CLAIM, FORGET, P
 from penstock.adapters.redis.records.task_endings import News, tell
 from penstock.adapters.redis.records.tasks import size_of
 from penstock.idempotency import Keyed
+from penstock.ports.records import SETTLED_WITHIN, Claim
 from penstock.types import Request, TaskStatus
+from penstock.words.messages import task_name
 
 # Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
 # milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
 PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
-SETTLED_WITHIN = (
-    5.0  # seconds after its deadline in which the successor of a dead batcher still ends a request
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What became of the wish to execute it."""
-
-    ours: bool = False
-    other: bool = False  # the key stands for another request
-    over: bool = False
-    placed: bool = False  # its request has been published
-    seconds: float = 0.0  # for which whoever has it is believed to execute it
 
 
 class RedisClaims:

@@ -7,28 +7,20 @@ from dataclasses import dataclass
 from time import monotonic
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Notice, encode
 from penstock.adapters.redis.link.connect import Patience, Store, is_outage
 from penstock.adapters.redis.link.scripts import Call
 from penstock.adapters.redis.records.task_scripts import PROCESS, SETTLE
 from penstock.errors import StoreDown
 from penstock.idempotency import KEPT_FAILURES
-from penstock.types import Failure, Outcome, TaskStatus
+from penstock.ports.tasks import Ended
+from penstock.types import Failure, TaskStatus
+from penstock.words.messages import Notice, encode
 
 log = logging.getLogger("penstock.tasks")
 
 _GIVE_UP_AFTER = 30.0  # seconds: a Redis that was away for so long may well have lost the task
 
 _NOTICE_WITHIN = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    task: str  # its name
-    outcome: Outcome
-    output: bytes = b""
-    failure: Failure | None = None
-    execution: bytes = b""  # as `wire` writes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,43 +7,20 @@ request is published, then say where it went; forget it when publishing failed.
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.adapters.redis.bus.mailbox import Post
-from penstock.adapters.redis.bus.wire import Notice, decode_execution
 from penstock.adapters.redis.link.connect import Store, guard
 from penstock.adapters.redis.link.gathered import Gathered
-from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records.holdings import Bounds, tasks
 from penstock.adapters.redis.records.task_endings import News, tell
 from penstock.adapters.redis.records.task_scripts import CANCEL, CREATE, DROP, PLACE, READ, WATCH
 from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.ports.tasks import TaskRecord, Withdrawal
 from penstock.share import OVERHEAD
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.words.messages import Notice, decode_execution, task_name
 
 WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
-    """A task as it stood when it was read."""
-
-    id: str
-    tenant: str
-    key: str
-    model: str
-    status: TaskStatus
-    changed_at: float  # seconds since the epoch
-    answer: Reply | None
-    asked: str = ""  # with an Idempotency-Key: the id of who asked first
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
-    """What a batcher must be told so that a cancelled task does not go to a worker."""
-
-    shard: int
-    key: str
 
 
 class RedisTasks:

@@ -1,0 +1,29 @@
+"""What could not be read, kept in memory for people to look at."""
+
+from collections import Counter, deque
+from typing import Any
+
+from penstock.loops import for_ever
+
+MOST_KEPT = 1000  # entries
+MOST_BYTES = 4096  # of each
+
+
+class MemoryAside:
+    """`penstock.ports.bus.Aside`."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._kept: deque[dict[str, Any]] = deque(maxlen=MOST_KEPT)
+
+    def add(self, kind: str, source: str, why: str, body: bytes = b"") -> None:
+        self.counts[kind] += 1
+        shown = body[:MOST_BYTES].decode(errors="replace")
+        self._kept.append({"kind": kind, "source": source, "why": why, "size": len(body), "body": shown})
+
+    async def list(self, limit: int = 100) -> list[dict[str, Any]]:
+        return [*reversed(self._kept)][:limit]
+
+    async def run(self) -> None:
+        """Nothing needs to be written: it is there."""
+        await for_ever()

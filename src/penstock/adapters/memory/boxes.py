@@ -1,0 +1,100 @@
+"""Mailboxes in memory. What is sent waits in the box until its owner has taken it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from penstock.ports import Clock
+
+LIFETIME = 60.0  # seconds that a box outlives its owner's last look
+GIVE_UP_AFTER = 30.0
+
+
+class Box:
+    """One of them."""
+
+    def __init__(self, now: float) -> None:
+        self.messages: deque[bytes] = deque()
+        self.news = asyncio.Event()
+        self.looked_at = now
+
+
+class Boxes:
+    """All that there are, by the names of their owners."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._boxes: dict[str, Box] = {}
+
+    def create(self, owner: str) -> Box:
+        """Keeps one that is there."""
+        box = self.find(owner)
+        if box is None:
+            box = self._boxes[owner] = Box(self._clock())
+        box.looked_at = self._clock()
+        return box
+
+    def find(self, owner: str) -> Box | None:
+        box = self._boxes.get(owner)
+        if box is not None and self._clock() - box.looked_at > LIFETIME:
+            self.remove(owner)
+            return None
+        return box
+
+    def remove(self, owner: str) -> None:
+        self._boxes.pop(owner, None)
+
+    def put(self, owner: str, payload: bytes) -> bool:
+        """False: there is no such box any more."""
+        box = self.find(owner)
+        if box is None:
+            return False
+        box.messages.append(payload)
+        box.news.set()
+        return True
+
+
+class MemoryPost:
+    """`penstock.ports.bus.Post`."""
+
+    apart = False
+
+    def __init__(self, boxes: Boxes) -> None:
+        self._boxes = boxes
+
+    async def send(self, box: str, payload: bytes, *, give_up_after: float = GIVE_UP_AFTER) -> bool:
+        [sent] = await self.send_all([(box, payload)], give_up_after=give_up_after)
+        return sent
+
+    async def send_all(
+        self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = GIVE_UP_AFTER
+    ) -> list[bool]:
+        await asyncio.sleep(0)  # as on the way to anywhere else, others have their turn
+        return [self._boxes.put(box, payload) for box, payload in messages]
+
+
+class MemoryMailbox:
+    """`penstock.ports.bus.Mailbox`."""
+
+    def __init__(self, boxes: Boxes, owner: str, heartbeat: float) -> None:
+        self.owner = owner
+        self._boxes = boxes
+        self._heartbeat = heartbeat
+
+    async def create(self) -> None:
+        self._boxes.create(self.owner)
+
+    async def run(self, on_message: Callable[[bytes], None]) -> None:
+        while True:
+            box = self._boxes.create(self.owner)
+            while box.messages:
+                on_message(box.messages.popleft())
+            box.news.clear()
+            try:
+                async with asyncio.timeout(self._heartbeat):
+                    await box.news.wait()
+            except TimeoutError:
+                pass
+
+    async def remove(self) -> None:
+        self._boxes.remove(self.owner)

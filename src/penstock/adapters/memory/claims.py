@@ -1,0 +1,67 @@
+"""Requests with an Idempotency-Key, in memory: of all gateways that are asked with one key, one executes it."""
+
+from penstock.adapters.memory.tasks import Kept, TaskBooks
+from penstock.idempotency import Keyed
+from penstock.ports.records import SETTLED_WITHIN, Claim
+from penstock.types import Request, TaskStatus
+from penstock.words.messages import task_name
+
+# Of the request's time, and in seconds, in which whoever claimed a key must have placed its request.
+PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
+
+
+class MemoryClaims:
+    """`penstock.ports.records.Claims`."""
+
+    def __init__(self, books: TaskBooks, ttl: float) -> None:
+        """`ttl`: seconds an outcome is kept."""
+        self._books, self._ttl = books, ttl
+
+    async def claim(
+        self,
+        keyed: Keyed,
+        request: Request,
+        asked: str,
+        limit: float,
+        *,
+        row: bool = False,
+        retry_after: float = 1.0,
+    ) -> Claim:
+        books, name, now = self._books, task_name(keyed.tenant, keyed.id), self._books.clock()
+        kept = books.find(name)
+        if kept is not None and kept.lasting:
+            if kept.fingerprint != keyed.fingerprint:
+                return Claim(other=True)
+            if kept.over:
+                return Claim(over=True)
+            placed = kept.shard is not None or kept.status is TaskStatus.PROCESSING
+            left = (kept.ends if placed else kept.until) - now
+            asked_twice = kept.request.key == request.key and not placed
+            if left > 0 and not asked_twice:
+                return Claim(placed=placed, seconds=left)
+        books.drop(name)
+        ends, wall = now + limit + SETTLED_WITHIN, books.wall_clock()
+        until = now + min(PLACED_WITHIN * limit, PLACED_AT_MOST)
+        made = Kept(
+            request, wall, ends + self._ttl, self._ttl, changed=wall, fingerprint=keyed.fingerprint,
+            asked=asked, brief=books.ttl, until=until, ends=ends, row=row,
+        )  # fmt: skip
+        if kept is not None:
+            made.watchers |= kept.watchers
+        books.add(name, made, retry_after)
+        return Claim(ours=True)
+
+    async def placed(self, keyed: Keyed, request: Request) -> None:
+        name = task_name(keyed.tenant, keyed.id)
+        kept = self._books.find(name)
+        if kept is not None and kept.request.key == request.key:
+            assert isinstance(request.origin, int)
+            kept.shard = request.origin
+            await self._books.tell(name, kept)
+
+    async def forget(self, keyed: Keyed, request: Request) -> None:
+        name = task_name(keyed.tenant, keyed.id)
+        kept = self._books.find(name)
+        if kept is not None and not kept.over and kept.request.key == request.key:
+            self._books.drop(name)
+            await self._books.tell(name, kept)

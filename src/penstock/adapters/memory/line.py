@@ -1,0 +1,65 @@
+"""The line of idle workers in memory: of each model the slots in their order, or else those who wait for one."""
+
+import asyncio
+from collections import OrderedDict, deque
+
+
+class Line:
+    """Of one model."""
+
+    def __init__(self) -> None:
+        self.slots: OrderedDict[str, None] = OrderedDict()
+        self.takers: deque[asyncio.Future[str]] = deque()
+
+    def post(self, slot: str, *, first: bool = False) -> bool:
+        """To whoever waits for one, or into the line."""
+        while self.takers:
+            taker = self.takers.popleft()
+            if not taker.done():
+                taker.set_result(slot)
+                return True
+        new = slot not in self.slots
+        self.slots[slot] = None
+        if first:
+            self.slots.move_to_end(slot, last=False)
+        return new
+
+
+class MemoryCredits:
+    """`penstock.ports.bus.Credits`."""
+
+    def __init__(self, lines: dict[str, Line]) -> None:
+        self._lines = lines
+
+    async def take(self, model: str, block_seconds: float) -> str | None:
+        line = self._line(model)
+        if line.slots:
+            return line.slots.popitem(last=False)[0]
+        taker: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        line.takers.append(taker)
+        try:
+            await asyncio.wait([taker], timeout=block_seconds)
+        except asyncio.CancelledError:
+            if taker.done():  # it was given one in the very moment when it left
+                line.post(taker.result(), first=True)
+            raise
+        finally:
+            if not taker.done():
+                line.takers.remove(taker)
+        return taker.result() if taker.done() else None
+
+    async def post(self, model: str, slot: str) -> bool:
+        return self._line(model).post(slot)
+
+    async def withdraw(self, model: str, slot: str) -> bool:
+        slots = self._line(model).slots
+        if slot not in slots:
+            return False
+        del slots[slot]
+        return True
+
+    def _line(self, model: str) -> Line:
+        line = self._lines.get(model)
+        if line is None:
+            line = self._lines[model] = Line()
+        return line

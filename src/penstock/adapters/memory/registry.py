@@ -1,0 +1,167 @@
+"""The registry in memory: who is there and what each said last, as one member of it learns with its heartbeats."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import json
+
+from penstock.ports import Clock
+from penstock.words.announcements import ModelAnnouncement, read_announcement
+from penstock.words.heartbeats import (
+    KINDS,
+    BatcherHeartbeat,
+    GatewayHeartbeat,
+    H,
+    Heartbeat,
+    Kind,
+    Members,
+    WorkerHeartbeat,
+    read_batcher,
+    read_gateway,
+    read_worker,
+)
+
+SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
+FORGET = 60.0  # seconds after which the dead are forgotten
+SOON = 0.002  # seconds after the end of a lease at which it has surely passed
+
+
+class Said(NamedTuple):
+    when: float
+    text: bytes
+
+
+class Roll:
+    """What all members share: their last words, by kind and name, and what was announced."""
+
+    def __init__(self) -> None:
+        self.said: dict[Kind, dict[str, Said]] = {kind: {} for kind in KINDS}
+        self.models: dict[str, bytes] = {}
+
+
+class MemoryRegistry:
+    """`penstock.ports.registry.Registry`."""
+
+    reachable = True
+    memory_ratio = 0.0
+
+    def __init__(
+        self,
+        roll: Roll,
+        kind: Kind,
+        me: str,
+        describe: Callable[[], Heartbeat],
+        clock: Clock,
+        *,
+        heartbeat: float,
+        lease: float,
+    ) -> None:
+        self._roll, self._kind, self._me, self._describe = roll, kind, me, describe
+        self._clock = clock
+        self._heartbeat, self._lease = heartbeat, lease
+        self._gateways: dict[str, GatewayHeartbeat] = {}
+        self._batchers: dict[str, BatcherHeartbeat] = {}
+        self._workers: dict[str, WorkerHeartbeat] = {}
+        self.members: Members = {
+            "gateways": self._gateways, "batchers": self._batchers, "workers": self._workers,
+        }  # fmt: skip
+        self.lost_workers: dict[str, tuple[float, WorkerHeartbeat]] = {}
+        self.models: dict[str, ModelAnnouncement] = {}
+        self.on_changed: Callable[[], None] = lambda: None
+        self.on_heard: Callable[[], None] = lambda: None
+        self._known: dict[str, bytes] = {}  # what each said, as it was read last
+        self._heard: dict[str, float] = {}  # when each was last heard of
+        self._news: dict[str, bytes] = {}  # models to be announced with the next heartbeat
+        self._left = False
+
+    async def run(self) -> None:
+        while True:
+            await self.beat()
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Seconds to the next heartbeat; fewer if a lease may end before that."""
+        ages = [self._clock() - heard for heard in self._heard.values()]
+        oldest = max((age for age in ages if age <= self._lease), default=0.0)
+        return min(self._heartbeat, self._lease - oldest + SOON)
+
+    async def beat(self) -> None:
+        if not self._left:
+            self._roll.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
+        self._roll.models.update(self._news)
+        self._news.clear()
+        changed = self._read_models()
+        changed |= self._read("gateways", self._gateways, read_gateway)
+        changed |= self._read("batchers", self._batchers, read_batcher)
+        changed |= self._read("workers", self._workers, read_worker)
+        self._count_lost()
+        if changed:
+            self.on_changed()
+        self.on_heard()
+
+    def _read(self, kind: Kind, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
+        """Whether somebody has come, gone, or said something new."""
+        now, changed = self._clock(), False
+        said = self._roll.said[kind]
+        for name in [name for name, last in said.items() if now - last.when > FORGET]:
+            del said[name]
+        here = {name: last for name, last in said.items() if now - last.when <= self._lease}
+        for name, last in here.items():
+            self._heard[name] = last.when
+            if self._known.get(name) != last.text:
+                self._known[name] = last.text
+                members[name] = read(last.text)
+                changed = True
+        for name in members.keys() - here.keys():
+            self._forget(members, name)
+            changed = True
+        return changed
+
+    def _forget(self, members: dict[str, H], name: str) -> None:
+        del members[name]
+        del self._known[name]
+        del self._heard[name]
+
+    def _count_lost(self) -> None:
+        now = self._clock()
+        self.lost_workers.clear()
+        for name, last in self._roll.said["workers"].items():
+            if now - last.when > self._lease:
+                self.lost_workers[name] = now - last.when, read_worker(last.text)
+
+    def _read_models(self) -> bool:
+        changed = False
+        for name, text in self._roll.models.items():
+            announcement = read_announcement(text)
+            if self.models.get(name) != announcement:
+                self.models[name] = announcement
+                changed = True
+        return changed
+
+    def age(self, name: str) -> float:
+        heard = self._heard.get(name)
+        return 0.0 if heard is None else self._clock() - heard
+
+    def is_silent(self, name: str) -> bool:
+        return self.age(name) > SILENT * self._lease
+
+    def departed(self, kind: str, name: str) -> None:
+        """Its supervisor has struck it off (`MemoryBus.bury`)."""
+        here: dict[
+            str, dict[str, GatewayHeartbeat] | dict[str, BatcherHeartbeat] | dict[str, WorkerHeartbeat]
+        ]
+        here = {"gateways": self._gateways, "batchers": self._batchers, "workers": self._workers}
+        if name in here.get(kind, ()):
+            del here[kind][name], self._known[name], self._heard[name]
+            self.on_changed()
+
+    def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
+        self._news[name] = json.encode(announcement)
+
+    async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
+        self._roll.models[name] = json.encode(announcement)
+
+    async def leave(self) -> None:
+        self._left = True
+        self._roll.said[self._kind].pop(self._me, None)

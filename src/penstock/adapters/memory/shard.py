@@ -1,0 +1,91 @@
+"""One shard in memory: what was published and is not settled yet, who has taken what of it, and who leases it."""
+
+import asyncio
+from collections.abc import Collection
+from itertools import count
+
+
+class Shard:
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self.entries: dict[int, bytes] = {}  # in the order in which they came
+        self.given: dict[int, str] = {}  # those of them that a batcher has taken, and which one
+        self.last = 0  # the number of the latest entry that there ever was
+        self._last_given = 0
+        self.owner = ""
+        self.fence = 0  # how often it has changed hands
+        self._ends = 0.0  # the lease
+
+    # ---- entries -------------------------------------------------------------------------------------------
+
+    def publish(self, body: bytes) -> None:
+        self.last = next(self._numbers)
+        self.entries[self.last] = body
+
+    def take_new(self, batcher: str) -> list[tuple[int, bytes]]:
+        """What nobody has taken yet."""
+        new = [(number, body) for number, body in self.entries.items() if number > self._last_given]
+        self._give(batcher, new)
+        return new
+
+    def take_over(self, batcher: str, living: Collection[str]) -> list[tuple[int, bytes]]:
+        """What those have taken who live no more."""
+        left = [
+            (number, self.entries[number]) for number, holder in self.given.items() if holder not in living
+        ]
+        self._give(batcher, left)
+        return left
+
+    def _give(self, batcher: str, some: list[tuple[int, bytes]]) -> None:
+        for number, _ in some:
+            self.given[number] = batcher
+            self._last_given = max(self._last_given, number)
+
+    def settle(self, batcher: str, number: int) -> None:
+        """By the one who has it; whoever has lost it to another settles nothing."""
+        if self.given.get(number) == batcher:
+            del self.given[number], self.entries[number]
+
+    # ---- the lease -----------------------------------------------------------------------------------------
+
+    def lease(self, batcher: str, now: float, seconds: float) -> int:
+        """The fence number of its ownership, or 0 while another has it."""
+        if self.holder(now) not in ("", batcher):
+            return 0
+        if self.owner != batcher or self._ends <= now:
+            self.fence += 1
+        self.owner, self._ends = batcher, now + seconds
+        return self.fence
+
+    def renew(self, batcher: str, fence: int, now: float, seconds: float) -> bool:
+        if self.holder(now) != batcher or self.fence != fence:
+            return False
+        self._ends = now + seconds
+        return True
+
+    def release(self, batcher: str, fence: int) -> None:
+        if (self.owner, self.fence) == (batcher, fence):
+            self.owner = ""
+
+    def holder(self, now: float) -> str:
+        """Who leases it now; empty if nobody does."""
+        return self.owner if self._ends > now else ""
+
+
+class SharedShards:
+    """All that there are, and a bell that rings when something is published."""
+
+    def __init__(self, number: int) -> None:
+        self.every = [Shard() for _ in range(number)]
+        self._bells: set[asyncio.Event] = set()
+
+    def listen(self, bell: asyncio.Event) -> None:
+        self._bells.add(bell)
+
+    def leave(self, bell: asyncio.Event) -> None:
+        self._bells.discard(bell)
+
+    def publish(self, shard: int, body: bytes) -> None:
+        self.every[shard].publish(body)
+        for bell in self._bells:
+            bell.set()

@@ -1,0 +1,211 @@
+"""The records of asynchronous requests, in memory."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.adapters.memory.boxes import MemoryPost
+from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.idempotency import KEPT_FAILURES
+from penstock.ports import Clock
+from penstock.ports.tasks import Ended, EndedTask, TaskRecord, Withdrawal
+from penstock.share import Full, refusal
+from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.words.messages import Notice, decode_execution, encode, task_name
+
+WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
+MOST_ENDED = 10_000  # that no ledger has taken yet
+
+
+@dataclass(slots=True)
+class Kept:
+    """One task."""
+
+    request: Request
+    created: float  # seconds since the epoch
+    expires: float  # on our clock: until which it is kept
+    keep: float  # seconds that it is kept once it is over
+    status: TaskStatus = TaskStatus.PENDING
+    changed: float = 0.0
+    answer: Reply | None = None
+    shard: int | None = None  # that its request was sent to
+    watchers: set[str] = field(default_factory=set)  # mailboxes that are told of its end
+    # With an Idempotency-Key:
+    fingerprint: str = ""
+    asked: str = ""  # the id of who asked first
+    brief: float | None = None  # seconds that an outcome is kept which does not last
+    until: float = 0.0  # on our clock: when whoever claimed it must have placed it
+    ends: float = 0.0  # and when it must be over
+    lasting: bool = True
+    row: bool = True  # its end is a row for the ledger
+
+    @property
+    def over(self) -> bool:
+        return self.answer is not None
+
+
+class TaskBooks:
+    """All tasks of a bus, by their names."""
+
+    def __init__(self, post: MemoryPost, clock: Clock, wall_clock: Clock, ttl: float, most: int) -> None:
+        self.post, self.clock, self.wall_clock = post, clock, wall_clock
+        self.ttl = ttl  # seconds a result is kept
+        self._most = most
+        self._kept: dict[str, Kept] = {}
+        self.ended: deque[EndedTask] = deque(maxlen=MOST_ENDED)  # that no ledger has taken yet
+        self.told = asyncio.Event()  # there are some
+
+    def find(self, name: str) -> Kept | None:
+        kept = self._kept.get(name)
+        if kept is not None and kept.expires <= self.clock():
+            del self._kept[name]
+            return None
+        return kept
+
+    def add(self, name: str, kept: Kept, retry_after: float) -> None:
+        if len(self._kept) >= self._most:
+            for other in list(self._kept):
+                self.find(other)  # which strikes off what has expired
+            if len(self._kept) >= self._most:
+                raise refusal(Full.TOTAL, "tasks", f"limits.max_tasks is {self._most}", 1.0, retry_after)
+        self._kept[name] = kept
+
+    def drop(self, name: str) -> None:
+        self._kept.pop(name, None)
+
+    async def settle(self, name: str, reply: Reply) -> None:
+        """The first ending counts. Whoever settles twice tells twice."""
+        kept = self.find(name)
+        if kept is None:
+            return
+        if not kept.over:
+            self._end(kept, reply)
+        assert kept.answer is not None
+        await self.tell(name, kept)
+
+    def _end(self, kept: Kept, reply: Reply) -> None:
+        code = "" if reply.failure is None else reply.failure.code
+        kept.status, kept.changed, kept.answer = TaskStatus(reply.outcome.value), self.wall_clock(), reply
+        kept.lasting = not code or code in KEPT_FAILURES
+        brief = kept.brief if kept.brief is not None and not kept.lasting else None
+        kept.expires = self.clock() + (kept.keep if brief is None else brief)
+        if kept.row:
+            request = kept.request
+            self.ended.append(
+                EndedTask(
+                    request.key, kept.asked or request.request_id, request.tenant, request.tier,
+                    request.model, code or kept.status, kept.created, kept.changed,
+                )
+            )  # fmt: skip
+            self.told.set()
+
+    async def tell(self, name: str, kept: Kept) -> None:
+        """Those who wait for it."""
+        failure = None if kept.answer is None else kept.answer.failure
+        word = encode(Notice(name, kept.status, "" if failure is None else failure.code))
+        await self.post.send_all([(box, word) for box in sorted(kept.watchers)])
+
+
+class MemoryTasks:
+    """`penstock.ports.tasks.TaskRecords`, at one gateway."""
+
+    def __init__(self, books: TaskBooks, box: str) -> None:
+        self._books, self._box = books, box
+        self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+
+    async def create(
+        self, request: Request, limit: float, *, watch: bool = False, retry_after: float = 1.0
+    ) -> None:
+        books, name = self._books, task_name(request.tenant, request.request_id)
+        if books.find(name) is not None:
+            raise Conflict(
+                f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
+            )
+        now = books.wall_clock()
+        kept = Kept(request, now, books.clock() + limit + books.ttl, books.ttl, changed=now)
+        if watch:
+            kept.watchers.add(self._box)
+        books.add(name, kept, retry_after)
+
+    async def placed(self, request: Request) -> None:
+        kept = self._books.find(task_name(request.tenant, request.request_id))
+        if kept is not None:
+            assert isinstance(request.origin, int)
+            kept.shard = request.origin
+
+    async def forget(self, task_id: str, tenant: str) -> None:
+        self._books.drop(task_name(tenant, task_id))
+
+    async def find(self, task_id: str, tenant: str) -> TaskRecord:
+        return self._record(task_id, tenant, self._kept(task_id, tenant))
+
+    async def peek(self, task_id: str, tenant: str) -> TaskRecord:
+        return self._record(task_id, tenant, self._kept(task_id, tenant))
+
+    async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
+        kept, name = self._kept(task_id, tenant), task_name(tenant, task_id)
+        if not kept.over:
+            kept.watchers.add(self._box)
+            over = asyncio.get_running_loop().create_future()
+            self._pollers[name].add(over)
+            try:
+                await asyncio.wait([over], timeout=seconds)
+            finally:
+                self._pollers[name].discard(over)
+                if not self._pollers[name]:
+                    del self._pollers[name]
+        return self._record(task_id, tenant, self._kept(task_id, tenant))
+
+    def notice(self, message: Notice) -> None:
+        for over in self._pollers.get(message.task, ()):
+            if not over.done():
+                over.set_result(None)
+
+    async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
+        kept = self._kept(task_id, tenant)
+        ended = not kept.over
+        reply = Reply(kept.request, Outcome.CANCELLED, failure=WITHDRAWN)
+        await self._books.settle(task_name(tenant, task_id), reply)
+        return Withdrawal(kept.shard, kept.request.key) if ended and kept.shard is not None else None
+
+    def _kept(self, task_id: str, tenant: str) -> Kept:
+        kept = self._books.find(task_name(tenant, task_id))
+        if kept is None or kept.request.tenant != tenant:
+            raise NotFound(
+                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._books.ttl:g} s,"
+                " or was fetched and made room for others"
+            )
+        return kept
+
+    def _record(self, task_id: str, tenant: str, kept: Kept) -> TaskRecord:
+        answer = kept.answer
+        if answer is not None and answer.execution is not None:  # each reader may change its own
+            answer = Reply(
+                answer.request, answer.outcome, answer.output, answer.failure, replace(answer.execution)
+            )
+        request = kept.request
+        return TaskRecord(
+            task_id, tenant, request.key, request.model, kept.status, kept.changed, answer, kept.asked
+        )
+
+
+class MemoryEndings:
+    """`penstock.ports.tasks.TaskEndings`."""
+
+    def __init__(self, books: TaskBooks) -> None:
+        self._books = books
+
+    async def processing(self, tasks: Sequence[str]) -> None:
+        for name in tasks:
+            kept = self._books.find(name)
+            if kept is not None and kept.status is TaskStatus.PENDING:
+                kept.status, kept.changed = TaskStatus.PROCESSING, self._books.wall_clock()
+
+    async def settle(self, endings: Sequence[Ended]) -> None:
+        for ended in endings:
+            kept = self._books.find(ended.task)
+            if kept is not None:
+                execution = None if ended.failure else decode_execution(ended.execution)
+                reply = Reply(kept.request, ended.outcome, ended.output, ended.failure, execution)
+                await self._books.settle(ended.task, reply)

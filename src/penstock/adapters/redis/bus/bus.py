@@ -1,0 +1,37 @@
+"""The bus of an installation that meets at a Redis."""
+
+from collections.abc import Callable
+
+from penstock.adapters.redis.bus.credits import Credits
+from penstock.adapters.redis.bus.mailbox import Mailbox, Post
+from penstock.adapters.redis.bus.registry import Registry
+from penstock.adapters.redis.link.connect import Store, check_durability
+from penstock.words.heartbeats import Heartbeat, Kind
+
+
+class RedisBus:
+    """`penstock.ports.bus.Bus`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.where = store.where
+        self.heartbeat, self.lease = store.settings.heartbeat, store.settings.lease
+        self.aside = store.aside
+        self.post = Post(store)
+
+    def credits(self) -> Credits:
+        return Credits(self.store)
+
+    def mailbox(self, owner: str) -> Mailbox:
+        return Mailbox(self.store, owner)
+
+    def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry:
+        self.store.aside.me = me
+        return Registry(self.store, kind, me, describe)
+
+    async def open(self) -> None:
+        await self.store.open()
+        check_durability(self.store.settings, self.store.features)
+
+    async def close(self) -> None:
+        await self.store.close()

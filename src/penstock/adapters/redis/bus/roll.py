@@ -1,0 +1,132 @@
+"""One kind of process as the registry tells of it: who is there, and who went without a word.
+
+What somebody says of itself and cannot be read is set aside. A member that is known keeps what it said last; one
+that is not known does not count until it can be read, which its next heartbeat may mend. Nor is a member older than
+it was when we last asked, and the time since: whatever its place in the registry says, somebody else wrote that.
+"""
+
+from collections.abc import Callable, Collection
+from time import monotonic
+from typing import Any, Generic
+
+from penstock.adapters.redis.link.aside import Aside
+from penstock.words.basics import Garbled
+from penstock.words.heartbeats import H
+
+FORGET_MS = 60_000  # after which Redis forgets the dead
+_SLACK_MS = 100.0  # by which two clocks may count the time from one heartbeat to the next differently
+
+
+class Roll(Generic[H]):
+    def __init__(self, key: str, read: Callable[[bytes], H], aside: Aside) -> None:
+        """`key`: where its members are; `read` raises Garbled."""
+        self.members: dict[str, H] = {}
+        # Gone without a word and not forgotten yet: how many seconds ago, and what they said last.
+        self.lost: dict[str, tuple[float, H]] = {}
+        self.ages: dict[str, float] = {}  # seconds since each member was last heard of, when we last asked
+        self._key, self._read, self._aside = key, read, aside
+        self._texts: dict[str, bytes] = {}  # what each said, as it was read last
+        self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
+        # Whose death was told, when, and what they said of themselves. They are missing until their supervisor has
+        # started another, or for as long as those are who went without a word.
+        self._mourned: dict[str, tuple[float, H]] = {}
+        self._emptied: float | None = None  # since when nobody is there any more, by our clock
+
+    def asking(self) -> None:
+        """A heartbeat is sent: its answer may still tell of those who die meanwhile."""
+        self._buried.clear()
+
+    def departed(self, name: str) -> bool:
+        """Its supervisor saw it die. Whether it was known."""
+        self._buried.add(name)
+        said = self.members.pop(name, None)
+        if said is None:
+            return False
+        self._mourned[name] = monotonic(), said
+        self.lost[name] = 0.0, said
+        self._texts.pop(name, None)
+        self.ages.pop(name, None)
+        return True
+
+    def update(
+        self, entries: list[Any], doubtful: Collection[str], since: float, lease: int, *, unbroken: bool
+    ) -> bool:
+        """Whether anything changed. `entries`: name, age in ms and description of each, as Redis has them;
+        `doubtful`: those who are there for as long as they would be if nothing had been heard of them; `since`:
+        seconds since we last asked; `unbroken`: service has lasted for a whole lease."""
+        self.ages = {name: age + since for name, age in self.ages.items()}
+        settled = unbroken and not self._just_emptied(entries, lease)
+        live = {name for name in self.members if name in doubtful and self.ages.get(name, 0.0) * 1e3 <= lease}
+        silent: dict[str, tuple[float, bytes]] = {}
+        changed = False
+        for raw, age, text in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
+            name = raw.decode(errors="replace")
+            if name in self._buried:
+                continue
+            if name in self.members:
+                age = min(age, self.ages.get(name, 0.0) * 1e3 + _SLACK_MS)
+            if age > lease:
+                silent[name] = age / 1e3, text
+                continue
+            if self._texts.get(name) != text:
+                self._texts[name] = text
+                changed |= self._hear(name, text)
+            if name in self.members:
+                live.add(name)
+                self.ages[name] = age / 1e3
+        if settled:
+            changed |= self._forget(self.members.keys() - live)
+        self._count_lost(silent)
+        return changed
+
+    def _hear(self, name: str, text: bytes) -> bool:
+        try:
+            said = self._read(text)
+        except Garbled:
+            self._aside.add("registry", f"{self._key} {name}", "it describes nobody", text)
+            return False
+        if name not in self.members:
+            self._replaced(said)
+        self.members[name] = said
+        return True
+
+    def _forget(self, gone: Collection[str]) -> bool:
+        for name in gone:
+            del self.members[name]
+            self.ages.pop(name, None)
+        for name in self._texts.keys() - self.members.keys():
+            del self._texts[name]
+        return bool(gone)
+
+    def _just_emptied(self, entries: list[Any], lease: int) -> bool:
+        """Nobody is there where somebody was: the list may have been lost, and then those who live are back within
+        a heartbeat."""
+        if entries or not self.members:
+            self._emptied = None
+            return False
+        if self._emptied is None:
+            self._emptied = monotonic()
+        return (monotonic() - self._emptied) * 1e3 < lease
+
+    def _count_lost(self, silent: dict[str, tuple[float, bytes]]) -> None:
+        self.lost.clear()
+        for name, (age, text) in silent.items():
+            if name not in self.members:
+                try:
+                    self.lost[name] = age, self._read(text)
+                except Garbled:
+                    continue
+        for name, (died, last_words) in [*self._mourned.items()]:
+            age = monotonic() - died
+            if age * 1e3 > FORGET_MS:
+                del self._mourned[name]
+            else:
+                self.lost[name] = age, last_words
+
+    def _replaced(self, said: H) -> None:
+        """One has come: it stands for the one that has been missing longest of those its supervisor started."""
+        supervisor = said.host, said.parent
+        for name, (_, dead) in self._mourned.items():
+            if (dead.host, dead.parent) == supervisor:
+                del self._mourned[name]
+                return

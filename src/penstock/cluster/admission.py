@@ -1,0 +1,76 @@
+"""Which requests a gateway lets in, as far as that can be told from there.
+
+A batcher, which knows its queue, refuses those that cannot make their deadlines.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
+from penstock.ports.registry import Registry
+from penstock.ports.shards import Publisher
+from penstock.types import Request
+
+# Seconds without any batcher in which requests are still accepted: one that is started anew after its death finds
+# them, and they have time left.
+BATCHER_BACK = 3.0
+CACHE_MEMORY = 0.75  # of the memory limit: beyond it no more answers are kept for other gateways
+
+
+class Admission:
+    def __init__(
+        self,
+        registry: Registry,
+        publisher: Publisher,
+        waiting: Callable[[], int],
+        *,
+        max_waiting: int,
+        memory_limit: float,
+    ) -> None:
+        """`waiting`: how many wait for their answers at this gateway."""
+        self._registry, self._publisher, self._waiting = registry, publisher, waiting
+        self._max_waiting, self._memory_limit = max_waiting, memory_limit
+        self._has_batcher = False
+        self._last_batcher_left = -inf
+
+    def look(self, now: float) -> None:
+        """At who is there."""
+        had, self._has_batcher = self._has_batcher, bool(self._registry.members["batchers"])
+        if had and not self._has_batcher:
+            self._last_batcher_left = now
+
+    def refusal(self, model: str, max_cost: float | None, request: Request, now: float) -> Refused | None:
+        if max_cost is not None and request.cost > max_cost:
+            return Unacceptable(
+                f"this input costs {request.cost:g}, and max_cost of the model is {max_cost:g}: make it shorter"
+            )
+        if self._publisher.down:
+            return StoreDown("Redis does not answer", retry_after=1.0)
+        if self._registry.memory_ratio >= self._memory_limit:
+            return StoreDown(
+                f"Redis is nearly full: redis.memory_limit is {self._memory_limit:g} of its maxmemory",
+                retry_after=self.backlog_seconds(model),
+            )
+        if self._waiting() >= self._max_waiting:
+            message = f"this gateway is full: limits.max_queue is {self._max_waiting}"
+            return Overloaded(message, retry_after=self.backlog_seconds(model))
+        if self.no_batcher(now):
+            return Overloaded("no batcher is running", retry_after=1.0)
+        return None
+
+    def no_batcher(self, now: float) -> bool:
+        """None is there, and none has been for so long that none is being started anew."""
+        return not self._has_batcher and now - self._last_batcher_left > BATCHER_BACK
+
+    def backlog_seconds(self, model: str) -> float:
+        """How long the longest queue will take, by the batchers' own word."""
+        said = [
+            batcher.models[model].backlog_seconds
+            for batcher in self._registry.members["batchers"].values()
+            if model in batcher.models
+        ]
+        return max([0.1, *said])
+
+    def has_room_for_answers(self) -> bool:
+        """Long before the store is so full that nothing more is accepted."""
+        return self._registry.memory_ratio < CACHE_MEMORY * self._memory_limit

@@ -1,0 +1,77 @@
+"""The desks of a gateway over a bus: one for each model that a worker has announced."""
+
+from collections.abc import Callable
+from functools import partial
+
+from penstock.cluster.admission import Admission
+from penstock.cluster.announcements import with_model
+from penstock.cluster.condition import has_worker, worker_rows
+from penstock.config import Config
+from penstock.from_config.input_cost import cost_of
+from penstock.from_config.sharing import as_announced
+from penstock.from_config.tiers import time_limits
+from penstock.ports import Broker
+from penstock.ports.bus import Aside
+from penstock.ports.registry import Registry
+from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.parameter_filter import with_scalars_only
+from penstock.runtime.sharing import follow_versions
+from penstock.words.announcements import ModelAnnouncement
+
+
+class AnnouncedDesks:
+    def __init__(
+        self,
+        config: Config,
+        registry: Registry,
+        broker: Broker,
+        admission: Admission,
+        aside: Aside,
+        on_desk: Callable[[str], None],
+    ) -> None:
+        """`on_desk` is told of each model whose desk is new, or has changed."""
+        self._config, self._registry, self._broker = config, registry, broker
+        self._admission, self._aside, self._on_desk = admission, aside, on_desk
+        self._heard_of: dict[str, ModelAnnouncement] = {}  # models, as they were announced last
+        self.desks: dict[str, Desk] = {}
+
+    def look(self) -> None:
+        """Models come with the workers that announce them."""
+        for name, said in self._registry.models.items():
+            if self._heard_of.get(name) != said:
+                self._heard_of[name] = said
+                self._meet(name, said)
+        follow_versions(self.desks.values(), worker_rows(self._registry))
+
+    def _meet(self, name: str, said: ModelAnnouncement) -> None:
+        """An announcement that cannot be used changes nothing: a model that is known is served as before."""
+        try:
+            desk = self._desk(name, said)
+        except Exception as error:
+            self._aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
+            return
+        self.desks[name] = desk
+        self._on_desk(name)
+
+    def _desk(self, name: str, said: ModelAnnouncement) -> Desk:
+        config, former = with_model(self._config, name, said), self.desks.get(name)
+        model = config.models[name]
+        admit: Admit = partial(self._admission.refusal, name, model.max_cost)
+        return Desk(
+            model=name,
+            kind=model.input_kind,
+            broker=self._broker,
+            admit=with_scalars_only(admit) if said.scalar_parameters else admit,
+            backlog_seconds=partial(self._admission.backlog_seconds, name),
+            cost=cost_of(model.cost),
+            takes_parameters=lambda: said.takes_parameters,
+            parameter_names=lambda: said.parameter_names,
+            time_limits=time_limits(config, name),
+            longest_limit=config.timeouts_of(name).max_client,
+            sharing=as_announced(name, model, None if former is None else former.sharing),
+            default=model.default,
+            responds_async=self._config.responds_async(model),
+            output=model.output,
+            max_batch=model.max_batch,
+            ready=partial(has_worker, self._registry, name),
+        )

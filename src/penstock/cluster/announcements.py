@@ -1,0 +1,45 @@
+"""A model's configuration as its worker announces it, and the other way round."""
+
+from dataclasses import asdict, replace
+
+import msgspec
+
+from penstock.config import Config, Model
+from penstock.config.kinds import Choice, Number, Whole
+from penstock.config.schema import Key, places
+from penstock.config.time_limits import own_limits
+from penstock.words.announcements import ModelAnnouncement
+
+# What is not in the configuration: which parameters a function takes is known once it has started.
+_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
+_CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in _LEARNED]
+
+
+def announcement_of(
+    config: Config, name: str, takes_parameters: bool = True, parameter_names: list[str] | None = None
+) -> ModelAnnouncement:
+    """Its time limits as far as this configuration sets any: gateways and batchers go by the same ones then."""
+    model = config.models[name]
+    said = {**asdict(model), **own_limits(config.timeouts, config.models, name), "input": model.input_kind}
+    return ModelAnnouncement(
+        **{item: said[item] for item in _CONFIGURED},
+        takes_parameters=takes_parameters,
+        parameter_names=parameter_names,
+        scalar_parameters=model.protocol == "grpc",
+    )
+
+
+def model_of(said: ModelAnnouncement) -> Model:
+    """Raises ValueError for values that no model can have."""
+    values = {item: getattr(said, item) for item in _CONFIGURED}
+    model = msgspec.convert({**values, "target": "redis"}, Model)
+    for item, place in places(Model).items():
+        if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
+            value = getattr(model, item)
+            if value is not None:
+                place.kind.take(value)
+    return model
+
+
+def with_model(config: Config, name: str, said: ModelAnnouncement) -> Config:
+    return replace(config, models={name: model_of(said)})

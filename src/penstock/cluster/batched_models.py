@@ -1,0 +1,114 @@
+"""The models that a batcher forms batches for: those that workers have announced."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.cluster.announcements import with_model
+from penstock.cluster.borrowing import Borrower
+from penstock.config import Config
+from penstock.core.batcher import Batcher
+from penstock.core.door import Door
+from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
+from penstock.from_config.tiers import tier_names
+from penstock.gauges import ModelGauges
+from penstock.loops import Loops
+from penstock.ports import Clock, Observer
+from penstock.ports.bus import Bus
+from penstock.runtime.model_condition import backlog_seconds, capacity_health, model_gauges
+from penstock.runtime.pump import Pump
+from penstock.types import Batch, Reply, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import LoadReport
+
+log = logging.getLogger("penstock.batcher")
+
+
+class BatchedModels:
+    def __init__(
+        self,
+        config: Config,
+        bus: Bus,
+        loops: Loops,
+        observer: Observer,
+        on_model: Callable[[str], None],
+        deliver: Callable[[Sequence[Reply]], None],
+        send: Callable[[WorkerId, Batch], None],
+        is_gone: Callable[[str], bool],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+    ) -> None:
+        """`on_model` is told of each new one; `is_gone`: whether a worker is known to have died."""
+        self._config, self._bus, self._loops = config, bus, loops
+        self._observer, self._on_model = observer, on_model
+        self._deliver, self._send, self._is_gone = deliver, send, is_gone
+        self._loop, self._clock = loop, clock
+        self._announced: dict[str, ModelAnnouncement] = {}
+        self._capacity = capacity_rules(config)
+        self._tiers = tier_names(config)
+        self._share = 0.0  # of the requests that come here: the part of all shards
+        self.pumps: dict[str, Pump] = {}
+        self.doors: dict[str, Door] = {}
+
+    def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
+        """At what is announced now."""
+        for name, said in models.items():
+            if self._announced.get(name) != said.batching:
+                self._announced[name] = said.batching
+                self._meet(name, said)
+
+    def take_share(self, share: float) -> None:
+        self._share = share
+        for pump in self.pumps.values():
+            pump.batcher.share = share
+
+    def _meet(self, name: str, said: ModelAnnouncement) -> None:
+        if name in self.pumps:
+            log.warning("a model was announced anew; restart the batchers to follow", extra={"model": name})
+            return
+        try:
+            self._open(name, with_model(self._config, name, said))
+        except Exception as error:  # the others are served, and its next announcement may be better
+            self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
+
+    def _open(self, name: str, config: Config) -> None:
+        batcher = Batcher(replace(batching_rules(name, config), shared=True))
+        door = Door(batcher, admission_rules(config), self._capacity)
+        self._on_model(name)
+        pump = self.pumps[name] = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
+        borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
+        batcher.share = self._share
+        self.doors[name] = door
+        self._loops.keep(f"the borrower of {name}", borrower.run)
+
+    # ---- how they stand ------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, LoadReport]:
+        """For the registry."""
+        now = self._clock()
+        return {name: self._describe(pump.batcher, now) for name, pump in self.pumps.items()}
+
+    def _describe(self, batcher: Batcher, now: float) -> LoadReport:
+        return LoadReport(
+            queue_depth=batcher.waiting,
+            requests_per_second=round(batcher.rate(now), 3),
+            **capacity_health(batcher, self._capacity),
+            workers_healthy=batcher.fleet.healthy,
+            backlog_seconds=round(backlog_seconds(batcher, now), 3),
+        )
+
+    def gauges(self) -> dict[str, ModelGauges]:
+        now = self._clock()
+        return {name: model_gauges(pump.batcher, self._tiers, now, 0) for name, pump in self.pumps.items()}
+
+    def dead(self) -> list[str]:
+        return [word for pump in self.pumps.values() for word in pump.dead()]
+
+    def drain(self) -> None:
+        for pump in self.pumps.values():
+            pump.drain()
+
+    def close(self) -> None:
+        for pump in self.pumps.values():
+            pump.close()

@@ -1,0 +1,222 @@
+"""A batcher: the same batching core as the embedded server, between shards and shared workers.
+
+    intake of its shards ──► door ──► pump of the model ──► dispatcher ──► worker
+                              │refused                        ▲  │ refused, expired, given up
+                              └───────────────────────────────┘  └──► gateways
+
+Workers come from the line that all batchers share (`cluster.borrowing`). Outputs go straight from the worker to
+the gateways. The batcher is told only that the batch is done.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.cluster.batched_models import BatchedModels
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.letter_writer import LetterWriter
+from penstock.cluster.member import Member
+from penstock.cluster.watchdog import Watchdog
+from penstock.cluster.workers_seen import WorkersSeen
+from penstock.config import Config
+from penstock.gauges import ServerGauges
+from penstock.ports import Clock, Observer
+from penstock.ports.bus import Bus
+from penstock.ports.records import Records
+from penstock.ports.shards import Shards
+from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, WorkerId
+from penstock.words.heartbeats import BatcherHeartbeat
+from penstock.words.messages import Finished, Message
+from penstock.words.slot_name import process_of
+
+log = logging.getLogger("penstock.batcher")
+
+# The gateway has heard of the model, or it would not have let the request in.
+NO_MODEL = Failure(
+    "SERVICE_OVERLOADED", "this batcher has not heard of the model yet: try again", retry_after=1.0
+)
+
+
+class BatcherMember(Member):
+    def __init__(
+        self,
+        config: Config,
+        bus: Bus,
+        shards: Shards,
+        records: Records,
+        observer: Observer,
+        on_model: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        """`on_model` is told of each model that is announced."""
+        super().__init__("batchers", config, bus, loop, clock)
+        self._clock = clock
+        self._observer = observer
+        self._shards = shards.number
+        self._tiers = len(config.tiers.levels)
+        self._batchers: set[str] = set()  # known when we last looked
+        self.leases = shards.leases(self.name, self.alive("batchers"))
+        self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"))
+        self.dispatcher = Dispatcher(bus.post, records.endings, self.intake.sender_of, self.name)
+        self._models = BatchedModels(
+            config, bus, self.loops, observer, on_model, self._deliver, self._send, self._is_gone, loop, clock
+        )
+        self._pumps, self._doors = self._models.pumps, self._models.doors
+        self._workers = WorkersSeen(self.registry, self._pumps)
+        self._watchdog = Watchdog(self._pumps, bus.heartbeat, bus.lease, clock)
+        self._letters = LetterWriter(records.letters, config.retries.attempts, clock, wall_clock)
+        self._listen()
+
+    def _listen(self) -> None:
+        self.dispatcher.on_undelivered = self._workers.left
+        self.intake.subscribe(self._take, self._withdraw)
+        self.intake.on_inherited = self._inherit
+        self.intake.on_lost = self._lost
+        self.intake.on_refused = self._refuse
+        self.intake.on_unreadable = self.dispatcher.refuse
+        self.leases.on_gained = self.leases.on_lost = self._shards_changed
+        self.registry.on_changed = self._look_around
+        self.registry.on_heard = self._workers.look
+
+    async def begin(self) -> None:
+        self._look_around()
+        self.loops.keep("the dispatcher", self.dispatcher.run)
+        self.loops.keep("the dead letters", self._letters.run)
+        self.loops.keep("the watchdog", self._watchdog.run)
+        self.loops.keep("the leases", self.leases.run)
+        self.loops.keep("the intake", self.intake.run)
+
+    def describe(self) -> BatcherHeartbeat:
+        return BatcherHeartbeat(shards=len(self.leases.owned), models=self._models.describe())
+
+    def _look_around(self) -> None:
+        self._models.look(self.registry.models)
+        self._workers.look()
+        self._workers.miss()
+        batchers = set(self.registry.members["batchers"])
+        if batchers != self._batchers:
+            self._batchers = batchers
+            self.leases.batchers_changed()
+        self.intake.shards_changed()
+
+    def _shards_changed(self, shard: int) -> None:
+        self._models.take_share(len(self.leases.owned) / self._shards)
+        self.intake.shards_changed()
+
+    # ---- requests ----------------------------------------------------------------------------------------
+
+    def _take(self, request: Request) -> None:
+        pump = self._pumps.get(request.model)
+        if pump is None:
+            self._refuse(request, NO_MODEL)
+            return
+        if not 0 <= request.tier < self._tiers:
+            self._find_tier(request)
+        refused = self._doors[request.model].refusal(request, self._clock())
+        if refused is not None:
+            self._observer.refused_at_door(request.model, refused.code)
+            self._refuse(request, Failure(refused.code, refused.message, retry_after=refused.retry_after))
+            return
+        pump.offer(request)
+
+    def _inherit(self, request: Request) -> None:
+        """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
+        pump = self._pumps.get(request.model)
+        if pump is None:
+            self._refuse(request, NO_MODEL)
+            return
+        if not 0 <= request.tier < self._tiers:
+            self._find_tier(request)
+        pump.offer(request)
+
+    def _find_tier(self, request: Request) -> None:
+        """A gateway with more tiers than we have has let it in: it is served after all that we know better."""
+        why = f"tier {request.tier} of {self._tiers}: served as the lowest; give all processes the same tiers"
+        self.bus.aside.add("request of an unknown tier", self.intake.sender_of(request), why)
+        request.tier = self._tiers - 1
+
+    def _withdraw(self, request: Request) -> None:
+        pump = self._pumps.get(request.model)
+        if pump is not None:
+            pump.withdraw(request)
+
+    def _lost(self, requests: Sequence[Request]) -> None:
+        """Another batcher answers for these now."""
+        for request in requests:
+            self._withdraw(request)
+
+    def _refuse(self, request: Request, failure: Failure) -> None:
+        self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
+
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        self.dispatcher.answer(replies)
+        self._letters.look_at(replies)
+        self.intake.settled([reply.request for reply in replies])
+
+    # ---- batches -----------------------------------------------------------------------------------------
+
+    def _send(self, worker: WorkerId, batch: Batch) -> None:
+        self.dispatcher.send(process_of(worker), worker, batch)
+
+    def _is_gone(self, slot: str) -> bool:
+        return self._workers.is_gone(slot)
+
+    def received(self, message: Message) -> None:
+        if isinstance(message, Finished):
+            pump = self._workers.pump_of(message.slot)
+            if pump is not None:
+                outcome = message.failure or Result(
+                    delivered=message.count, version=message.version, executed=message.executed,
+                    held_up=self._watchdog.held_up(pump, message), failures=message.failures,
+                )  # fmt: skip
+                pump.finished(WorkerId(message.slot), message.batch_id, outcome)
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.intake.in_hand)
+
+    async def drain(self, seconds: float) -> bool:
+        """The shards go to others at once; what is in hand is finished here."""
+        try:
+            async with asyncio.timeout(seconds):
+                self._models.drain()
+                await self.leases.release_all()
+                await self.intake.release()
+                await self.dispatcher.flush()
+        except TimeoutError:
+            return False
+        except Exception as error:
+            log.warning("could not hand over: Redis is away", extra={"error": str(error)})
+            return False
+        return True
+
+    async def stop(self) -> None:
+        await super().stop()
+        self._models.close()
+
+    # ---- how it stands -----------------------------------------------------------------------------------
+
+    def dead_loops(self) -> Sequence[str]:
+        return [*super().dead_loops(), *self._models.dead()]
+
+    def health(self) -> dict[str, Any]:
+        return {
+            **super().health(),
+            "shards": sorted(self.leases.owned),
+            "in_hand": len(self.intake.in_hand),
+        }
+
+    def gauges(self) -> ServerGauges:
+        died: Mapping[str, int] = self._letters.died
+        return ServerGauges(
+            self._models.gauges(),
+            dead_letters={name: died[name] for name in self._pumps},
+            letters_dropped=self._letters.dropped,
+            aside=self.bus.aside.counts,
+            restarts=self.loops.restarts,
+        )

@@ -1,0 +1,86 @@
+"""How a batcher gets at workers it shares with others: it borrows one when something waits, and gives it back.
+
+A worker that is free stands in one line for all batchers. Taking it from there is atomic, so no two batchers ever
+think they have it; and it is taken only when something waits, so the binding is late. While the batch is
+not due yet the worker is held, idle; held for nothing, it goes back into the line.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.errors import StoreDown
+from penstock.loops import Loops
+from penstock.ports import Clock
+from penstock.ports.bus import Credits
+from penstock.runtime.pump import Pump
+from penstock.types import Batch, WorkerId
+
+log = logging.getLogger("penstock.batcher")
+
+HELD = 0.25  # seconds after which a worker that nothing waits for is given back
+PATIENCE = 1.0  # seconds one look into the line may take
+AFTER_OUTAGE = 0.1
+
+
+class Borrower:
+    """For one model."""
+
+    def __init__(
+        self,
+        model: str,
+        pump: Pump,
+        line: Credits,
+        send: Callable[[WorkerId, Batch], None],
+        is_gone: Callable[[str], bool],
+        clock: Clock,
+    ) -> None:
+        self._model = model
+        self._pump = pump
+        self._line = line
+        self._send = send
+        self._is_gone = is_gone  # whether a worker is known to have died: its place in the line outlives it
+        self._clock = clock
+        self._wanted = asyncio.Event()
+        pump.on_wants = self._wanted.set
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with Loops() as loops:
+            loops.keep("borrowing", self._borrow)
+            loops.keep("giving back", self._give_back)
+
+    async def _borrow(self) -> None:
+        batcher = self._pump.batcher
+        self._wanted.set()  # if it failed, it may have missed that
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            while batcher.wants_worker(self._clock()):
+                try:
+                    slot = await self._line.take(self._model, PATIENCE)
+                except (StoreDown, OSError) as error:
+                    log.debug("no worker can be borrowed", extra={"error": str(error)})
+                    await asyncio.sleep(AFTER_OUTAGE)
+                    continue
+                if slot is not None and not self._is_gone(slot):
+                    self._hold(WorkerId(slot))
+                    break  # the next step decides, and says if it wants another
+
+    def _hold(self, worker: WorkerId) -> None:
+        self._pump.attach(worker, lambda batch: self._send(worker, batch))
+        self._pump.ready(worker)
+
+    async def _give_back(self) -> None:
+        """Those held for nothing for a whole look: a request that comes meanwhile finds them here."""
+        idle: set[WorkerId] = set()
+        while True:
+            await asyncio.sleep(HELD)
+            spare = set(self._pump.batcher.spare(self._clock()))
+            for worker in idle & spare:
+                self._pump.lent(worker)
+                try:
+                    await self._line.post(self._model, worker)
+                except (StoreDown, OSError) as error:  # it will say again that it is free
+                    log.debug("a worker could not be given back", extra={"error": str(error)})
+            idle = spare - idle

@@ -1,0 +1,149 @@
+"""Batches to workers, and what becomes of them back to those who ask.
+
+    batcher ──dispatch──► worker ──answers, one message for each gateway──► gateway
+       │  ◄──finished────────┘      (results of tasks into their records)      ▲
+       └──────────refused, expired, given up: one message for each gateway─────┘
+
+A message may arrive twice and never half: whoever waits takes the first. That the receiver is gone is no
+error: a dead gateway's askers have left, and a dead worker's batch is dispatched again.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from penstock.cluster.sending import sent
+from penstock.loops import Loops
+from penstock.ports.bus import Post
+from penstock.ports.tasks import Ended, TaskEndings
+from penstock.types import Batch, Failure, Outcome, Reply, Request
+from penstock.words.messages import Ending, Failed, encode, encode_dispatch, member_of, task_name
+
+log = logging.getLogger("penstock.dispatch")
+
+
+class Dispatcher:
+    """The batcher's half. Its calls never wait: what they have to say is sent in order by `run`."""
+
+    def __init__(
+        self, post: Post, endings: TaskEndings, sender_of: Callable[[Request], str], me: str
+    ) -> None:
+        """`sender_of`: the mailbox of whoever sent a request; `me`: that for what workers have finished."""
+        self._post = post
+        self._me = me
+        self._sender_of = sender_of
+        self._records = endings
+        self._lanes: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
+        self._endings: list[Ended] = []
+        self._started: list[str] = []  # tasks
+        self._tasks_due = asyncio.Event()
+        self._recording = False
+        self._progress = asyncio.Event()
+        self._loops: Loops | None = None
+        self.on_undelivered: Callable[[str], None] = lambda box: None  # a mailbox that takes no more
+
+    async def flush(self) -> None:
+        """Return when everything has been sent and stored. `run` must be running."""
+        while self._lanes or self._endings or self._recording:
+            self._progress.clear()
+            await self._progress.wait()
+
+    def send(self, worker_box: str, slot: str, batch: Batch) -> None:
+        sender_of = self._sender_of
+        tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
+        members = [
+            member_of(request, sender_of(request), task)
+            for request, task in zip(batch.requests, tasks, strict=True)
+        ]
+        self._put(worker_box, encode_dispatch(batch, self._me, slot, members))
+        if started := [task for task in tasks if task]:
+            self._started += started
+            self._tasks_due.set()
+
+    def answer(self, replies: Sequence[Reply]) -> None:
+        """Tell the askers of everything that is not a success: those have had theirs from the worker."""
+        shared: defaultdict[str, dict[tuple[Outcome, Failure], list[str]]] = defaultdict(dict)
+        for reply in replies:
+            if reply.outcome is Outcome.SUCCESS:
+                continue
+            request, failure = reply.request, reply.failure
+            assert failure is not None
+            if request.task:
+                name = task_name(request.tenant, request.request_id)
+                self._endings.append(Ended(name, reply.outcome, failure=failure))
+                self._tasks_due.set()
+            else:
+                keys = shared[self._sender_of(request)].setdefault((reply.outcome, failure), [])
+                keys.append(request.key)
+        for gateway, groups in shared.items():
+            endings = [
+                Ending(keys, outcome, failure.code, failure.message, failure.details, failure.retry_after)
+                for (outcome, failure), keys in groups.items()
+            ]
+            self._put(gateway, encode(Failed(endings)))
+
+    def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
+        """Requests of which no more is known than who waits for them."""
+        ending = Ending(
+            list(keys), Outcome.FAILED, failure.code, failure.message, failure.details, failure.retry_after
+        )
+        self._put(gateway, encode(Failed([ending])))
+
+    # ---- the loop ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with Loops() as self._loops:
+            for lane in self._lanes:
+                self._loops.send("sending messages", self._empty(lane))
+            self._loops.keep("keeping records", self._keep_records)
+
+    def _put(self, box: str, payload: bytes) -> None:
+        """Where mailboxes are apart each has a lane of its own: a lost node must hold up nobody else's messages."""
+        lane = box if self._post.apart else ""
+        waiting = self._lanes.get(lane)
+        if waiting is not None:
+            waiting.append((box, payload))
+            return
+        self._lanes[lane] = [(box, payload)]
+        if self._loops is not None:
+            self._loops.send("sending messages", self._empty(lane))
+
+    async def _empty(self, lane: str) -> None:
+        while messages := self._lanes[lane]:
+            self._lanes[lane] = []
+            try:
+                arrivals = await sent(self._post, messages)
+            except BaseException:
+                self._lanes[lane][:0] = messages  # `run` begins with them when it is started again
+                raise
+            for (box, _), arrived in zip(messages, arrivals, strict=True):
+                if not arrived:
+                    self._undelivered(box)
+        del self._lanes[lane]
+        self._progress.set()
+
+    def _undelivered(self, box: str) -> None:
+        try:
+            self.on_undelivered(box)
+        except Exception:
+            log.exception(
+                "a mailbox that takes no more was not given up"
+            )  # the other messages go all the same
+
+    async def _keep_records(self) -> None:
+        while True:
+            await self._tasks_due.wait()
+            self._tasks_due.clear()
+            self._recording = True
+            started, self._started = self._started, []
+            endings, self._endings = self._endings, []
+            try:
+                if started:
+                    await self._records.processing(started)
+                if endings:
+                    await self._records.settle(endings)
+            finally:
+                self._recording = False
+                self._progress.set()

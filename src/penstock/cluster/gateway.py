@@ -1,0 +1,246 @@
+"""A gateway over a bus: the same gateway as embedded, whose requests go to batchers elsewhere.
+
+    runtime.gateway ──► publisher ──► a shard …  a worker ──► mailbox ──► `received` ──► runtime.gateway: settle
+
+Tasks and requests with an Idempotency-Key have records that all gateways share, and nobody waits for them here.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from penstock.cluster.admission import Admission
+from penstock.cluster.announced_desks import AnnouncedDesks
+from penstock.cluster.condition import still_loading
+from penstock.cluster.dead_letters import DeadLetters
+from penstock.cluster.idempotency import KeyedDesk
+from penstock.cluster.inquiries import Inquiries
+from penstock.cluster.member import Member
+from penstock.cluster.task_ledger import Ledger, TaskLedger, writes_for_all
+from penstock.cluster.tasks import TaskDesk
+from penstock.config import Config
+from penstock.from_config.sharing import memory_of
+from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
+from penstock.gauges import ServerGauges
+from penstock.loops import Loops
+from penstock.ports import Clock, Observer
+from penstock.ports.bus import Bus
+from penstock.ports.records import Records
+from penstock.ports.shards import Shards
+from penstock.ports.tasks import EndedTasks
+from penstock.runtime.collapse.shared_answers import SharedAnswers
+from penstock.runtime.gateway import Gateway
+from penstock.runtime.ids import random_ids
+from penstock.runtime.sharing import counts_of
+from penstock.runtime.waiters import OUT_OF_TIME
+from penstock.runtime.wheel import Wheel
+from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.words.heartbeats import GatewayHeartbeat
+from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
+
+LAST_WITHDRAWALS = 1.0  # seconds to send them: they only spare the workers some work
+
+
+class Companion(Protocol):
+    """What begins and ends with a gateway."""
+
+    async def open(self, loops: Loops) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class GatewayMember(Member):
+    def __init__(
+        self,
+        config: Config,
+        bus: Bus,
+        shards: Shards,
+        records: Records,
+        observer: Observer,
+        on_model: Callable[[str], None],
+        find_ended: Callable[[str], Mapping[str, Any] | None],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        *,
+        ledger: Ledger | None = None,
+        companions: Sequence[Companion] = (),
+    ) -> None:
+        """`on_model` is told of each model that is announced; `find_ended`: what is known of a request that
+        has ended here; `companions` are opened in their order, before anything is served, and closed last."""
+        super().__init__("gateways", config, bus, loop, clock)
+        limits = config.limits
+        self._clock = clock
+        self._on_model, self._find_ended = on_model, find_ended
+        self._companions = companions
+        self._wheel = Wheel(loop, clock)
+        self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
+        self.publisher.on_failed = self._not_published
+        self._admission = Admission(
+            self.registry, self.publisher, self._waiting,
+            max_waiting=limits.max_queue, memory_limit=config.redis.memory_limit,
+        )  # fmt: skip
+        self._desks = AnnouncedDesks(
+            config, self.registry, self.publisher, self._admission, bus.aside, self._meet
+        )
+        self._tasks = records.tasks(self.name)
+        self._task_desk = TaskDesk(self._tasks, self.publisher, clock, self._wheel)
+        self._keyed = KeyedDesk(self._task_desk, records.claims, clock)
+        self._limiter = records.quotas(self.name, clock, self._gateways)
+        self._memory = memory_of(config)
+        self._answers = SharedAnswers(
+            records.answers, clock, max_entries=limits.max_cache_entries, max_bytes=limits.max_cache_bytes,
+            has_room=self._admission.has_room_for_answers,
+        )  # fmt: skip
+        self.gateway = Gateway(
+            self._desks.desks,
+            tenants(config),
+            self._task_desk,
+            self._wheel,
+            observer,
+            clock,
+            random_ids(),
+            self._limiter,
+            limits_by_rank(config),
+            self._keyed,
+            self._memory,
+            self._answers,
+        )
+        self._inquiries = Inquiries(
+            self.name, bus.post, lambda: self.registry.members["gateways"], self._know
+        )
+        self._ended_tasks: EndedTasks | None = None
+        if ledger is not None:
+            record = TaskLedger(ledger, tier_names(config), loop).record
+            self._ended_tasks = records.ended_tasks(self._writes_for_all, record, ledger.missed)
+        longest = config.timeouts_of(None).max_client
+        self.dead_letters = DeadLetters(records.letters, self._task_desk, longest, clock)
+        self.registry.on_changed = self._look_around
+
+    async def begin(self) -> None:
+        self._look_around()
+        for companion in self._companions:
+            await companion.open(self.loops)
+        if self._ended_tasks is not None:
+            self.loops.keep("the ledger's reader", self._ended_tasks.run)
+        self.loops.keep("the quotas", self._limiter.run)
+        self.loops.keep("the shared cache", self._answers.run)
+        self.loops.keep("the publisher", self.publisher.run)
+
+    def describe(self) -> GatewayHeartbeat:
+        return GatewayHeartbeat(waiting=self._waiting(), ledger=self._ended_tasks is not None)
+
+    # ---- who is there --------------------------------------------------------------------------------------
+
+    def _look_around(self) -> None:
+        self._admission.look(self._clock())
+        self._desks.look()
+        if self._ended_tasks is not None:
+            self._ended_tasks.look_again()
+
+    def _meet(self, model: str) -> None:
+        self._on_model(model)
+        self.gateway.desks_changed()
+
+    def _gateways(self) -> int:
+        return len(self.registry.members["gateways"])
+
+    def _writes_for_all(self) -> bool:
+        return writes_for_all(self.registry, self.name)
+
+    def _waiting(self) -> int:
+        return len(self.gateway.waiters)
+
+    # ---- answers -------------------------------------------------------------------------------------------
+
+    def received(self, message: Message) -> None:
+        if isinstance(message, Answers):
+            self._answer(message)
+        elif isinstance(message, Failed):
+            for ending in message.endings:
+                self._end(ending.keys, ending.outcome, ending.failure)
+        elif isinstance(message, Notice):
+            self._tasks.notice(message)
+            self._task_desk.over(message)
+        elif isinstance(message, Question):
+            self._inquiries.asked(message)
+        elif isinstance(message, Told):
+            self._inquiries.told(message)
+
+    def _answer(self, answers: Answers) -> None:
+        find, now = self.gateway.find, self._clock()
+        execution = Execution(
+            WorkerId(answers.worker), answers.batch_id, answers.batch_size, now - answers.seconds,
+            answers.seconds, answers.version,
+        )  # fmt: skip
+        self.gateway.settle(
+            [
+                Reply(request, Outcome.SUCCESS, output, None, execution)
+                for key, output in zip(answers.keys, answers.outputs, strict=True)
+                if (request := find(key)) is not None
+            ]
+        )
+
+    def _end(self, keys: Sequence[str], outcome: Outcome, failure: Failure) -> None:
+        find = self.gateway.find
+        requests = [request for key in keys if (request := find(key)) is not None]
+        self.gateway.settle([Reply(request, outcome, failure=failure) for request in requests])
+
+    def _not_published(self, requests: Sequence[Request], failure: Failure) -> None:
+        self.gateway.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> int:
+        return self._waiting()
+
+    async def drain(self, seconds: float) -> bool:
+        if not await self.gateway.drained(seconds):
+            return False
+        try:
+            async with asyncio.timeout(LAST_WITHDRAWALS):
+                await self.publisher.flush()
+        except TimeoutError:
+            pass
+        return True
+
+    def abandon(self) -> None:
+        self.gateway.waiters.end_all(OUT_OF_TIME)
+
+    async def stop(self) -> None:
+        await self._keyed.close()
+        await super().stop()
+        self._wheel.close()
+        for companion in self._companions:
+            await companion.close()
+
+    # ---- how it stands -------------------------------------------------------------------------------------
+
+    def why_not_ready(self) -> str:
+        if self._admission.no_batcher(self._clock()):
+            return "no batcher is running"
+        loading = still_loading(self.registry)
+        return f"loading {', '.join(loading)}" if loading else ""
+
+    def health(self) -> dict[str, Any]:
+        return {**super().health(), "waiting_clients": self._waiting()}
+
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
+        """Here, in the records if it is a task, or at the other gateways."""
+        found: Mapping[str, Any] | None = self._know(request_id)
+        if found is None:
+            found = await self._task_desk.describe(request_id, tenant)
+        return found if found is not None else await self._inquiries.ask(request_id)
+
+    def _know(self, request_id: str) -> dict[str, Any] | None:
+        found = self.gateway.describe(request_id) or self._find_ended(request_id)
+        return None if found is None else {**found, "gateway": self.name}
+
+    def gauges(self) -> ServerGauges:
+        return ServerGauges(
+            waiting_clients=self._waiting(),
+            caches=counts_of(self._desks.desks.values()),
+            evicted=self._memory.evicted,
+            aside=self.bus.aside.counts,
+            restarts=self.loops.restarts,
+        )

@@ -1,0 +1,159 @@
+"""A worker over a bus: slots around backends, fed by whichever batcher takes them from the line.
+
+mailbox ──batch──► dock of the model ──► slot ──► backend ──► gateways: outputs   batcher: it is done
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from penstock.cluster.announcements import announcement_of
+from penstock.cluster.member import Member
+from penstock.cluster.worker_post import WorkerPost
+from penstock.cluster.worker_slots import MakeBackends, WorkerSlots
+from penstock.config import Config
+from penstock.errors import BackendError, StoreDown, UserMistake
+from penstock.from_config.input_cost import cost_of
+from penstock.gauges import ServerGauges
+from penstock.ports import Clock, Observer
+from penstock.ports.bus import Bus
+from penstock.ports.tasks import TaskEndings
+from penstock.runtime.condition import WorkerRow
+from penstock.types import Batch, Reason, WorkerId
+from penstock.words.announcements import ModelAnnouncement
+from penstock.words.heartbeats import WorkerHeartbeat
+from penstock.words.messages import Dispatch, Message
+
+log = logging.getLogger("penstock.worker")
+
+UNKNOWN = ModelAnnouncement()  # it takes any parameters
+
+
+class WorkerMember(Member):
+    def __init__(
+        self,
+        config: Config,
+        bus: Bus,
+        endings: TaskEndings,
+        make_backends: MakeBackends,
+        observer: Observer,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+    ) -> None:
+        _check_costs(config)
+        super().__init__("workers", config, bus, loop, clock)
+        self._clock = clock
+        self._observer = observer
+        report = WorkerPost(bus.post, endings)
+        self._slots = WorkerSlots(
+            config, self.name, make_backends, bus.credits(), report, self._slot_started, clock
+        )
+        self._not_started = set(config.models)
+        self._first_started: asyncio.Future[None] = loop.create_future()
+        self._batchers: set[str] = set()  # known when we last looked
+        self.registry.on_changed = self._look_around
+
+    async def begin(self) -> None:
+        await self._announce_models()
+        for name, dock in self._slots.docks.items():
+            self.loops.keep(f"the dock of {name}", dock.run)
+        for worker, (_, slot) in self._slots.slots.items():
+            self.loops.keep(f"the slot {worker}", slot.run)
+        await self._first_started
+        await self._announce_models()  # now it is known which parameters a function takes
+
+    def describe(self) -> WorkerHeartbeat:
+        return WorkerHeartbeat(slots=self._slots.reports(leaving=self._retired))
+
+    def _look_around(self) -> None:
+        """A batcher that is gone may have died with slots of ours that it had taken from the line."""
+        before, self._batchers = self._batchers, set(self.registry.members["batchers"])
+        if not before <= self._batchers:
+            self._slots.say_again()
+
+    # ---- models ------------------------------------------------------------------------------------------
+
+    async def _announce_models(self) -> None:
+        for name in self.config.models:
+            try:
+                await self.registry.announce_model(name, self._announcement(name))
+            except StoreDown as error:  # the next heartbeat says it again
+                log.warning("a model is announced later", extra={"model": name, "error": error.message})
+
+    def _announcement(self, name: str) -> ModelAnnouncement:
+        """Which parameters a function takes is known once it has started. Until then, what was said of it last."""
+        backends = [slot.backend for _, slot in self._slots.of(name)]
+        started = [backend for backend in backends if getattr(backend, "is_known", True)]
+        if not started:
+            before = self.registry.models.get(name, UNKNOWN)
+            return announcement_of(self.config, name, before.takes_parameters, before.parameter_names)
+        takes = any(getattr(backend, "takes_parameters", True) for backend in started)
+        known = (getattr(backend, "parameter_names", None) for backend in started)
+        return announcement_of(self.config, name, takes, next(filter(None, known), None))
+
+    def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
+        """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
+        model = self._slots.model_of(worker)
+        if error is not None:
+            is_function = self.config.models[model].is_function
+            if model in self._not_started and is_function and not self.started.done():
+                self.started.set_exception(UserMistake(error.message, details=error.details))
+                return
+            log.error("worker did not start", extra={"worker": worker, "error": error.message})
+        else:  # it may be another than it was before: mended, and started anew
+            self.registry.describe_model(model, self._announcement(model))
+        self._not_started.discard(model)
+        if not self._not_started and not self._first_started.done():
+            self._first_started.set_result(None)
+
+    # ---- batches -----------------------------------------------------------------------------------------
+
+    def received(self, message: Message) -> None:
+        if isinstance(message, Dispatch) and message.model in self._slots.docks:
+            now = self._clock()
+            requests = [member.request(message.model, now) for member in message.members]
+            batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
+            batch.limit = message.limit
+            self._observer.dispatched(batch)
+            self._slots.docks[message.model].arrived(WorkerId(message.slot), message, batch)
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> int:
+        return self._slots.in_flight
+
+    async def drain(self, seconds: float) -> bool:
+        """The registry tells the batchers; a batch that is on its way all the same is still done."""
+        docks = self._slots.docks.values()
+        try:
+            async with asyncio.timeout(seconds):
+                await self.registry.beat()
+                await asyncio.gather(*(dock.drain() for dock in docks))
+                await asyncio.sleep(2 * self.bus.heartbeat)
+                await asyncio.gather(*(dock.drain() for dock in docks))
+        except TimeoutError:
+            return False
+        except Exception as error:
+            log.warning("could not say good-bye: Redis is away", extra={"error": str(error)})
+        return True
+
+    # ---- how it stands -----------------------------------------------------------------------------------
+
+    def why_not_ready(self) -> str:
+        return self._slots.why_not_ready()
+
+    def workers(self) -> Sequence[WorkerRow]:
+        return self._slots.rows(leaving=self._retired)
+
+    def gauges(self) -> ServerGauges:
+        return ServerGauges(self._slots.gauges(), aside=self.bus.aside.counts, restarts=self.loops.restarts)
+
+
+def _check_costs(config: Config) -> None:
+    for name, model in config.models.items():
+        if cost_of(model.cost) is None and model.cost != "requests":
+            raise UserMistake(
+                f"models.{name}.cost: a cost function runs only in `penstock serve`; here it must be requests,"
+                " bytes, characters or tokens"
+            )

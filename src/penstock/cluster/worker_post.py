@@ -1,0 +1,77 @@
+"""What a worker says of a batch: outputs straight to the gateways, and to the batcher that it is done."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from penstock.cluster.sending import sent
+from penstock.ports.bus import Post
+from penstock.ports.tasks import Ended, TaskEndings
+from penstock.types import Failure, Outcome, Result
+from penstock.words.messages import Answers, Dispatch, Finished, ItemFailure, encode, encode_execution
+
+
+class WorkerPost:
+    """The worker's half. Each call returns when its messages are sent, or nobody is there to have them."""
+
+    def __init__(self, post: Post, endings: TaskEndings) -> None:
+        self._post = post
+        self._records = endings
+
+    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
+        """To every asker its output; there must be one for each member that did not fail."""
+        keys: defaultdict[str, list[str]] = defaultdict(list)
+        outputs: defaultdict[str, list[bytes]] = defaultdict(list)
+        endings = []
+        size = len(batch.members)
+        execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
+        failures = result.failures or {}  # the batcher tells those
+        for place, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
+            if place in failures:
+                continue
+            if member.task:
+                endings.append(Ended(member.task, Outcome.SUCCESS, output, execution=execution))
+            else:
+                keys[member.gateway].append(member.key)
+                outputs[member.gateway].append(output)
+        messages = [
+            (
+                gateway,
+                encode(
+                    Answers(
+                        keys[gateway],
+                        outputs[gateway],
+                        worker,
+                        batch.batch_id,
+                        size,
+                        seconds,
+                        result.version,
+                    )
+                ),
+            )
+            for gateway in keys
+        ]
+        await self._send(messages)
+        if endings:
+            await self._records.settle(endings)
+
+    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
+        """To the batcher: the slot has done with it. After `answer`, so that a success has been delivered."""
+        if isinstance(outcome, Failure):
+            message = Finished(
+                batch.slot, batch.batch_id, 0, seconds, "",
+                outcome.code, outcome.message, outcome.details, outcome.splittable,
+            )  # fmt: skip
+        else:
+            failed = [
+                ItemFailure(place, failure.code, failure.message, failure.details)
+                for place, failure in (outcome.failures or {}).items()
+            ]
+            message = Finished(
+                batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
+                executed=outcome.executed, failed=failed,
+            )  # fmt: skip
+        await self._send([(batch.batcher, encode(message))])
+
+    async def _send(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        if messages:
+            await sent(self._post, messages)

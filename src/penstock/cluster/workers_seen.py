@@ -1,0 +1,76 @@
+"""The workers of an installation as one batcher sees them: by their heartbeats, and by news of their deaths.
+
+What the registry says is a heartbeat old. So of a slot with a batch of ours it says nothing: the slot itself tells
+of the end of that batch, unless its whole process is gone. While nothing is heard of a process nobody counts on its
+slots; what they have in hand is another's only after its lease.
+"""
+
+from collections.abc import Mapping
+
+from penstock.ports.registry import Registry
+from penstock.runtime.condition import HEALTHY, LOADING
+from penstock.runtime.pump import Pump
+from penstock.types import WorkerId
+from penstock.words.heartbeats import SlotReport
+from penstock.words.slot_name import SlotName, process_of
+
+MOST_DEPARTED = 1000  # processes that are remembered as gone
+
+
+class WorkersSeen:
+    def __init__(self, registry: Registry, pumps: Mapping[str, Pump]) -> None:
+        """`pumps`: of each model."""
+        self._registry = registry
+        self._pumps = pumps
+        self._slots: dict[str, dict[WorkerId, str]] = {}  # by worker process: the model of each of its slots
+        self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
+
+    def look(self) -> None:
+        """With every heartbeat."""
+        for process, said in self._registry.members["workers"].items():
+            self._see(process, said.slots)
+
+    def miss(self) -> None:
+        """Those that are not in the registry any more have left."""
+        for process in self._slots.keys() - self._registry.members["workers"].keys():
+            self.left(process)
+
+    def left(self, process: str) -> None:
+        """Dead, or gone without waiting for us: what its slots had in hand is sent to others."""
+        for slot, model in self._slots.pop(process, {}).items():
+            self._pumps[model].removed(slot)
+        self._departed[process] = None
+        if len(self._departed) > MOST_DEPARTED:
+            del self._departed[next(iter(self._departed))]
+
+    def is_gone(self, slot: str) -> bool:
+        """One we have not heard of yet stands in the line again soon; one that died before we came does not, nor
+        does what never was a slot."""
+        process = process_of(slot)
+        return process in self._departed or slot not in self._slots.get(process, ())
+
+    def pump_of(self, slot: str) -> Pump | None:
+        """Of the model that a slot runs."""
+        name = SlotName.parse(slot)
+        return None if name is None else self._pumps.get(name.model)
+
+    def _see(self, process: str, slots: Mapping[WorkerId, SlotReport]) -> None:
+        self._departed.pop(process, None)  # it was only cut off for a while
+        known, silent = self._slots.setdefault(process, {}), self._registry.is_silent(process)
+        for slot, said in slots.items():
+            pump = self._pumps.get(said.model)
+            if pump is None:
+                continue
+            known[slot] = said.model
+            worker = pump.batcher.fleet.workers.get(slot)
+            if silent:
+                if worker is not None and worker.ready:
+                    pump.doubted(slot)
+            elif said.status == HEALTHY:
+                if worker is None or not worker.ready:
+                    pump.known(slot)
+            elif said.status == LOADING:
+                if worker is None or not worker.loading:
+                    pump.loading(slot, said.first_batch_seconds)
+            elif worker is not None and worker.ready and worker.batch is None:
+                pump.gone(slot, None)

@@ -1,0 +1,48 @@
+"""Who is a dead letter, what it says, and how much room it takes."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from msgspec import structs
+
+from penstock.errors import BatchRejected
+from penstock.share import OVERHEAD
+from penstock.types import DeadLetter, Outcome, Reply, Seconds
+
+
+def is_dead(reply: Reply, attempts: int) -> bool:
+    """Whether it failed for good by its own doing, or spent all its attempts.
+
+    A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is no
+    letter: sent again, it would be served."""
+    request = reply.request
+    if reply.outcome is not Outcome.FAILED or not request.history:
+        return False
+    last = request.history[-1]
+    if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
+        return True  # the backend lives, and refused this very request
+    return request.executions >= attempts and (last.batch_size == 1 or not last.splittable)
+
+
+def letter_of(reply: Reply, ahead: Seconds) -> DeadLetter:
+    """Attempts are told by the time of day from here on: `ahead` is what that has more than our clock."""
+    request, failure = reply.request, reply.failure
+    assert failure is not None
+    return DeadLetter(
+        request.key, request.request_id, request.model, request.tenant, request.tier, request.executions,
+        failure.code, failure.message, failure.details, request.input, request.parameters, request.cost,
+        request.task, [structs.replace(attempt, when=attempt.when + ahead) for attempt in request.history],
+    )  # fmt: skip
+
+
+def size_of(letter: DeadLetter) -> int:
+    """Bytes that it counts for."""
+    told = sum(len(attempt.message) + len(attempt.details) for attempt in letter.history)
+    words = len(letter.message) + len(letter.details)
+    return OVERHEAD + len(letter.input) + len(letter.parameters) + words + told
+
+
+def within(size: int, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """The first of them, as many as take no more bytes."""
+    taken = accumulate(size_of(letter) for letter in letters)
+    return [letter for letter, so_far in zip(letters, taken, strict=True) if so_far <= size]

@@ -1,0 +1,57 @@
+"""The rules of batching, admission and capacity, as the configuration says them."""
+
+from penstock.config import Config
+from penstock.core.admission import AdmissionRules
+from penstock.core.batcher import BatchingRules
+from penstock.core.buffer import TierRules
+from penstock.core.capacity import CapacityRules
+from penstock.core.delivery import RetryRules
+from penstock.from_config.tiers import tier_names
+
+
+def admission_rules(config: Config) -> AdmissionRules:
+    return AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
+
+
+def capacity_rules(config: Config) -> CapacityRules:
+    tiers = config.tiers
+    shares = tuple(tiers.levels[name].queue_share for name in tier_names(config))
+    return CapacityRules(
+        tiers.lowest_share,
+        tiers.warning,
+        tiers.critical,
+        tiers.reference_rps,
+        config.limits.max_queue,
+        shares if any(share < 1.0 for share in shares) else (),
+    )
+
+
+def batching_rules(name: str, config: Config) -> BatchingRules:
+    model, retries = config.models[name], config.retries
+    levels = [config.tiers.levels[name] for name in tier_names(config)]
+    return BatchingRules(
+        model=name,
+        max_batch=model.max_batch,
+        max_wait=model.max_wait,
+        max_cost=float("inf") if model.max_cost is None else model.max_cost,
+        policy=model.policy,
+        reserve=model.reserve,
+        group_lengths=model.group_lengths,
+        per_item_parameters=model.parameters == "per_item",
+        tiers=TierRules(
+            weights=tuple(level.weight for level in levels),
+            strict=config.tiers.order == "strict",
+            ageing=config.tiers.ageing,
+        ),
+        retries=RetryRules(
+            attempts=retries.attempts,
+            base=retries.base,
+            longest=retries.max,
+            budget_ratio=retries.budget_ratio,
+            budget_per_second=retries.budget_per_second,
+        ),
+        breaker_failures=retries.breaker_failures,
+        breaker_cooldown=retries.breaker_cooldown,
+        max_lanes=config.limits.max_lanes,
+        processing=config.timeouts_of(name).processing,
+    )

@@ -1,0 +1,37 @@
+"""What identical requests have in common, by the configuration."""
+
+from operator import attrgetter
+
+from penstock.config import Config, Model
+from penstock.core.memory import Memory
+from penstock.runtime.collapse.once_each import Sameness
+from penstock.runtime.desk import Sharing
+
+
+def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
+    """None where every request must be executed."""
+    if not model.deterministic:
+        return None
+    ttl = 0.0 if model.cache == "off" else model.cache_ttl
+    return Sharing(name, model.version, shared=model.cache == "shared", ttl=ttl, sees_dispatch=sees_dispatch)
+
+
+def sameness_of(model: Model) -> Sameness | None:
+    """Which requests of one batch a worker may run as one: none where each has parameters of its own."""
+    if not model.deterministic or model.parameters != "shared":
+        return None
+    return attrgetter("input") if model.cache == "shared" else attrgetter("tenant", "input")
+
+
+def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | None:
+    """The same over Redis, where a worker says anew how its model is to be treated; what was counted is kept."""
+    made = sharing_of(name, model, sees_dispatch=False)
+    if made is None or former is None or (made.shared, made.ttl) != (former.shared, former.ttl):
+        return made
+    if model.version:
+        former.learn(model.version)
+    return former
+
+
+def memory_of(config: Config) -> Memory:
+    return Memory(config.limits.max_cache_entries, config.limits.max_cache_bytes)

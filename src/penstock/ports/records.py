@@ -1,0 +1,103 @@
+"""What is kept for the whole installation, whichever process wrote it. All that waits raises StoreDown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.idempotency import Keyed
+from penstock.ports import AnswerStore, Clock
+from penstock.ports.tasks import EndedTasks, RecordTasks, TaskEndings, TaskRecords
+from penstock.quota import Limiter
+from penstock.types import DeadLetter, Request
+
+# Seconds after its deadline in which the successor of a dead batcher still ends a request.
+SETTLED_WITHIN = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What became of the wish to execute a request with an Idempotency-Key."""
+
+    ours: bool = False
+    other: bool = False  # the key stands for another request
+    over: bool = False
+    placed: bool = False  # its request has been published
+    seconds: float = 0.0  # for which whoever has it is believed to execute it
+
+
+class Claims(Protocol):
+    """Of all gateways that are asked with one key, one executes it."""
+
+    async def claim(
+        self,
+        keyed: Keyed,
+        request: Request,
+        asked: str,
+        limit: float,
+        *,
+        row: bool = ...,
+        retry_after: float = ...,
+    ) -> Claim:
+        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
+        `row`: nobody waits for it, so that its end is a row for the ledger. Raises Refused."""
+        ...
+
+    async def placed(self, keyed: Keyed, request: Request) -> None:
+        """Its request has been published."""
+        ...
+
+    async def forget(self, keyed: Keyed, request: Request) -> None:
+        """It was not accepted: whoever waits for it elsewhere may try."""
+        ...
+
+
+class Letters(Protocol):
+    """Dead letters of the whole installation. Raises NotFound for an id nobody knows."""
+
+    async def add(self, letters: Sequence[DeadLetter]) -> int:
+        """Each is given its id. How many made room for them."""
+        ...
+
+    async def list(self, limit: int = ..., before: str | None = ...) -> Sequence[DeadLetter]:
+        """The newest first; `before`: the id of the last one on the page before."""
+        ...
+
+    async def show(self, letter_id: str) -> DeadLetter: ...
+
+    async def remove(self, letter_id: str) -> None: ...
+
+    async def purge(self) -> int: ...
+
+
+class Quotas(Limiter, Protocol):
+    """Holds tenants to limits that all gateways share."""
+
+    async def run(self) -> None: ...
+
+
+class Records(Protocol):
+    """Hands out the records."""
+
+    @property
+    def answers(self) -> AnswerStore: ...
+
+    @property
+    def claims(self) -> Claims: ...
+
+    @property
+    def endings(self) -> TaskEndings: ...
+
+    @property
+    def letters(self) -> Letters: ...
+
+    def tasks(self, box: str) -> TaskRecords:
+        """`box`: the mailbox of this gateway, from which `notice` must be fed."""
+        ...
+
+    def ended_tasks(
+        self, chosen: Callable[[], bool], record: RecordTasks, lost: Callable[[int], None]
+    ) -> EndedTasks:
+        """`chosen`: whether it is this process that reads; `lost` is told how many nobody took in time."""
+        ...
+
+    def quotas(self, me: str, clock: Clock, gateways: Callable[[], int]) -> Quotas: ...

@@ -1,0 +1,119 @@
+"""How requests come from the gateways to the batchers: through shards, each of which one batcher leases at a time.
+
+    publisher ──envelope──► shard ──► intake of the batcher that leases it ──► settled: gone from the shard
+
+What a batcher has taken in stays pending in its shard until it is settled, so that whoever leases the shard after a
+dead batcher finds it there.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from penstock.ports import Broker, Clock
+from penstock.types import Failure, Request
+
+Alive = Callable[[], Collection[str]]  # the names of the batchers that are there
+
+
+class Publisher(Broker, Protocol):
+    """A gateway's end. Only `accepted` and `flush` wait."""
+
+    on_failed: Callable[[Sequence[Request], Failure], None]  # told of requests that did not arrive
+
+    @property
+    def down(self) -> bool:
+        """Nothing can be accepted now."""
+        ...
+
+    def withdraw_key(self, key: str, shard: int) -> None:
+        """A request that perhaps another gateway sent."""
+        ...
+
+    async def accepted(self, request: Request) -> None:
+        """Publish, and return when a batcher will find it. Raises StoreDown or Overloaded if none will."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when nothing is left to send, or nowhere to send it. `run` must be running."""
+        ...
+
+    async def run(self) -> None: ...
+
+
+class Leases(Protocol):
+    """Which shards a batcher may read. Each new owner of a shard has a higher fence number."""
+
+    on_gained: Callable[[int], None]
+    on_lost: Callable[[int], None]
+
+    @property
+    def owned(self) -> frozenset[int]: ...
+
+    def batchers_changed(self) -> None:
+        """Look now, and not only with the next heartbeat."""
+        ...
+
+    async def release_all(self) -> None:
+        """Gives everything back, and takes nothing more."""
+        ...
+
+    async def run(self) -> None:
+        """Holds our share of the shards until cancelled."""
+        ...
+
+
+class Intake(Protocol):
+    """A batcher's end: what lies in the shards that it leases, each request once.
+
+    `on_inherited` is given what was accepted while nobody could take it in: that was left by a dead batcher, or lay
+    in the shard before anybody leased it. Nobody refuses it any more, and only its deadline bounds it.
+    """
+
+    on_inherited: Callable[[Request], None]
+    on_lost: Callable[[Sequence[Request]], None]  # another batcher answers for these now
+    on_refused: Callable[[Request, Failure], None]  # it could not be taken in
+    on_unreadable: Callable[
+        [str, Sequence[str], Failure], None
+    ]  # mailbox and keys of those that cannot be read
+
+    @property
+    def in_hand(self) -> Mapping[str, Request]: ...
+
+    def subscribe(
+        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
+    ) -> None: ...
+
+    def sender_of(self, request: Request) -> str:
+        """The mailbox of the gateway that accepted it."""
+        ...
+
+    def settled(self, requests: Iterable[Request]) -> None:
+        """They have their answers, or need none."""
+        ...
+
+    def shards_changed(self) -> None:
+        """The leases or the registry changed: look now."""
+        ...
+
+    async def release(self) -> None:
+        """Read no more; returns when all that is in hand is settled. `run` must go on."""
+        ...
+
+    async def run(self) -> None: ...
+
+
+class Shards(Protocol):
+    """Makes the ends."""
+
+    @property
+    def number(self) -> int:
+        """How many shards there are."""
+        ...
+
+    def publisher(self, box: str, clock: Clock, max_requests: int, max_bytes: int) -> Publisher:
+        """`box`: the mailbox that answers are sent to."""
+        ...
+
+    def leases(self, me: str, alive: Alive) -> Leases: ...
+
+    def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive) -> Intake: ...

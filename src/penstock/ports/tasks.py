@@ -1,0 +1,121 @@
+"""The records of asynchronous requests. All that waits raises StoreDown."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Struct
+
+from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.words.messages import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as it stood when it was read."""
+
+    id: str
+    tenant: str
+    key: str
+    model: str
+    status: TaskStatus
+    changed_at: float  # seconds since the epoch
+    answer: Reply | None
+    asked: str = ""  # with an Idempotency-Key: the id of who asked first
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What a batcher must be told so that a cancelled task does not go to a worker."""
+
+    shard: int
+    key: str
+
+
+class TaskRecords(Protocol):
+    """Tasks at a gateway: accepted here, read and cancelled anywhere."""
+
+    async def create(
+        self, request: Request, limit: float, *, watch: bool = ..., retry_after: float = ...
+    ) -> None:
+        """Before its request is published. Raises Refused, with `retry_after`, where there is no room for it.
+        `limit`: seconds after which the request is over in any case; `watch`: this gateway wants a notice of its
+        end."""
+        ...
+
+    async def placed(self, request: Request) -> None:
+        """Its request has been sent: now it can be withdrawn from anywhere."""
+        ...
+
+    async def forget(self, task_id: str, tenant: str) -> None:
+        """It was never accepted."""
+        ...
+
+    async def find(self, task_id: str, tenant: str) -> TaskRecord:
+        """For its tenant, who has read it now. To anyone else it does not exist: raises NotFound."""
+        ...
+
+    async def peek(self, task_id: str, tenant: str) -> TaskRecord:
+        """For people who look after the server: its tenant has not read it."""
+        ...
+
+    async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
+        """As it is when it is over, or after this long."""
+        ...
+
+    def notice(self, message: Notice) -> None:
+        """From the mailbox: a task that is waited for here is over."""
+        ...
+
+    async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
+        """End it if it is not over. None: there is nothing to withdraw."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a task ended, by the word of whoever ended it."""
+
+    task: str  # its name
+    outcome: Outcome
+    output: bytes = b""
+    failure: Failure | None = None
+    execution: bytes = b""  # as `penstock.words.messages` writes it
+
+
+class TaskEndings(Protocol):
+    """How tasks end: written down once, and told to the gateways where somebody waits."""
+
+    async def processing(self, tasks: Sequence[str]) -> None:
+        """They have gone to a worker."""
+        ...
+
+    async def settle(self, endings: Sequence[Ended]) -> None:
+        """The first ending of a task counts."""
+        ...
+
+
+class EndedTask(Struct, frozen=True, gc=False):
+    """A row for the ledger."""
+
+    key: str
+    task_id: str
+    tenant: str
+    tier: int
+    model: str
+    status: str  # SUCCESS, or the error code
+    created: float  # seconds since the epoch
+    completed: float
+
+
+class EndedTasks(Protocol):
+    """Reads, where this process is chosen to, which tasks have ended; each until it is recorded."""
+
+    def look_again(self) -> None:
+        """Who is chosen may have changed."""
+        ...
+
+    async def run(self) -> None: ...
+
+
+RecordTasks = Callable[[Sequence[EndedTask]], Awaitable[bool]]  # False if it could not, and is asked again

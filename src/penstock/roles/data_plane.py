@@ -1,0 +1,58 @@
+"""The data plane of a gateway, embedded or not: its routes, its limits, and who its clients are."""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.config import Config
+from penstock.doors.cors import CrossOrigin
+from penstock.doors.data_plane import DataPlane, HttpLimits
+from penstock.edge.edge import App, Edge, EdgeLimits
+from penstock.ports import Clock, Doorman, Gateway
+from penstock.runtime.ids import random_ids
+from penstock.server.certificates import server_tls
+from penstock.server.descriptors import connections_allowed
+
+
+def data_plane(
+    gateway: Gateway,
+    config: Config,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock,
+    doorman: Doorman | None,
+    not_ready: Callable[[], str] = lambda: "",
+) -> Edge:
+    limits = config.limits
+    app: App = DataPlane(
+        gateway,
+        HttpLimits(
+            limits.max_body,
+            limits.max_depth,
+            limits.control_characters,
+            limits.max_long_poll,
+            limits.count_refused,
+        ),
+        random_ids().__next__,
+        doorman,
+        not_ready,
+    )
+    if config.server.cors_origins:
+        app = CrossOrigin(app, config.server.cors_origins)
+    edge_limits = EdgeLimits(
+        limits.max_body,
+        connections_allowed(config),
+        limits.header_timeout,
+        limits.body_timeout,
+        limits.idle_timeout,
+        max_unfinished=limits.max_unfinished_bytes,
+        max_unsent=limits.max_unsent_bytes,
+    )
+    return Edge(app, edge_limits, loop, clock, server_tls(config), keys=doorman is not None)
+
+
+def tls_health(edge: Edge) -> dict[str, int]:
+    """For the admin plane; nothing where there is no TLS."""
+    return {} if edge.tls is None else edge.tls.health()
+
+
+def unsent_gauges(edge: Edge) -> tuple[int, int]:
+    return edge.unsent.total, edge.unsent.crowded_out

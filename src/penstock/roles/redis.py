@@ -1,0 +1,44 @@
+"""The Redis of an installation, as the configuration describes it: bus, shards and records."""
+
+from penstock.adapters.redis.bus.bus import RedisBus
+from penstock.adapters.redis.bus.shards import RedisShards
+from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records import holdings
+from penstock.adapters.redis.records.records import Keep, RedisRecords
+from penstock.config import Config
+
+
+class Redis:
+    """Made at once, and connected when its bus is opened."""
+
+    def __init__(self, config: Config) -> None:
+        self.store = Store(redis_settings(config))
+        self.bus = RedisBus(self.store)
+        self.shards = RedisShards(self.store)
+        self.records = RedisRecords(self.store, self.bus.post, _keep(config))
+
+
+def redis_settings(config: Config) -> RedisSettings:
+    redis = config.redis
+    return RedisSettings(
+        url=redis.url,
+        namespace=redis.namespace,
+        shards=redis.shards,
+        durability=redis.durability,
+        replicas=redis.replicas,
+        lease=redis.lease,
+        heartbeat=redis.heartbeat,
+    )
+
+
+def _keep(config: Config) -> Keep:
+    limits, keys = config.limits, config.idempotency
+    share, memory = limits.tenant_share, config.redis.memory_limit
+    return Keep(
+        tasks=holdings.tasks(limits.max_tasks, limits.max_task_bytes, share, memory),
+        keyed=holdings.keyed(keys.max_bytes, share, memory),
+        letters=holdings.letters(config.redis.max_dead_letters, limits.max_dead_letter_bytes, share, memory),
+        results=limits.result_ttl,
+        keys=keys.ttl,
+        dead=limits.dead_letter_ttl,
+    )

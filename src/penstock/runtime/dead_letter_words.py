@@ -1,0 +1,70 @@
+"""Dead letters in words: on the admin plane, and in the log."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.types import DeadLetter
+from penstock.units import iso_time
+
+log = logging.getLogger("penstock.dead_letters")
+
+MOST_LINES = 10  # in the log, of letters that come at once; of the others only their number is told
+
+
+def described(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": letter.id,
+        "time": iso_time(letter.when),
+        "request_id": letter.request_id,
+        "model": letter.model,
+        "tenant": letter.tenant,
+        "tier": letter.tier,
+        "attempts": letter.attempts,
+        "error": letter.code,
+        "message": letter.message,
+    }
+
+
+def in_full(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        **described(letter),
+        "details": letter.details,
+        "history": [
+            {
+                "time": iso_time(attempt.when),
+                "error": attempt.code,
+                "message": attempt.message,
+                "details": attempt.details,
+                "worker": attempt.worker,
+                "batch_size": attempt.batch_size,
+            }
+            for attempt in letter.history
+        ],
+        "input": letter.input.decode(errors="replace"),
+        "parameters": letter.parameters.decode(errors="replace"),
+    }
+
+
+def say_so(letters: Sequence[DeadLetter]) -> None:
+    """In the log, without anything that a client has sent, its id included: the letter's own id leads to it."""
+    for letter in letters[:MOST_LINES]:
+        log.warning(
+            "dead letter",
+            extra={
+                "id": letter.id,
+                "model": letter.model,
+                "code": letter.code,
+                "attempts": letter.attempts,
+            },
+        )
+    if len(letters) > MOST_LINES:
+        log.warning("more dead letters", extra={"letters": len(letters) - MOST_LINES})
+
+
+def say_dropped(number: int) -> None:
+    log.warning(
+        "dead letters made room for newer ones: redis.max_dead_letters, limits.max_dead_letter_bytes and"
+        " limits.tenant_share bound them",
+        extra={"letters": number},
+    )

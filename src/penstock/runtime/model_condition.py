@@ -1,0 +1,68 @@
+"""How one model stands, by what its batcher knows."""
+
+from collections import Counter
+from collections.abc import Sequence
+from operator import add
+from typing import TypedDict
+
+from penstock.core.admission import forecast
+from penstock.core.batcher import Batcher
+from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
+from penstock.core.fleet import Worker
+from penstock.gauges import ModelGauges
+
+STATES = ("idle", "busy", "resting", "loading", "offline")
+
+
+def backlog_seconds(batcher: Batcher, now: float) -> float:
+    """How long what waits now will take; a second where nothing is known."""
+    expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
+    return 1.0 if expected is None else expected.start + expected.seconds - now
+
+
+class CapacityHealth(TypedDict):
+    """What the workers can do, and the depths at which tiers are refused; none of these while that is unknown."""
+
+    capacity_rps: float
+    warning_depth: float | None
+    critical_depth: float | None
+
+
+def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
+    known = capacity(batcher) > 0.0
+    warning, critical = depths(batcher, rules)
+    return {
+        "capacity_rps": round(fleet_capacity(batcher), 3),
+        "warning_depth": round(warning, 1) if known else None,
+        "critical_depth": round(critical, 1) if known else None,
+    }
+
+
+def utilization_of(batcher: Batcher, now: float) -> float:
+    """Offered load over the capacity that this batcher may count on."""
+    offered = capacity(batcher)
+    return batcher.rate(now) / offered if offered else 0.0
+
+
+def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: int) -> ModelGauges:
+    workers = batcher.fleet.workers.values()
+    states = Counter(state_of(worker, now) for worker in workers)
+    return ModelGauges(
+        queue_depth=dict(
+            zip(tiers, map(add, batcher.depth.by_tier, batcher.apart.depth.by_tier), strict=True)
+        ),
+        workers={state: states[state] for state in STATES},
+        busy_seconds=sum(worker.busy_for(now) for worker in workers),
+        utilization=utilization_of(batcher, now),
+        capacity=fleet_capacity(batcher),
+        restarts=restarts,
+    )
+
+
+def state_of(worker: Worker, now: float) -> str:
+    """`resting`: its breaker is open. Which of those that are offline are `full`, only their slots can tell."""
+    if not worker.ready:
+        return "loading" if worker.loading else "offline"
+    if worker.batch is not None:
+        return "busy"
+    return "resting" if worker.on_probation and worker.open_until > now else "idle"

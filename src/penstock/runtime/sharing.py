@@ -1,0 +1,25 @@
+"""Models whose identical requests share an answer: which versions run, and what sharing has saved."""
+
+from collections.abc import Iterable, Sequence
+
+from penstock.gauges import CacheCounts
+from penstock.runtime.condition import WorkerRow
+from penstock.runtime.desk import Desk
+
+
+def follow_versions(desks: Iterable[Desk], rows: Sequence[WorkerRow]) -> None:
+    """A version that no worker runs any more is forgotten: a gateway that only repeats answers would not notice."""
+    for desk in desks:
+        sharing = desk.sharing
+        if sharing is not None:
+            run = {row.version for row in rows if row.model == desk.model} - {""}
+            if run and sharing.version not in run:
+                sharing.learn(max(run))
+
+
+def counts_of(desks: Iterable[Desk]) -> dict[str, CacheCounts]:
+    return {
+        desk.model: CacheCounts(each.hits, each.misses, each.bypassed, each.stored, each.collapsed)
+        for desk in desks
+        if (each := desk.sharing) is not None
+    }

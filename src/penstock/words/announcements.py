@@ -1,0 +1,45 @@
+"""What a worker announces of a model, so that gateways and batchers treat it alike.
+
+Not its target or headers: where it runs and with which secrets is the worker's business alone.
+"""
+
+from msgspec import structs
+
+from penstock.words.basics import Finite, RegistryWord, reader
+
+
+class ModelAnnouncement(RegistryWord, kw_only=True):
+    """The names and defaults are those of a model's configuration."""
+
+    max_batch: int = 64
+    max_wait: Finite = 0.05
+    policy: str = "paced"
+    input: str = "json"  # as the target takes it: text or json
+    output: str = "auto"
+    cost: str = "requests"
+    max_cost: Finite | None = None
+    group_lengths: bool = False
+    reserve: int = 0
+    version: str = ""  # of the model
+    parameters: str = "shared"
+    deterministic: bool = False
+    cache: str = "tenant"
+    cache_ttl: Finite = 300.0
+    default: bool = False
+    respond: str | None = None
+    # Seconds; None: each process goes by its own [timeouts].
+    queue_timeout: Finite | None = None
+    processing_timeout: Finite | None = None
+    request_timeout: Finite | None = None
+    first_batch_timeout: Finite | None = None
+    takes_parameters: bool = True
+    parameter_names: list[str] | None = None  # that it takes; None: any
+    scalar_parameters: bool = False  # it takes strings, numbers and switches only
+
+    @property
+    def batching(self) -> "ModelAnnouncement":
+        """As far as it matters to a batcher: only the door has a use for the rest."""
+        return structs.replace(self, takes_parameters=True, parameter_names=None)
+
+
+read_announcement = reader(ModelAnnouncement)

@@ -1,0 +1,220 @@
+"""Messages between processes: to the mailbox of one, or into the record of a task.
+
+Lists and not maps: half the bytes, and no field names to spell a thousand times a second. A field may be added at
+the end of a list, with a default: older readers skip it.
+No message holds a time of the day.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import DecodeError, Struct, msgpack
+
+from penstock.types import Batch, Execution, Failure, Outcome, Request, TaskStatus, WorkerId
+from penstock.words.basics import VERSION, Amount, Count, Garbled, content
+
+# ---- to the mailbox of a worker --------------------------------------------------------------------------
+
+
+class Member(Struct, array_like=True, gc=False):
+    """One request of a batch: as much of it as a worker needs."""
+
+    key: str
+    gateway: str
+    input: bytes
+    task: str  # its name; "" if somebody holds a connection open for it
+    tenant: str = ""
+    request_id: str = ""  # the asker's own; "": it has none but the key
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+    def request(self, model: str, now: float) -> Request:
+        """As the worker's slot has it. Its limits are the batcher's to watch."""
+        return Request(
+            self.key, model, self.input, now, now, now, self.request_id or self.key, tenant=self.tenant,
+            traceparent=self.traceparent, tracestate=self.tracestate,
+        )  # fmt: skip
+
+
+class Dispatch(Struct, array_like=True, tag="d"):
+    batch_id: int
+    batcher: str
+    slot: str
+    model: str
+    parameters: bytes
+    members: list[Member]
+    limit: Amount = 0.0  # seconds it may run; 0: as long as the worker allows
+
+
+# ---- to the mailbox of a gateway -------------------------------------------------------------------------
+
+
+class Answers(Struct, array_like=True, tag="a"):
+    """The outputs of one batch for the askers of one gateway; keys and outputs in the same order."""
+
+    keys: list[str]
+    outputs: list[bytes]
+    worker: str
+    batch_id: int
+    batch_size: Count
+    seconds: Amount
+    version: str
+
+
+class Ending(Struct, array_like=True):
+    """One failure, and all who share it."""
+
+    keys: list[str]
+    outcome: Outcome
+    code: str
+    message: str
+    details: str
+    retry_after: Amount | None
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(self.code, self.message, self.details, retry_after=self.retry_after)
+
+
+class Failed(Struct, array_like=True, tag="f"):
+    """Refused, expired, given up or cancelled by a batcher."""
+
+    endings: list[Ending]
+
+
+class Notice(Struct, array_like=True, tag="t", gc=False):
+    """A task that somebody at this gateway waits for, or that counts here, is over."""
+
+    task: str  # its name
+    status: TaskStatus
+    code: str = ""  # of its failure
+
+
+class Question(Struct, array_like=True, tag="q", gc=False):
+    """Somebody at another gateway wants to know what became of a request."""
+
+    gateway: str  # its mailbox
+    request_id: str
+
+
+class Told(Struct, array_like=True, tag="o", gc=False):
+    """What a gateway knows of it."""
+
+    gateway: str  # that says so
+    request_id: str
+    found: bytes = b""  # JSON; empty: nothing
+
+
+# ---- to the mailbox of a batcher -------------------------------------------------------------------------
+
+
+class ItemFailure(Struct, array_like=True, gc=False):
+    """One member of a batch that was executed, and has no output."""
+
+    place: Count  # in the batch
+    code: str
+    message: str
+    details: str
+
+
+class Finished(Struct, array_like=True, tag="x"):
+    """A slot has done its batch; its outputs went straight to the gateways. `failed` are left to the batcher."""
+
+    slot: str
+    batch_id: int
+    count: Count  # of outputs; 0 with a failure
+    seconds: Amount
+    version: str
+    code: str = ""  # of the failure; "": it succeeded
+    message: str = ""
+    details: str = ""
+    splittable: bool = False
+    executed: Count = 0  # inputs that the backend was given, where it was spared the repeated ones
+    failed: list[ItemFailure] = []
+
+    @property
+    def failure(self) -> Failure | None:
+        return Failure(self.code, self.message, self.details, self.splittable) if self.code else None
+
+    @property
+    def failures(self) -> dict[int, Failure]:
+        return {each.place: Failure(each.code, each.message, each.details) for each in self.failed}
+
+
+# ---- to the mailbox of everybody ---------------------------------------------------------------------------
+
+
+class Departed(Struct, array_like=True, tag="g", gc=False):
+    """A process has died: whoever started it has seen it."""
+
+    kind: str  # as in the registry
+    name: str
+
+
+# ---- in the record of a task -----------------------------------------------------------------------------
+
+
+class Executed(Struct, array_like=True):
+    """What the members of its batch had in common."""
+
+    worker: str = ""
+    batch_id: int = 0
+    batch_size: int = 1
+    seconds: float = 0.0
+    version: str = ""
+
+
+MemberRow = tuple[str | bytes, ...]
+Message = Dispatch | Answers | Failed | Notice | Finished | Question | Told | Departed
+
+_encode = msgpack.Encoder().encode
+_message = msgpack.Decoder(Message).decode
+_executed = msgpack.Decoder(Executed).decode
+
+
+def encode(message: Message) -> bytes:
+    return VERSION + _encode(message)
+
+
+def member_of(request: Request, gateway: str, task: str) -> MemberRow:
+    """In the order of `Member`, as far as there is something to say. A tracestate means nothing alone."""
+    row = (request.key, gateway, request.input, task, request.tenant)
+    request_id = "" if request.request_id == request.key else request.request_id
+    if request.traceparent is not None:
+        trace = (request.traceparent, request.tracestate) if request.tracestate else (request.traceparent,)
+        return (*row, request_id, *trace)
+    return (*row, request_id) if request_id else row
+
+
+def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
+    """A `Dispatch`, whose members may be as short as they are."""
+    row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
+    return VERSION + _encode(row)
+
+
+def decode(body: bytes) -> Message:
+    try:
+        message: Message = _message(content(body))
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise Garbled(f"a message that cannot be read: {error}") from None
+    if type(message) is Answers and len(message.keys) != len(message.outputs):
+        raise Garbled("answers and keys differ in number")
+    return message
+
+
+def encode_execution(worker: str, batch_id: int, batch_size: int, seconds: float, version: str) -> bytes:
+    return VERSION + _encode(Executed(worker, batch_id, batch_size, seconds, version))
+
+
+def decode_execution(body: bytes) -> Execution:
+    """When it started is not known: clocks are each process's own. One that cannot be read is of no consequence."""
+    try:
+        said = _executed(content(body))
+    except (DecodeError, UnicodeDecodeError, Garbled):
+        said = Executed()
+    return Execution(WorkerId(said.worker), said.batch_id, said.batch_size, 0.0, said.seconds, said.version)
+
+
+def task_name(tenant: str, task_id: str) -> str:
+    """What a task is called between our processes. Tenants choose their ids, and two may choose the same; an id has
+    no slash in it."""
+    return f"{tenant}/{task_id}"

@@ -1,0 +1,31 @@
+"""How a slot is called among processes: its worker process, its model, and its number there."""
+
+from msgspec import Struct
+
+from penstock.types import WorkerId
+
+
+class SlotName(Struct, frozen=True):
+    """As text `process/model/number`. No name of a process or a model has a slash in it."""
+
+    process: str
+    model: str
+    number: int
+
+    @property
+    def text(self) -> WorkerId:
+        return WorkerId(f"{self.process}/{self.model}/{self.number}")
+
+    @classmethod
+    def parse(cls, text: str) -> "SlotName | None":
+        """None for what never was a slot's name."""
+        process, _, rest = text.partition("/")
+        model, _, number = rest.partition("/")
+        if not (process and model and number.isascii() and number.isdigit()):
+            return None
+        return cls(process, model, int(number))
+
+
+def process_of(slot: str) -> str:
+    """The worker process of a slot, which is also its mailbox: for every batch, so it makes no `SlotName`."""
+    return slot.partition("/")[0]

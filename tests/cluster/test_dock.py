@@ -1,0 +1,313 @@
+"""A worker's slots, fed by batchers elsewhere: one batch at a time, and word of each."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+from line_kit import FakeLine
+from runtime_kit import WORKER, ask
+
+from penstock.cluster.dock import AGAIN, RemoteDock
+from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.runtime.slot import Slot
+from penstock.testing import Answer, MockBackend, run_virtual
+from penstock.types import Batch, Failure, Reason, Result, WorkerId
+from penstock.words.messages import Dispatch
+
+_batches = count(1)
+
+
+class Journal:
+    """A report that remembers, and can be slow."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, object]] = []
+        self.seconds = 0.0
+
+    async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
+        await asyncio.sleep(self.seconds)
+        self.said.append(("answer", batch.batcher, result.outputs))
+
+    async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
+        await asyncio.sleep(self.seconds)
+        self.said.append(("finished", batch.batcher, "ok" if isinstance(outcome, Result) else outcome))
+
+    def ended(self) -> dict[str, object]:
+        return {order: outcome for kind, order, outcome in self.said if kind == "finished"}
+
+
+class Workshop:
+    """One slot behind a remote dock."""
+
+    def __init__(self, backend: MockBackend, journal: Journal | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.backend = backend
+        self.line = FakeLine()
+        self.journal = journal or Journal()
+        self.dock = RemoteDock("model", self.line, self.journal, self.loop.time)
+        self.slot = Slot(
+            WORKER, backend, self.dock, self.loop.time, processing_limit=3.0, first_batch_limit=120.0,
+            start_limit=120.0, health_interval=5.0, on_started=lambda worker, error: None, warm=True,
+        )  # fmt: skip
+
+    def arrive(self, order: str, *inputs: bytes) -> None:
+        """A batch that some batcher has sent, known by the name of that."""
+        requests = [ask(self.loop.time(), text=text) for text in inputs or (b"1",)]
+        batch = Batch(next(_batches), "model", b"", requests, Reason.DUE, self.loop.time())
+        message = Dispatch(batch.id, order, WORKER, batch.model, b"", [])
+        self.dock.arrived(WORKER, message, batch)
+
+
+@asynccontextmanager
+async def workshop(
+    *script: Answer,
+    backend: MockBackend | None = None,
+    journal: Journal | None = None,
+    start_seconds: float = 0.0,
+) -> AsyncIterator[Workshop]:
+    shop = Workshop(backend or MockBackend(script, start_seconds=start_seconds), journal)
+    tasks = [asyncio.create_task(shop.slot.run()), asyncio.create_task(shop.dock.run())]
+    await asyncio.sleep(0.001)
+    try:
+        yield shop
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def test_a_slot_stands_in_the_line_when_it_is_ready_and_not_before() -> None:
+    async def body() -> None:
+        async with workshop(start_seconds=2.5) as shop:
+            await asyncio.sleep(2)
+            assert (shop.line.posted, shop.dock.is_ready(WORKER)) == ([], False)
+            await asyncio.sleep(0.6)
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_outputs_go_to_the_askers_first_and_word_to_the_batcher_after() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.5)) as shop:
+            shop.arrive("one", b"1", b"2")
+            await asyncio.sleep(0.1)
+            assert shop.dock.in_flight(WORKER) == 2
+            await asyncio.sleep(1)
+            assert shop.journal.said == [("answer", "one", [b"1", b"2"]), ("finished", "one", "ok")]
+            assert shop.dock.in_flight(WORKER) == 0
+            assert (shop.dock.batches[WORKER], round(shop.dock.busy_seconds[WORKER], 6)) == (1, 0.5)
+
+    run_virtual(body())
+
+
+def test_a_slot_is_in_the_line_again_before_its_answers_are_told() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=0.1)) as shop:
+            shop.line.slots.clear()  # a batcher has taken it
+            shop.journal.seconds = 5.0
+            shop.arrive("one")
+            await asyncio.sleep(0.11)
+            assert shop.line.slots == [WORKER]
+            assert shop.journal.said == []
+
+    run_virtual(body())
+
+
+def test_a_batch_that_is_there_already_begins_before_the_last_one_is_answered() -> None:
+    async def body() -> None:
+        order: list[str] = []
+
+        class Watched(Journal):
+            async def answer(self, asked: Dispatch, result: Result, seconds: float, worker: str) -> None:
+                order.append(f"answer {asked.batcher}")
+
+        def runs(batch: Batch) -> Answer:
+            order.append(f"run {batch.size}")
+            return Answer(0.1)
+
+        async with workshop(backend=MockBackend(runs), journal=Watched()) as shop:
+            shop.arrive("one")
+            shop.arrive("two", b"1", b"2")
+            await asyncio.sleep(1.0)
+        assert order == ["run 1", "run 2", "answer one", "answer two"]
+
+    run_virtual(body())
+
+
+def test_a_slot_that_stays_free_says_so_again_and_again() -> None:
+    """A batcher may have died with it."""
+
+    async def body() -> None:
+        async with workshop() as shop:
+            for _ in range(5):
+                shop.line.slots.clear()
+                await asyncio.sleep(AGAIN)
+                assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_slot_at_work_does_not_say_that_it_is_free() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=2.9)) as shop:
+            shop.line.slots.clear()
+            shop.arrive("one")
+            await asyncio.sleep(2.8)
+            assert shop.line.slots == []
+            await asyncio.sleep(0.2)
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_second_batch_waits_for_the_first() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=1.0)) as shop:
+            shop.line.slots.clear()
+            shop.arrive("one")
+            shop.arrive("two")
+            await asyncio.sleep(0.9)
+            assert len(shop.backend.batches) == 1
+            await asyncio.sleep(0.2)
+            assert (len(shop.backend.batches), shop.line.slots) == (2, [])
+            assert shop.journal.ended() == {"one": "ok"}
+            await asyncio.sleep(1)
+            assert shop.journal.ended() == {"one": "ok", "two": "ok"}
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_a_batch_for_a_slot_that_is_not_ready_or_not_here_is_sent_back() -> None:
+    async def body() -> None:
+        async with workshop(start_seconds=10.0) as shop:
+            shop.arrive("early")
+            astray = Dispatch(1, "astray", "model/77", "model", b"", [])
+            batch = Batch(1, "model", b"", [ask()], Reason.DUE, 0.0)
+            shop.dock.arrived(WorkerId("model/77"), astray, batch)
+            await asyncio.sleep(0.001)
+            for outcome in (shop.journal.ended()["early"], shop.journal.ended()["astray"]):
+                assert isinstance(outcome, Failure)
+                assert (outcome.code, outcome.splittable) == (BackendUnavailable.code, False)
+            assert shop.backend.batches == []
+
+    run_virtual(body())
+
+
+def test_a_wrong_number_of_outputs_is_a_failure_that_may_be_split_and_nobody_is_answered() -> None:
+    async def body() -> None:
+        async with workshop(Answer(outputs=(b"1",))) as shop:
+            shop.arrive("one", b"1", b"2")
+            await asyncio.sleep(0.001)
+            ((kind, _, failure),) = shop.journal.said
+            assert kind == "finished"
+            assert isinstance(failure, Failure)
+            assert failure.splittable
+            assert failure.message == "the backend gave 1 outputs for 2 inputs"
+
+    run_virtual(body())
+
+
+def test_a_failure_is_told_to_the_batcher_alone_and_the_slot_goes_on() -> None:
+    async def body() -> None:
+        async with workshop(Answer(error=BatchRejected("no", details="why")), Answer()) as shop:
+            shop.arrive("one")
+            await asyncio.sleep(0.001)
+            assert shop.journal.said == [
+                ("finished", "one", Failure("BACKEND_FAILED", "no", "why", splittable=True))
+            ]
+            shop.arrive("two")
+            await asyncio.sleep(0.001)
+            assert shop.journal.ended()["two"] == "ok"
+
+    run_virtual(body())
+
+
+def test_a_slot_whose_backend_is_gone_leaves_the_line_until_it_is_back() -> None:
+    async def body() -> None:
+        async with workshop(Answer(error=BackendCrashed("dead")), Answer(), start_seconds=2.0) as shop:
+            await asyncio.sleep(2.0)
+            shop.arrive("fatal")
+            shop.arrive("behind it")
+            await asyncio.sleep(0.05)
+            ended = shop.journal.ended()
+            assert isinstance(fatal := ended["fatal"], Failure)
+            assert fatal.code == "BACKEND_CRASHED"
+            assert (shop.line.slots, shop.dock.is_ready(WORKER)) == ([], False)
+            await asyncio.sleep(5)
+            assert shop.line.slots == [WORKER]
+            assert isinstance(behind := shop.journal.ended()["behind it"], Failure)
+            assert behind.code == BackendUnavailable.code
+            assert len(shop.backend.batches) == 1  # and what was sent back is never run all the same
+
+    run_virtual(body())
+
+
+class Sick(MockBackend):
+    """Its first probe takes a second, and fails."""
+
+    async def probe(self) -> float:
+        await asyncio.sleep(1)
+        return await super().probe()
+
+
+def test_a_batch_that_arrives_during_a_probe_that_fails_is_sent_back() -> None:
+    async def body() -> None:
+        async with workshop(backend=Sick(probe_errors=[BackendUnavailable("sick")])) as shop:
+            await asyncio.sleep(5.5)
+            shop.arrive("one")
+            await asyncio.sleep(1)
+            assert shop.line.withdrawn[WORKER] == 1
+            assert isinstance(outcome := shop.journal.ended()["one"], Failure)
+            assert outcome.code == BackendUnavailable.code
+            await asyncio.sleep(1)
+            shop.arrive("two")
+            await asyncio.sleep(0.001)
+            assert shop.journal.ended()["two"] == "ok"
+
+    run_virtual(body())
+
+
+def test_an_outage_of_the_line_is_outlived_and_what_arrives_meanwhile_is_done() -> None:
+    async def body() -> None:
+        async with workshop() as shop:
+            shop.line.slots.clear()
+            shop.line.go_down()
+            shop.arrive("one")
+            await asyncio.sleep(10)
+            assert shop.journal.ended() == {"one": "ok"}
+            assert shop.line.slots == []
+            shop.line.down = False
+            await asyncio.sleep(AGAIN)
+            assert shop.line.slots == [WORKER]
+
+    run_virtual(body())
+
+
+def test_draining_finishes_what_is_in_hand_and_offers_nothing_more() -> None:
+    async def body() -> None:
+        async with workshop(Answer(seconds=1.0)) as shop:
+            shop.journal.seconds = 0.5
+            shop.arrive("one")
+            shop.arrive("two")
+            draining = asyncio.create_task(shop.dock.drain())
+            await asyncio.sleep(0.1)
+            assert shop.line.slots == []
+            await draining
+            assert shop.journal.ended() == {"one": "ok", "two": "ok"}
+            await asyncio.sleep(5 * AGAIN)
+            assert shop.line.slots == []
+
+    run_virtual(body())
+
+
+def test_draining_ends_although_the_line_cannot_be_reached() -> None:
+    async def body() -> None:
+        async with workshop() as shop:
+            shop.line.go_down()
+            await shop.dock.drain()
+            assert not shop.dock.busy
+
+    run_virtual(body())
