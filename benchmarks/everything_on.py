@@ -21,18 +21,15 @@ from pathlib import Path
 from statistics import median
 from urllib.request import urlopen
 
-from benchmarks import processor, wrk
+from benchmarks import echo, heads, processor, wrk
 from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
-from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.serving import DidNotServe, Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
 from penstock.adapters.api_keys.file import KeysFile
 
 NAME = "everything_on"
 WITH_KEYS, WITH_TOKENS = 0.85, 0.8
-TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
-BODY = json.dumps({"input": TEXT}).encode()
 WARM_UP_SECONDS = 2
 LEAD_SECONDS = 1  # of each turn, not measured
 LEDGER_SECONDS = 30  # in which it must have written everything
@@ -145,14 +142,15 @@ def _server(side: Side, strangers: Strangers) -> Iterator[Server]:
         if side.on:
             strangers.enrol(KeysFile(folder / "keys.json"))
             flags = ("--config", str(strangers.write(folder, f"sqlite:///{ledger}")))
-        with serving(TARGET, "--workers", "1", "--max-batch", "64", *flags) as server:
+        with serving(echo.TARGET, *echo.FLAGS, *flags) as server:
             yield server
         if side.on:
             side.rows += _rows(ledger)
 
 
 def _load(side: Side, server: Server, strangers: Strangers, load: wrk.Load) -> wrk.Measurement:
-    measured = wrk.measure(f"{server.url}/v1/inference", BODY, load, strangers.credentials)
+    inference = f"{server.url}/v1/inference"
+    measured = heads.prepared(heads.SAME, inference, echo.body, strangers.credentials)(load)
     side.answered += measured.answers
     return measured
 

@@ -20,17 +20,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks import processor, wrk
 from benchmarks.chart import markdown_table
+from benchmarks.echo import BODY, FLAGS, TARGET
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.generator import Measured, Traffic, bench
-from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.postgres import Postgres, postgres
 from benchmarks.serving import Server, serving
 
 NAME = "ledger"
 RATE, OF_WITHOUT = 10_000.0, 0.95
-TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
-FLAGS = ("--workers", "1", "--max-batch", "64")
-BODY = json.dumps({"input": TEXT}).encode()
 WARM_UP_SECONDS = 2
 WRITTEN_WITHIN = 120.0  # seconds after the load
 STEPS = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)  # of the rate that is asked for

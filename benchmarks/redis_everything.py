@@ -17,9 +17,10 @@ from statistics import median
 
 from benchmarks import wrk
 from benchmarks.chart import markdown_table
+from benchmarks.echo import MAX_BATCH, TARGET
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.installation import Layout, installation
-from benchmarks.redis_throughput import MAX_BATCH, TARGET, Turn, as_data, asked, costs, loaded
+from benchmarks.redis_throughput import Turn, as_data, asked, costs, loaded
 from benchmarks.strangers import Strangers, with_keys
 from benchmarks.valkey import Valkey
 from penstock.adapters.redis.link.connect import RedisSettings, Store

@@ -17,7 +17,8 @@ from typing import IO
 
 import psutil
 
-from benchmarks.peers.roster import TEXT, Peer
+from benchmarks.echo import TEXT
+from benchmarks.peers.roster import Peer
 
 START_SECONDS = 90
 ANSWER_SECONDS = 30
@@ -47,6 +48,7 @@ def running(peer: Peer, programs: Path) -> Iterator[str]:
         tempfile.TemporaryFile() as log,
         tempfile.TemporaryDirectory(prefix="peer-", ignore_cleanup_errors=True) as folder,
     ):
+        peer.furnish(Path(folder))
         try:
             process = subprocess.Popen(
                 command,
@@ -72,7 +74,8 @@ def running(peer: Peer, programs: Path) -> Iterator[str]:
 def check_echo(peer: Peer, url: str) -> None:
     """Ask once, and insist on the right answer."""
     headers = {"Content-Type": "application/json"}
-    question = urllib.request.Request(url, data=peer.payload, headers=headers, method="POST")
+    headers |= {"Authorization": peer.credentials[0]} if peer.credentials else {}
+    question = urllib.request.Request(url, data=peer.payload(), headers=headers, method="POST")
     try:
         with DIRECT.open(question, timeout=ANSWER_SECONDS) as answer:
             text = answer.read()
