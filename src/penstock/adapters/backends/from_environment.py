@@ -9,7 +9,7 @@ _FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def from_environment(value: str, environ: Mapping[str, str], where: str) -> str:
-    """`env:NAME`, `Bearer env:NAME` with what the variable holds; other values as they are. `where`: the setting."""
+    """`env:NAME`, `Bearer env:NAME` with what the variable holds; others as they are. `where`: the setting."""
     match = _FROM_ENVIRONMENT.fullmatch(value)
     if match is None:
         return value

@@ -130,7 +130,7 @@ def import_file(path: Path) -> ModuleType:
     """Import a file the way `python file.py` would see it: with its own directory first on the path."""
     path = path.resolve()
     sys.path.insert(0, str(path.parent))
-    # A user's queue.py or json.py must not take the file of the module everyone else means.
+    # A user's queue.py or json.py must not take the place of the module everyone else means.
     taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     name = f"_{path.stem}" if taken else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
