@@ -26,9 +26,9 @@ from benchmarks import (
     redis_throughput,
     waiting,
 )
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, above_zero, options
 from benchmarks.peers import __main__ as peers
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "all"

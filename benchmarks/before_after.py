@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks import echo, heads, wrk
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.serving import serving
 from benchmarks.strangers import USERS, Strangers, with_keys
+from benchmarks.table import markdown_table
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.errors import UserMistake
 

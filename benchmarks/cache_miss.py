@@ -14,12 +14,12 @@ from dataclasses import asdict
 from statistics import median
 
 from benchmarks import processor, wrk
-from benchmarks.chart import markdown_table
 from benchmarks.echo import FLAGS, MAX_BATCH, TARGET, TEXT, body
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.installation import Layout, installation
 from benchmarks.redis_throughput import Turn
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "cache_miss"

@@ -22,10 +22,10 @@ from statistics import median
 from urllib.request import urlopen
 
 from benchmarks import echo, heads, processor, wrk
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.serving import DidNotServe, Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
+from benchmarks.table import markdown_table
 from penstock.adapters.api_keys.file import KeysFile
 
 NAME = "everything_on"

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.overload_tiers import api_key, played
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 from benchmarks.tiered_load import Phase, Plan, Seen
 
 NAME = "fairness"

@@ -19,9 +19,9 @@ from random import Random
 from aiohttp import ClientError, ClientSession, TCPConnector
 
 from benchmarks import journalled
-from benchmarks.chart import markdown_table
 from benchmarks.fault_scene import NOTICED, Part, Scene, separate, supervised
 from benchmarks.figure import Check, Figure, Say, above_zero, at_least_one, conduct, options
+from benchmarks.table import markdown_table
 
 NAME = "faults"
 ONLY = "the only batcher"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.chart import markdown_table
 from benchmarks.serving import DidNotServe
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 RESULTS = Path(__file__).parent / "results"

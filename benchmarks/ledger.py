@@ -19,12 +19,12 @@ from urllib.request import urlopen
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks import processor, wrk
-from benchmarks.chart import markdown_table
 from benchmarks.echo import BODY, FLAGS, TARGET
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.generator import Measured, Traffic, bench
 from benchmarks.postgres import Postgres, postgres
 from benchmarks.serving import Server, serving
+from benchmarks.table import markdown_table
 
 NAME = "ledger"
 RATE, OF_WITHOUT = 10_000.0, 0.95

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import SPARE_SECONDS
 from benchmarks.serving import Server, serving
+from benchmarks.table import markdown_table
 from benchmarks.tiered_load import Phase, Plan, Seen
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key

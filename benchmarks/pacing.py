@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import floors
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import WARM_UP_SECONDS, Measured, Traffic, bench, middle
 from benchmarks.serving import serving
 from benchmarks.simulated import simulate
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "pacing"

@@ -16,12 +16,12 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import wrk
-from benchmarks.chart import markdown_table
 from benchmarks.echo import MAX_BATCH, TARGET
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.installation import Layout, installation
 from benchmarks.redis_throughput import Turn, as_data, asked, costs, loaded
 from benchmarks.strangers import Strangers, with_keys
+from benchmarks.table import markdown_table
 from benchmarks.valkey import Valkey
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.api_keys import RedisKeys

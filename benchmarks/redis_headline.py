@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks import processor
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, above_zero, at_least_one, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, middle
@@ -19,6 +18,7 @@ from benchmarks.installation import Layout, installation
 from benchmarks.open_loop import offer
 from benchmarks.redis_pacing import floor
 from benchmarks.simulated import simulate
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "redis_headline"

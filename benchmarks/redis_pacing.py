@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks import floors
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, middle
 from benchmarks.installation import Layout, installation
 from benchmarks.open_loop import offer
 from benchmarks.simulated import simulate
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "redis_pacing"

@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from benchmarks import closed_loop, processor, wrk
-from benchmarks.chart import Bar, bar_chart, markdown_table
+from benchmarks.chart import Bar, bar_chart
 from benchmarks.echo import BODY, MAX_BATCH, TARGET
 from benchmarks.figure import Figure, Say, at_least_one, conduct, options
 from benchmarks.installation import Layout, installation
 from benchmarks.redis_throughput import WARM_UP_SECONDS
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "redis_scaling"

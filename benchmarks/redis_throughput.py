@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from benchmarks import echo, heads, processor, wrk
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.installation import Layout, installation
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 from benchmarks.valkey import Valkey, grown
 
 NAME = "redis_throughput"

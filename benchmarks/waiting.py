@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from benchmarks.chart import markdown_table
 from benchmarks.echo import BODY, TEXT
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
 from benchmarks.serving import Server, serving
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "waiting"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import heads
-from benchmarks.chart import Bar, bar_chart, markdown_table
+from benchmarks.chart import Bar, bar_chart
 from benchmarks.machine import Machine
 from benchmarks.peers.rounds import Standing
+from benchmarks.table import markdown_table
 from benchmarks.wrk import Load
 
 BARS = {"penstock": "ours", "penstock-keys": "ours", "granian": "limit"}  # how each is drawn
