@@ -20,7 +20,7 @@ from penstock.adapters.redis.link.connect import RedisSettings, Store, check_dur
 from penstock.cluster.condition import condition_of
 from penstock.config import Config, Model
 from penstock.config.kinds import Choice, Number, Whole
-from penstock.config.schema import Key, places
+from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.errors import StoreDown
 from penstock.loops import Loops
@@ -64,11 +64,11 @@ def announced(said: Mapping[str, Any]) -> Model:
     known = {field.name for field in fields(Model)}
     values = {name: value for name, value in said.items() if name in known}
     model = msgspec.convert({**values, "target": "redis"}, Model)
-    for name, place in places(Model).items():
-        if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
+    for name, item in items(Model).items():
+        if isinstance(item, Key) and isinstance(item.kind, Choice | Number | Whole):
             value = getattr(model, name)
             if value is not None:
-                place.kind.take(value)
+                item.kind.take(value)
     return model
 
 
