@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks import echo, heads, wrk
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
+from benchmarks.figure import Check, Figure, Say, at_least_one, chosen, conduct, options
 from benchmarks.serving import serving
 from benchmarks.strangers import USERS, Strangers, with_keys
 from benchmarks.table import markdown_table
@@ -78,8 +78,11 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def measure(given: argparse.Namespace, say: Say) -> Figure:
+    kinds, others = (
+        chosen(given.heads, {kind: kind for kind in KINDS}, "kind of heads"),
+        [checkout(path) for path in given.others],
+    )
     wrk.find()
-    kinds, others = chosen(given.heads), [checkout(path) for path in given.others]
     load = wrk.Load(given.connections, 1, given.seconds)
     users, cores = with_keys(), sorted(os.sched_getaffinity(0))
     found = [Comparison(other, kind) for kind in kinds for other in others]
@@ -94,14 +97,6 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
                 f"{comparison.other}  {quartiles(last.parts)[1]:.3f} ×"
             )
     return figure(found, load, pinned_to=dealt(cores, 0))
-
-
-def chosen(kinds: str) -> list[str]:
-    names = [name.strip() for name in kinds.split(",") if name.strip()]
-    for name in names:
-        if name not in KINDS:
-            raise UserMistake(f"unknown kind of heads {name!r}: choose from {', '.join(KINDS)}")
-    return names
 
 
 def checkout(path: Path) -> Path:
@@ -157,7 +152,7 @@ def _round(
             offers = [_served(path, comparison.kind, users, held) for path in (comparison.other, THIS)]
         with pinned(generators):
             for offer in offers:
-                offer(wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+                offer(load.lasting(WARM_UP_SECONDS))
             pairs = []
             for turn in range(turns):
                 rates = [0.0, 0.0]

@@ -65,7 +65,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
                 sides = [(plain, without), (caching, with_it)]
                 payload = ALIKE if given.alike else BODY
                 for (url, _), _ in sides:
-                    wrk.measure(url, payload, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+                    wrk.measure(url, payload, load.lasting(WARM_UP_SECONDS))
                 for second in range(given.seconds):
                     # Whoever went second goes first in the next turn.
                     for started, results in sides if second % 2 == 0 else reversed(sides):

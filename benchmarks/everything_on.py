@@ -22,7 +22,7 @@ from statistics import median
 from urllib.request import urlopen
 
 from benchmarks import echo, heads, processor, wrk
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options, reach
 from benchmarks.serving import DidNotServe, Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
 from benchmarks.table import markdown_table
@@ -121,12 +121,12 @@ def _round(pair: Pair, strangers: Strangers, load: wrk.Load, turns: int, *, firs
     ):
         sides = [(pair.off, plain), (pair.on, full)]
         for side, server in sides:
-            _load(side, server, strangers, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+            _load(side, server, strangers, load.lasting(WARM_UP_SECONDS))
         for number in range(turns):
             # Whoever went second goes first in the next turn.
             for side, server in reversed(sides) if (number % 2 == 1) != first_on else sides:
                 _written(full)
-                _load(side, server, strangers, wrk.Load(load.connections, load.threads, LEAD_SECONDS))
+                _load(side, server, strangers, load.lasting(LEAD_SECONDS))
                 processes = {"penstock serve": server.pid}
                 before = processor.used(processes)
                 measured = _load(side, server, strangers, load)
@@ -183,7 +183,7 @@ def figure(both: Sequence[Pair], load: wrk.Load, turns: int) -> Figure:
             errors = sum(turn.load.errors for turn in side.turns)
             rows.append(
                 [
-                    side.title, f"{side.rate:,.0f}", f"{min(rates):,.0f}–{max(rates):,.0f}", f"{part:.2f}",
+                    side.title, f"{side.rate:,.0f}", reach(rates), f"{part:.2f}",
                     f"{cost * 1e6:.1f}", f"{errors:,}",
                 ]
             )  # fmt: skip

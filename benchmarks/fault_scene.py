@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import journalled
-from benchmarks.installation import DIRECT
-from benchmarks.serving import PENSTOCK, Launched, launched
+from benchmarks.serving import DIRECT, PENSTOCK, Launched, launched
 from benchmarks.valkey import valkey
 
 TARGET = f"{Path(journalled.__file__)}:run"

@@ -22,6 +22,7 @@ from benchmarks import journalled
 from benchmarks.fault_scene import NOTICED, Part, Scene, separate, supervised
 from benchmarks.figure import Check, Figure, Say, above_zero, at_least_one, conduct, options
 from benchmarks.table import markdown_table
+from penstock.load.report import at_share
 
 NAME = "faults"
 ONLY = "the only batcher"
@@ -154,11 +155,7 @@ def killed(how: str, what: str, scene: Scene, role: str, at_once: int, given: ar
     met = sorted(r.seconds for r in later if r.text in killings.met or r.seconds > calm)
     row = Row(how, what, given.kills, dict(Counter(record.status for record in records)), len(met), calm=calm)
     if met:
-        row.p50, row.p99, row.longest = (
-            met[len(met) // 2],
-            met[min(len(met) - 1, int(0.99 * len(met)))],
-            met[-1],
-        )
+        row.p50, row.p99, row.longest = at_share(met, 0.5), at_share(met, 0.99), met[-1]
     return row
 
 

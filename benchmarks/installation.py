@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.serving import PENSTOCK, DidNotServe, Launched, Server, launched
+from benchmarks.serving import DIRECT, PENSTOCK, DidNotServe, Launched, Server, launched
 from benchmarks.valkey import Valkey, valkey
 
 READY_SECONDS = 60
@@ -18,9 +18,6 @@ SETTINGS = {
     "PENSTOCK_SERVER_DRAIN": "5s",
     "PENSTOCK_SERVER_DRAIN_GRACE": "0s",  # nobody needs to be sent elsewhere
 }
-
-# The servers are on this machine: a proxy that the environment names is not for them.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks import processor, wrk
 from benchmarks.echo import BODY, FLAGS, TARGET
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options, reach
 from benchmarks.generator import Measured, Traffic, bench
 from benchmarks.postgres import Postgres, postgres
 from benchmarks.serving import Server, serving
@@ -94,7 +94,7 @@ def _turn(database: Postgres | None, name: str, load: wrk.Load) -> Turn:
         if database is not None:
             processes["PostgreSQL"] = database.pid
         inference = f"{server.url}/v1/inference"
-        wrk.measure(inference, BODY, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+        wrk.measure(inference, BODY, load.lasting(WARM_UP_SECONDS))
         before = processor.used(processes)
         result = wrk.measure(inference, BODY, load)
         used = processor.between(before, processor.used(processes))
@@ -166,7 +166,7 @@ def figure(
         [
             title,
             f"{middle:,.0f}",
-            f"{min(turn.load.rate for turn in turns):,.0f}–{max(turn.load.rate for turn in turns):,.0f}",
+            reach([turn.load.rate for turn in turns]),
             f"{middle / limit:.3f}" if limit else "–",
             f"{sum(turn.load.errors for turn in turns):,}",
             f"{sum(turn.count.rows for turn in turns if turn.count is not None):,}",

@@ -83,7 +83,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
 def _turn(layout: Layout, load: wrk.Load, generators: int) -> Turn:
     with installation(layout) as running:
         urls = [f"{url}/v1/inference" for url in running.urls]
-        warm_up = wrk.Load(load.connections, load.threads, WARM_UP_SECONDS)
+        warm_up = load.lasting(WARM_UP_SECONDS)
         closed_loop.saturate(urls, BODY, warm_up, generators)
         before = processor.used(running.processes)
         result = closed_loop.saturate(urls, BODY, load, generators)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from benchmarks import echo, heads, processor, wrk
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options, reach
 from benchmarks.installation import Layout, installation
 from benchmarks.serving import serving
 from benchmarks.table import markdown_table
@@ -88,7 +88,7 @@ def loaded(
 ) -> Turn:
     """After a warm-up: what went through, whose time it took, and what Valkey was asked."""
     offer = heads.prepared(heads.SAME, f"{url}/v1/inference", echo.body, credentials)
-    offer(wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+    offer(load.lasting(WARM_UP_SECONDS))
     counted = store.commands() if store else {}
     before = _used(processes)
     result = offer(load)
@@ -111,7 +111,7 @@ def figure(redis: Sequence[Turn], embedded: Sequence[Turn], load: wrk.Load, slot
         [
             title,
             f"{rate:,.0f}",
-            f"{min(turn.load.rate for turn in turns):,.0f}–{max(turn.load.rate for turn in turns):,.0f}",
+            reach([turn.load.rate for turn in turns]),
             f"{rate / limit:.2f}" if limit else "–",
             f"{sum(turn.load.errors for turn in turns):,}",
         ]

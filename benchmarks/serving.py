@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ STOP_SECONDS = 20
 
 PENSTOCK = (str(Path(sys.executable).with_name("penstock")),)
 # A batcher or a worker has no data plane.
+# Opens URLs directly: the servers are on this machine, and a proxy that the environment names is not for them.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _BANNER = re.compile(
     r"(?:serving\s+(http://\S+)/v1/inference\b.*)?\badmin\s+(http://\S+?)/internal/health"
 )  # fmt: skip

@@ -14,7 +14,6 @@ import socket
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -25,7 +24,7 @@ import psutil
 
 from benchmarks.echo import BODY, TEXT
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
-from benchmarks.serving import Server, serving
+from benchmarks.serving import DIRECT, Server, serving
 from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
@@ -44,9 +43,6 @@ SETTINGS = {
     "PENSTOCK_LIMITS_MAX_QUEUE_BYTES": "8GiB",
     "PENSTOCK_SERVER_DRAIN": "0s",
 }
-
-# Planes on this machine are not behind a proxy.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)

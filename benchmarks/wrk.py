@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.errors import UserMistake
@@ -85,6 +85,9 @@ class Load:
     connections: int = 512
     threads: int = 1
     seconds: int = 5  # wrk knows whole ones only
+
+    def lasting(self, seconds: int) -> "Load":
+        return replace(self, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import heads, machine, wrk
-from benchmarks.figure import RESULTS, at_least_one
+from benchmarks.figure import RESULTS, at_least_one, chosen
 from benchmarks.peers import report
 from benchmarks.peers.roster import PENSTOCK, ROSTER, Peer, behind_keys
 from benchmarks.peers.rounds import play
@@ -36,14 +36,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def chosen(only: str, keys: bool = False) -> list[Peer]:
-    """`keys`: with Penstock behind API keys, next to Penstock without."""
-    known = {peer.name: peer for peer in ROSTER}
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(known)
-    for name in names:
-        if name not in known:
-            raise UserMistake(f"unknown peer {name!r}: choose from {', '.join(known)}")
-    peers = [known[name] for name in names]
+def measured(only: str, keys: bool = False) -> list[Peer]:
+    """The peers to measure. `keys`: with Penstock behind API keys, next to Penstock without."""
+    peers = chosen(only, {peer.name: peer for peer in ROSTER}, "peer")
     if keys:
         peers.insert(peers.index(PENSTOCK) + 1 if PENSTOCK in peers else 0, behind_keys())
     return peers
@@ -52,7 +47,7 @@ def chosen(only: str, keys: bool = False) -> list[Peer]:
 def main(argv: Sequence[str]) -> int:
     options = arguments(argv)
     try:
-        peers = chosen(options.only, options.keys)
+        peers = measured(options.only, options.keys)
         wrk.find()
     except UserMistake as mistake:
         print(mistake.message, file=sys.stderr)

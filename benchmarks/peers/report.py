@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks import heads
 from benchmarks.chart import Bar, bar_chart
+from benchmarks.figure import reach
 from benchmarks.machine import Machine
 from benchmarks.peers.rounds import Standing
 from benchmarks.table import markdown_table
@@ -26,7 +27,7 @@ def table(standings: Sequence[Standing], kind: str) -> str:
             s.peer.title,
             s.peer.setting,
             f"{s.rate:,.0f}",
-            f"{min(m.rate for m in s.measurements):,.0f}–{max(m.rate for m in s.measurements):,.0f}",
+            reach([m.rate for m in s.measurements]),
             ratio(s.rate, rates.get("granian")),
             ratio(s.rate, rates.get("mosec")),
             f"{s.errors:,}",

@@ -60,7 +60,7 @@ def _turn(standing: Standing, programs: Path, kind: str, load: wrk.Load) -> str:
     try:
         with running(peer, programs) as url:
             offer = heads.prepared(kind, url, peer.payload, peer.credentials)
-            offer(wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+            offer(load.lasting(WARM_UP_SECONDS))
             # Answered only once what the warm-up left in its queue is done with.
             check_echo(peer, url)
             measurement = offer(load)

@@ -19,15 +19,13 @@ import psutil
 
 from benchmarks.echo import TEXT
 from benchmarks.peers.roster import Peer
+from benchmarks.serving import DIRECT
 
 START_SECONDS = 90
 ANSWER_SECONDS = 30
 STOP_SECONDS = 10
 TIDY_SECONDS = 10
 PR_SET_CHILD_SUBREAPER = 36
-
-# The servers are on this machine: a proxy that the environment names is not for them.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Unfit(Exception):

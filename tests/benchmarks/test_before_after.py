@@ -8,7 +8,6 @@ from benchmarks.before_after import (
     Comparison,
     arguments,
     checkout,
-    chosen,
     dealt,
     figure,
     main,
@@ -40,11 +39,10 @@ def test_what_is_no_checkout_is_refused(tmp_path: Path) -> None:
         checkout(tmp_path)
 
 
-def test_all_kinds_of_heads_are_measured_unless_some_are_named() -> None:
-    assert chosen(arguments(["there"]).heads) == ["same", "realistic", "keys"]
-    assert chosen("realistic, keys") == ["realistic", "keys"]
-    with pytest.raises(UserMistake, match="unknown kind of heads 'other': choose from same, realistic, keys"):
-        chosen("other")
+def test_all_kinds_of_heads_are_measured_unless_some_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert arguments(["there"]).heads == "same,realistic,keys"
+    assert main([str(THIS), "--heads", "other"]) == 2
+    assert "unknown kind of heads 'other': choose from same, realistic, keys" in capsys.readouterr().err
 
 
 def test_a_pair_of_turns_counts_as_one_value_whatever_the_machine_did_meanwhile() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.echo import TEXT
-from benchmarks.peers.__main__ import arguments, chosen
+from benchmarks.peers.__main__ import arguments, measured
 from benchmarks.peers.environment import REQUIREMENTS
 from benchmarks.peers.roster import ROSTER, Peer, behind_keys
 
@@ -25,13 +25,13 @@ def test_every_package_of_a_rival_is_pinned(peer: Peer) -> None:
 
 
 def test_all_peers_are_measured_unless_some_are_named() -> None:
-    assert chosen("") == list(ROSTER)
-    assert [peer.name for peer in chosen("mosec, granian")] == ["mosec", "granian"]
+    assert measured("") == list(ROSTER)
+    assert [peer.name for peer in measured("mosec, granian")] == ["mosec", "granian"]
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UserMistake, match=r"unknown peer 'moses': choose from penstock, granian, mosec"):
-        chosen("moses")
+        measured("moses")
 
 
 def test_nothing_is_measured_less_than_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_realistic_heads_are_the_main_figure() -> None:
 
 
 def test_behind_keys_stands_next_to_the_same_without() -> None:
-    names = [peer.name for peer in chosen("granian, penstock, mosec", keys=True)]
+    names = [peer.name for peer in measured("granian, penstock, mosec", keys=True)]
     assert names == ["granian", "penstock", "penstock-keys", "mosec"]
 
 
