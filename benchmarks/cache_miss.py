@@ -25,14 +25,14 @@ from penstock.errors import UserMistake
 NAME = "cache_miss"
 LEAST = 0.95
 BODY = body(wrk.PLACEHOLDER + TEXT[len(wrk.PLACEHOLDER) :])
-# Those differ only in some bytes within the text, where a first glance does not fall.
+# Bodies that differ only within the text, where the quick look at its beginning and its end does not find it.
 ALIKE = body(TEXT[:500] + wrk.PLACEHOLDER + TEXT[500 + len(wrk.PLACEHOLDER) :])
 WITHOUT: dict[str, str] = {}
 WITH = {"PENSTOCK_MODEL_DETERMINISTIC": "true"}
 WARM_UP_SECONDS = 2
-TURN_SECONDS = 1  # the least that wrk knows
+TURN_SECONDS = 1  # wrk knows no fraction of a second
 
-Started = tuple[str, Mapping[str, int]]  # where to ask, and its processes by name
+Started = tuple[str, Mapping[str, int]]  # URL, and pids by name
 Start = Callable[[Mapping[str, str]], AbstractContextManager[Started]]
 
 
@@ -99,7 +99,7 @@ def _turn(started: Started, payload: bytes, load: wrk.Load) -> Turn:
 
 
 def _part(without: Sequence[Turn], with_it: Sequence[Turn]) -> float | None:
-    """Of the throughput, by pairs of turns; None where nothing was answered."""
+    """The part of the throughput that is left with the cache, median of pairs; None if nothing was answered."""
     pairs = [(one.load.rate, two.load.rate) for one, two in zip(without, with_it, strict=True)]
     parts = [two / one for one, two in pairs if one]
     return median(parts) if parts else None

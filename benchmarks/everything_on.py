@@ -1,8 +1,8 @@
 """What identity, quotas, tiers and the ledger cost: `penstock serve` with all of them, beside the same with none.
 
 A thousand users, each with an API key of its own or an RS256 token of its own; every request is let in, counted
-against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has nothing of it
-and gets the very same bytes: it does not look at the credentials, but a token is 700 bytes more to send and to
+against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has all of it off
+and gets the same bytes. That one does not look at the credentials, but a token is 700 bytes more to send and to
 read. Both run at once and are loaded in turns, so that whatever else the machine does in the meantime is felt by
 both; each round starts them anew. Every turn begins with a second that is not measured, so that the ledger is at
 work as it will be at the end; and the other one's turn does not begin before it has written everything.
@@ -31,8 +31,8 @@ from penstock.adapters.api_keys.file import KeysFile
 NAME = "everything_on"
 WITH_KEYS, WITH_TOKENS = 0.85, 0.8
 WARM_UP_SECONDS = 2
-LEAD_SECONDS = 1  # of each turn, not measured
-LEDGER_SECONDS = 30  # in which it must have written everything
+LEAD_SECONDS = 1  # at the beginning of each turn, not measured
+LEDGER_SECONDS = 30  # in which the ledger must have written everything
 OFF, KEYS = "everything off", "API keys, quotas, tiers, ledger"
 OFF_TOO, TOKENS = "everything off, tokens sent all the same", "RS256 tokens, quotas, tiers, ledger"
 
@@ -50,8 +50,8 @@ class Side:
     title: str
     on: bool
     turns: list[Turn] = field(default_factory=list)
-    answered: int = 0  # in all, what is not measured too
-    rows: int = 0  # in the ledger, when it had ended
+    answered: int = 0  # requests in all, also those that are not measured
+    rows: int = 0  # in the ledger, when the server had ended
 
     @property
     def rate(self) -> float:
@@ -69,7 +69,7 @@ class Pair:
 
     @property
     def parts(self) -> list[float]:
-        """Of the throughput, by pairs of turns."""
+        """The part of the throughput that is left, for each pair of turns."""
         pairs = zip(self.off.turns, self.on.turns, strict=True)
         return [on.load.rate / off.load.rate if off.load.rate else 0.0 for off, on in pairs]
 
@@ -156,7 +156,7 @@ def _load(side: Side, server: Server, strangers: Strangers, load: wrk.Load) -> w
 
 
 def _written(server: Server) -> None:
-    """Once nothing waits for the ledger's database: else what one side left would be done in the other's turn."""
+    """Waits until the ledger has written everything: otherwise it would do so in the other side's turn."""
     ends = time.monotonic() + LEDGER_SECONDS
     while time.monotonic() < ends:
         with urlopen(f"{server.admin}/internal/health") as said:
@@ -167,7 +167,7 @@ def _written(server: Server) -> None:
 
 
 def _rows(ledger: Path) -> int:
-    """After the server has ended, and with it the writing."""
+    """How many rows the ledger has, after the server has ended."""
     with closing(sqlite3.connect(ledger)) as database:
         return int(database.execute("select count(*) from penstock_requests").fetchone()[0])
 

@@ -33,12 +33,13 @@ TIERS = {"enterprise": 0.2, "paid": 0.3, "free": 0.5}  # of the requests
 TENANTS = 10  # of each tier
 TIMEOUT_MS = 1000
 TWICE = Service(a=0.100, workers=6, max_batch=32)
-# Ten times 1,920 requests a second, each tried up to three times, is more than two cores can even refuse.
+# The storm has a smaller capacity: ten times 1,920 requests a second, each tried up to three times, is more than
+# two cores can even refuse.
 STORM = Service(a=0.100, workers=6, max_batch=4)
 ATTEMPTS = 3
 WARM_UP = 3.0  # seconds, not counted
 CALM, CALM_SECONDS = 0.5, 10.0  # of the capacity, before the storm and after it
-SLOWER = 1.5  # than before: not yet normal
+SLOWER = 1.5  # times the p95 of before; above it, things are not yet normal
 GOODPUT, STORM_GOODPUT, BEST, LATE, NORMAL_SECONDS = 97.0, 90.0, 99.9, 0.5, 5.0
 
 
@@ -119,7 +120,7 @@ def offered(service: Service, phases: Sequence[Phase], attempts: int, seed: int)
 
 
 def played(traffic: TieredTraffic, file: Path) -> Seen:
-    """By a process of its own."""
+    """What a process of its own saw when it sent this traffic."""
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks.tiered_load", str(file)],
         cwd=ROOT,

@@ -25,7 +25,7 @@ NAME = "redis_headline"
 SERVICE = Service(a=0.200, workers=32, max_batch=64)
 RATE, P99_MS, ERRORS = 10_000.0, 500.0, 0.001
 SHORTENED = 10.0  # seconds of a trial while searching
-STEP = 250.0  # requests a second; no finer
+STEP = 250.0  # requests a second, of --find
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
         rate = highest(lambda at: tried(at, given.trial).holds, given.rate)
     trials = [tried(rate, given.seconds, seed) for seed in range(given.rounds)]
     while given.find and not all(trial.holds for trial in trials) and rate > STEP:
-        rate -= STEP  # a short trial was kinder than the long one
+        rate -= STEP  # what held in a short trial did not hold in the long run
         trials = [tried(rate, given.seconds, seed) for seed in range(given.rounds)]
     return figure(trials, rate, layout, given)
 

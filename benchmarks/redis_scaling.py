@@ -68,7 +68,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
     load = wrk.Load(given.connections, 1, given.seconds)
     results: list[list[Turn]] = [[] for _ in layouts]
     for number_of_round in range(given.rounds):
-        # There and back: nobody is always first.
+        # Every other round goes through the layouts in reverse, so that none is always first.
         order = range(len(layouts)) if number_of_round % 2 == 0 else reversed(range(len(layouts)))
         for index in order:
             turn = _turn(layouts[index], load, given.generators)

@@ -69,7 +69,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
 
 
 def _embedded(load: wrk.Load, _slots: int) -> Turn:
-    """With one worker, whatever the installation has: that is when it is fastest."""
+    """The embedded server with one worker, with which it is fastest, whatever the installation has."""
     with serving(echo.TARGET, *echo.FLAGS) as server:
         return loaded(server.url, {"penstock serve": server.pid}, load, None)
 
@@ -86,7 +86,7 @@ def loaded(
     store: Valkey | None,
     credentials: Sequence[str] = (),
 ) -> Turn:
-    """After a warm-up: what went through, whose time it took, and what Valkey was asked."""
+    """After a warm-up: the rate, the processor time by process, and the commands that Valkey got."""
     offer = heads.prepared(heads.SAME, f"{url}/v1/inference", echo.body, credentials)
     offer(load.lasting(WARM_UP_SECONDS))
     counted = store.commands() if store else {}
@@ -98,7 +98,7 @@ def loaded(
 
 
 def _used(processes: Mapping[str, int]) -> dict[str, float]:
-    """By process, with the load generator and whatever else ran meanwhile."""
+    """Seconds by process, also of the load generator and of everything else on the machine."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = {**processor.used(processes), GENERATOR: ended.ru_utime + ended.ru_stime}
     return {**seconds, processor.OTHERS: processor.whole_machine() - sum(seconds.values())}
@@ -159,7 +159,7 @@ def costs(measured: Mapping[str, Sequence[Turn]]) -> str:
 
 
 def asked(turns: Sequence[Turn]) -> str:
-    """What Valkey was asked most, a request."""
+    """The commands that Valkey was sent most, for each request."""
     answers = sum(turn.load.answers for turn in turns)
     totals: dict[str, int] = {}
     for turn in turns:

@@ -47,11 +47,11 @@ class TieredTraffic(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, array_like=True):
-    """One entry for each request, in the order they were due. Seconds from the start."""
+    """One value for each request, in the order in which they were due. Times are seconds from the start."""
 
     due: list[float]
     tier: list[int]
-    sent: list[float]  # the last attempt
+    sent: list[float]  # of the last attempt
     done: list[float]
     status: list[int]  # of the last attempt; 0: none
     attempts: list[int]
@@ -85,7 +85,7 @@ class Attempts(Outcomes):
 
 
 def requests(traffic: TieredTraffic, target: Target) -> list[list[bytes]]:
-    """By tier, one for each of its tenants; the same input for all, since nobody looks at it."""
+    """By tier, one request for each of its tenants. All have the same input."""
     limit = b',"timeout_ms":%d' % traffic.timeout_ms if traffic.timeout_ms else b""
     body = b'{"input":"%s"%s}' % (filler(CHARACTERS), limit)
     return [
@@ -125,7 +125,7 @@ async def offer(traffic: TieredTraffic) -> Seen:
                 settled.clear()
                 await settled.wait()
     except TimeoutError:
-        pass  # the pool names them when it closes
+        pass  # the pool counts what is unanswered when it closes
     await pool.close(unanswered="NO_ANSWER")
     lateness = [sent - due for due, sent in zip(times, outcomes.sent, strict=True) if sent]
     return Seen(

@@ -47,7 +47,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident bytes of the server's process, at four moments."""
+    """Resident bytes of the server's process at four moments."""
 
     started: int
     connected: int
@@ -109,7 +109,7 @@ def _address(server: Server) -> tuple[str, int]:
 
 
 def _ask_once(address: tuple[str, int]) -> socket.socket:
-    """A connection that has been used: it has asked for what is not there, and been told so."""
+    """A connection that has been used once: it has asked for a path that is not there."""
     client = socket.create_connection(address, timeout=PATIENCE_SECONDS)
     client.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
     if not client.recv(65536).startswith(b"HTTP/1.1 404"):

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from penstock.errors import UserMistake
 
-# Slowness is not an error here: it shows in the figure itself.
-PATIENCE_SECONDS = 30
-MARK = "penstock-wrk "
+PATIENCE_SECONDS = 30  # so long that a slow answer is no error: slowness shows in the figure itself
+MARK = "penstock-wrk "  # begins the line that the script prints at the end
 
 # The end of every script: what was counted, as one line of JSON behind a mark.
 DONE = """
@@ -80,7 +79,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How hard, and for how long."""
+    """How many connections and threads wrk uses, and for how long."""
 
     connections: int = 512
     threads: int = 1

@@ -1,4 +1,4 @@
-"""Every server once per round, so that a machine that is slow for a minute is slow for all of them."""
+"""Measures every server once in each round, so that a machine that is slow for a minute is slow for all of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ WARM_UP_SECONDS = 2
 
 @dataclass(slots=True)
 class Standing:
-    """What is known of one peer; it is measured until it fails."""
+    """The measurements of one peer, which is measured until it fails."""
 
     peer: Peer
     measurements: list[wrk.Measurement] = field(default_factory=list)
@@ -38,7 +38,7 @@ def play(
     standings = [Standing(peer) for peer in peers]
     programs = {s.peer.name: _programs(s) for s in standings}
     for number in range(rounds):
-        # There and back: nobody is always first, and those compared with each other stay next to each other.
+        # Every other round goes in reverse: no peer is always first, and neighbours stay next to each other.
         for standing in standings if number % 2 == 0 else reversed(standings):
             folder = programs[standing.peer.name]
             if folder is not None and not standing.not_run:
@@ -61,7 +61,7 @@ def _turn(standing: Standing, programs: Path, kind: str, load: wrk.Load) -> str:
         with running(peer, programs) as url:
             offer = heads.prepared(kind, url, peer.payload, peer.credentials)
             offer(load.lasting(WARM_UP_SECONDS))
-            # Answered only once what the warm-up left in its queue is done with.
+            # This is answered only when the server has done what the warm-up left in its queue.
             check_echo(peer, url)
             measurement = offer(load)
     except (Unfit, OSError, RuntimeError) as reason:

@@ -33,7 +33,7 @@ class Unfit(Exception):
 
 
 def adopt_orphans() -> None:
-    """Some servers detach their children; let these come to us, so that `_end` can find and end them."""
+    """Makes detached children of servers become children of this process, so that `_end` finds and ends them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -102,12 +102,13 @@ def _wait_until_it_echoes(peer: Peer, url: str, process: subprocess.Popen[bytes]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Politely, then for certain: the server, and all its children, also those that left its group."""
+    """Ends the server and all its children, also those that left its group: by SIGTERM first, then by a kill."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(STOP_SECONDS)
-    # Whoever is still tidying up (shared memory, mostly) may finish; orphans have become our own children.
+    # Children that are still tidying up (shared memory, mostly) may finish. Orphans are children of this process
+    # now.
     _gone, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=TIDY_SECONDS)
     for child in left:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -124,7 +125,7 @@ def _environment(peer: Peer, programs: Path, folder: str) -> dict[str, str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody had a moment ago, all different because all are held until the last is known."""
+    """Free ports. All are held until the last is known, so that all differ."""
     with contextlib.ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
