@@ -60,7 +60,7 @@ bench: $(VENV)/.dev  ## every figure of docs/benchmarks.md that needs no rival
 	tools/system-packages wrk
 	$(BIN)/python -m benchmarks.all
 
-bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serve, Triton and bare Granian
+bench-peers: $(VENV)/.dev  ## Penstock beside Mosec, LitServe, BentoML, Ray Serve, Triton and bare Granian, heads as behind a proxy
 	tools/system-packages wrk
 	$(BIN)/python -m benchmarks.peers
 

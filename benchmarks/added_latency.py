@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.generator import Measured, Traffic, bench, middle
 from benchmarks.peers.roster import GRANIAN
 from benchmarks.peers.server import Unfit, running
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 
 NAME = "added_latency"
 RATE = 100.0

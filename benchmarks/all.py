@@ -26,9 +26,9 @@ from benchmarks import (
     redis_throughput,
     waiting,
 )
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, above_zero, options
+from benchmarks.figure import Check, above_zero, chosen, options
 from benchmarks.peers import __main__ as peers
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "all"
@@ -70,13 +70,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def chosen(only: str, large: bool = False) -> list[str]:
-    usual = [name for name in FIGURES if large or name not in LARGE]
-    names = [name.strip() for name in only.split(",") if name.strip()] or usual
-    for name in names:
-        if name not in FIGURES:
-            raise UserMistake(f"unknown figure {name!r}: choose from {', '.join(FIGURES)}")
-    return names
+def wanted(only: str, large: bool = False) -> list[str]:
+    usual = ",".join(name for name in FIGURES if large or name not in LARGE)
+    return chosen(only or usual, {name: name for name in FIGURES}, "figure")
 
 
 def passed_on(name: str, given: argparse.Namespace) -> list[str]:
@@ -110,7 +106,7 @@ def promises(folder: Path, names: Sequence[str]) -> list[Check]:
 def main(argv: Sequence[str]) -> int:
     given = arguments(argv)
     try:
-        names = chosen(given.only, given.large)
+        names = wanted(given.only, given.large)
     except UserMistake as mistake:
         print(mistake.message, file=sys.stderr)
         return 2

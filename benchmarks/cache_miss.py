@@ -7,7 +7,6 @@ looked up and written there.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,27 +14,25 @@ from dataclasses import asdict
 from statistics import median
 
 from benchmarks import processor, wrk
-from benchmarks.chart import markdown_table
+from benchmarks.echo import FLAGS, MAX_BATCH, TARGET, TEXT, body
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
 from benchmarks.installation import Layout, installation
-from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.redis_throughput import Turn
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "cache_miss"
 LEAST = 0.95
-TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
-BODY = json.dumps({"input": wrk.PLACEHOLDER + TEXT[len(wrk.PLACEHOLDER) :]}).encode()
-# Those differ only in some bytes within the text, where a first glance does not fall.
-ALIKE = json.dumps({"input": TEXT[:500] + wrk.PLACEHOLDER + TEXT[500 + len(wrk.PLACEHOLDER) :]}).encode()
-MAX_BATCH = ("--max-batch", "64")
+BODY = body(wrk.PLACEHOLDER + TEXT[len(wrk.PLACEHOLDER) :])
+# Bodies that differ only within the text, where the quick look at its beginning and its end does not find it.
+ALIKE = body(TEXT[:500] + wrk.PLACEHOLDER + TEXT[500 + len(wrk.PLACEHOLDER) :])
 WITHOUT: dict[str, str] = {}
 WITH = {"PENSTOCK_MODEL_DETERMINISTIC": "true"}
 WARM_UP_SECONDS = 2
-TURN_SECONDS = 1  # the least that wrk knows
+TURN_SECONDS = 1  # wrk knows no fraction of a second
 
-Started = tuple[str, Mapping[str, int]]  # where to ask, and its processes by name
+Started = tuple[str, Mapping[str, int]]  # URL, and pids by name
 Start = Callable[[Mapping[str, str]], AbstractContextManager[Started]]
 
 
@@ -66,13 +63,13 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
         for number_of_round in range(given.rounds):
             with forms[form](WITHOUT) as plain, forms[form](WITH) as caching:
                 sides = [(plain, without), (caching, with_it)]
-                body = ALIKE if given.alike else BODY
+                payload = ALIKE if given.alike else BODY
                 for (url, _), _ in sides:
-                    wrk.measure(url, body, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+                    wrk.measure(url, payload, load.lasting(WARM_UP_SECONDS))
                 for second in range(given.seconds):
                     # Whoever went second goes first in the next turn.
                     for started, results in sides if second % 2 == 0 else reversed(sides):
-                        results.append(_turn(started, body, load))
+                        results.append(_turn(started, payload, load))
             last = [side[-given.seconds :] for side in (without, with_it)]
             rates = [median(turn.load.rate for turn in side) for side in last]
             say(
@@ -84,7 +81,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
 
 @contextmanager
 def _embedded(settings: Mapping[str, str]) -> Iterator[Started]:
-    with serving(TARGET, "--workers", "1", *MAX_BATCH, settings=settings) as server:
+    with serving(TARGET, *FLAGS, settings=settings) as server:
         yield f"{server.url}/v1/inference", {"penstock serve": server.pid}
 
 
@@ -94,15 +91,15 @@ def _over_redis(settings: Mapping[str, str]) -> Iterator[Started]:
         yield f"{running.urls[0]}/v1/inference", running.processes
 
 
-def _turn(started: Started, body: bytes, load: wrk.Load) -> Turn:
+def _turn(started: Started, payload: bytes, load: wrk.Load) -> Turn:
     url, processes = started
     before = processor.used(processes)
-    result = wrk.measure(url, body, load)
+    result = wrk.measure(url, payload, load)
     return Turn(result, processor.between(before, processor.used(processes)))
 
 
 def _part(without: Sequence[Turn], with_it: Sequence[Turn]) -> float | None:
-    """Of the throughput, by pairs of turns; None where nothing was answered."""
+    """The part of the throughput that is left with the cache, median of pairs; None if nothing was answered."""
     pairs = [(one.load.rate, two.load.rate) for one, two in zip(without, with_it, strict=True)]
     parts = [two / one for one, two in pairs if one]
     return median(parts) if parts else None

@@ -1,7 +1,7 @@
-"""`penstock` with one addition: told by SIGUSR1, it counts its own tasks and timers into a named pipe.
+"""`penstock` with one addition: on SIGUSR1 it counts its own tasks and timers and writes that into a named pipe.
 
-What a waiting request costs in tasks and timers cannot be seen from outside. Run as a program, by path; the
-pipe is named by CENSUS.
+The benchmark `waiting` runs it as a program, because these objects cannot be counted from outside. The variable
+CENSUS names the pipe.
 """
 
 import gc
@@ -17,7 +17,7 @@ KINDS = ("Task", "TimerHandle", "Future", "coroutine")
 
 
 def counted() -> dict[str, int]:
-    """Live ones by kind; uvloop's are told by name, since it shares no class with asyncio's."""
+    """Live objects by kind. The kind is the name of the class, because uvloop has classes of its own."""
     found: Counter[str] = Counter()
     for thing in gc.get_objects():
         name = type(thing).__name__
@@ -27,7 +27,7 @@ def counted() -> dict[str, int]:
 
 
 def _over(thing: object) -> bool:
-    """A task that is done, or a timer that was cancelled, only awaits its collection."""
+    """Whether a task is done or a timer cancelled, so that it only waits for the collector."""
     over = getattr(thing, "done", None) or getattr(thing, "cancelled", None)
     return bool(over()) if over is not None else False
 

@@ -1,8 +1,9 @@
-"""Tables for Markdown and bar charts for both light and dark pages, with nothing to install."""
+"""Bar charts as SVG files, for both light and dark pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+
+from penstock.bench.svg import element, text
 
 WIDTH = 760
 LABEL_WIDTH = 190
@@ -41,44 +42,20 @@ def bar_chart(title: str, subtitle: str, bars: Sequence[Bar]) -> str:
     scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / longest if longest else 0.0
     height = TOP + ROW * len(bars) + 8
     rows = "\n".join(_row(bar, TOP + ROW * index, scale) for index, bar in enumerate(bars))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" role="img" aria-label="{escape(title)}">\n'
-        f"  <style>{STYLE}\n  </style>\n"
-        f'  <text class="title" x="0" y="20">{escape(title)}</text>\n'
-        f'  <text class="quiet" x="0" y="42">{escape(subtitle)}</text>\n'
-        f"{rows}\n</svg>\n"
-    )
+    head = f"<style>{STYLE}\n  </style>\n  {text(title, 0, 20, 'title')}\n  {text(subtitle, 0, 42, 'quiet')}"
+    drawing = element(
+        "svg", f"\n  {head}\n{rows}\n", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}",
+        width=WIDTH, height=height, role="img", aria_label=title,
+    )  # fmt: skip
+    return f"{drawing}\n"
 
 
 def _row(bar: Bar, top: int, scale: float) -> str:
     length = (bar.value or 0.0) * scale
     baseline = top + BAR - 5
-    label = f'<text x="{LABEL_WIDTH - 10}" y="{baseline}" text-anchor="end">{escape(bar.label)}</text>'
-    shape = (
-        f'<rect class="{bar.kind}" x="{LABEL_WIDTH}" y="{top}" width="{length:.1f}" height="{BAR}" rx="2"/>'
-    )
-    figure = (
-        f'<text class="quiet" x="{LABEL_WIDTH + length + 8:.1f}" y="{baseline}">{escape(bar.text)}</text>'
-    )
+    label = text(bar.label, LABEL_WIDTH - 10, baseline, anchor="end")
+    shape = element("rect", class_=bar.kind, x=LABEL_WIDTH, y=top, width=length, height=BAR, rx=2)
+    figure = text(bar.text, LABEL_WIDTH + length + 8, baseline, "quiet")
     return "\n".join(
         f"  {part}" for part in ([label, figure] if bar.value is None else [label, shape, figure])
     )
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """A table whose first `left` columns are words and the others figures, legible as plain text too."""
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (header, *rows)]
-    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(header))]
-    lines = [
-        "| " + " | ".join(_pad(cell, widths[i], i < left) for i, cell in enumerate(row)) + " |"
-        for row in cells
-    ]
-    rule = (
-        "|" + "|".join("-" * (w + 2) if i < left else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
-    )
-    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
-
-
-def _pad(cell: str, width: int, left: bool) -> str:
-    return cell.ljust(width) if left else cell.rjust(width)

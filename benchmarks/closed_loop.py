@@ -1,6 +1,6 @@
-"""As many requests as several gateways will take at once: wrk where there is one, else a generator of our own.
+"""As many requests as several gateways will take at once, by wrk where it is installed, else by a generator here.
 
-Ours needs nothing beyond what Penstock needs, so that it also runs where nothing can be installed.
+That generator (`closed_loop_process`) needs nothing but what Penstock needs. Used by `redis_scaling`.
 """
 
 import json
@@ -34,7 +34,7 @@ def saturate(urls: Sequence[str], body: bytes, load: Load, generators: int = 1) 
 
 
 def measure(url: str, body: bytes, load: Load) -> Measurement:
-    """As `wrk.measure`, with our own generator."""
+    """As `wrk.measure`, with the generator of `closed_loop_process`."""
     command = [sys.executable, "-m", OURS, url, str(load.connections), str(load.seconds)]
     finished = subprocess.run(
         command, input=body, capture_output=True, cwd=ROOT, timeout=load.seconds + SPARE_SECONDS, check=False
@@ -46,7 +46,7 @@ def measure(url: str, body: bytes, load: Load) -> Measurement:
 
 
 def together(parts: Sequence[Measurement]) -> Measurement:
-    """Side by side: the answers add up and the time does not."""
+    """The measurements of generators that ran side by side, as one: answers add up, and time does not."""
     return Measurement(
         answers=sum(part.answers for part in parts),
         seconds=max(part.seconds for part in parts),

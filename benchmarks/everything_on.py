@@ -1,8 +1,8 @@
 """What identity, quotas, tiers and the ledger cost: `penstock serve` with all of them, beside the same with none.
 
 A thousand users, each with an API key of its own or an RS256 token of its own; every request is let in, counted
-against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has nothing of it
-and gets the very same bytes: it does not look at the credentials, but a token is 700 bytes more to send and to
+against its tenant's quota and written to a ledger in SQLite. Each is compared with a server that has all of it off
+and gets the same bytes. That one does not look at the credentials, but a token is 700 bytes more to send and to
 read. Both run at once and are loaded in turns, so that whatever else the machine does in the meantime is felt by
 both; each round starts them anew. Every turn begins with a second that is not measured, so that the ledger is at
 work as it will be at the end; and the other one's turn does not begin before it has written everything.
@@ -21,21 +21,18 @@ from pathlib import Path
 from statistics import median
 from urllib.request import urlopen
 
-from benchmarks import processor, wrk
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options
-from benchmarks.peers.roster import SERVERS, TEXT
+from benchmarks import echo, heads, processor, wrk
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, options, reach
 from benchmarks.serving import DidNotServe, Server, serving
 from benchmarks.strangers import Strangers, with_keys, with_tokens
+from benchmarks.table import markdown_table
 from penstock.adapters.api_keys.file import KeysFile
 
 NAME = "everything_on"
 WITH_KEYS, WITH_TOKENS = 0.85, 0.8
-TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
-BODY = json.dumps({"input": TEXT}).encode()
 WARM_UP_SECONDS = 2
-LEAD_SECONDS = 1  # of each turn, not measured
-LEDGER_SECONDS = 30  # in which it must have written everything
+LEAD_SECONDS = 1  # at the beginning of each turn, not measured
+LEDGER_SECONDS = 30  # in which the ledger must have written everything
 OFF, KEYS = "everything off", "API keys, quotas, tiers, ledger"
 OFF_TOO, TOKENS = "everything off, tokens sent all the same", "RS256 tokens, quotas, tiers, ledger"
 
@@ -53,8 +50,8 @@ class Side:
     title: str
     on: bool
     turns: list[Turn] = field(default_factory=list)
-    answered: int = 0  # in all, what is not measured too
-    rows: int = 0  # in the ledger, when it had ended
+    answered: int = 0  # requests in all, also those that are not measured
+    rows: int = 0  # in the ledger, when the server had ended
 
     @property
     def rate(self) -> float:
@@ -72,7 +69,7 @@ class Pair:
 
     @property
     def parts(self) -> list[float]:
-        """Of the throughput, by pairs of turns."""
+        """The part of the throughput that is left, for each pair of turns."""
         pairs = zip(self.off.turns, self.on.turns, strict=True)
         return [on.load.rate / off.load.rate if off.load.rate else 0.0 for off, on in pairs]
 
@@ -124,12 +121,12 @@ def _round(pair: Pair, strangers: Strangers, load: wrk.Load, turns: int, *, firs
     ):
         sides = [(pair.off, plain), (pair.on, full)]
         for side, server in sides:
-            _load(side, server, strangers, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+            _load(side, server, strangers, load.lasting(WARM_UP_SECONDS))
         for number in range(turns):
             # Whoever went second goes first in the next turn.
             for side, server in reversed(sides) if (number % 2 == 1) != first_on else sides:
                 _written(full)
-                _load(side, server, strangers, wrk.Load(load.connections, load.threads, LEAD_SECONDS))
+                _load(side, server, strangers, load.lasting(LEAD_SECONDS))
                 processes = {"penstock serve": server.pid}
                 before = processor.used(processes)
                 measured = _load(side, server, strangers, load)
@@ -145,20 +142,21 @@ def _server(side: Side, strangers: Strangers) -> Iterator[Server]:
         if side.on:
             strangers.enrol(KeysFile(folder / "keys.json"))
             flags = ("--config", str(strangers.write(folder, f"sqlite:///{ledger}")))
-        with serving(TARGET, "--workers", "1", "--max-batch", "64", *flags) as server:
+        with serving(echo.TARGET, *echo.FLAGS, *flags) as server:
             yield server
         if side.on:
             side.rows += _rows(ledger)
 
 
 def _load(side: Side, server: Server, strangers: Strangers, load: wrk.Load) -> wrk.Measurement:
-    measured = wrk.measure(f"{server.url}/v1/inference", BODY, load, strangers.credentials)
+    inference = f"{server.url}/v1/inference"
+    measured = heads.prepared(heads.SAME, inference, echo.body, strangers.credentials)(load)
     side.answered += measured.answers
     return measured
 
 
 def _written(server: Server) -> None:
-    """Once nothing waits for the ledger's database: else what one side left would be done in the other's turn."""
+    """Waits until the ledger has written everything: otherwise it would do so in the other side's turn."""
     ends = time.monotonic() + LEDGER_SECONDS
     while time.monotonic() < ends:
         with urlopen(f"{server.admin}/internal/health") as said:
@@ -169,7 +167,7 @@ def _written(server: Server) -> None:
 
 
 def _rows(ledger: Path) -> int:
-    """After the server has ended, and with it the writing."""
+    """How many rows the ledger has, after the server has ended."""
     with closing(sqlite3.connect(ledger)) as database:
         return int(database.execute("select count(*) from penstock_requests").fetchone()[0])
 
@@ -185,7 +183,7 @@ def figure(both: Sequence[Pair], load: wrk.Load, turns: int) -> Figure:
             errors = sum(turn.load.errors for turn in side.turns)
             rows.append(
                 [
-                    side.title, f"{side.rate:,.0f}", f"{min(rates):,.0f}–{max(rates):,.0f}", f"{part:.2f}",
+                    side.title, f"{side.rate:,.0f}", reach(rates), f"{part:.2f}",
                     f"{cost * 1e6:.1f}", f"{errors:,}",
                 ]
             )  # fmt: skip

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.overload_tiers import api_key, played
 from benchmarks.serving import serving
-from benchmarks.tiered_load import Phase, Plan, Seen
+from benchmarks.table import markdown_table
+from benchmarks.tiered_load import Phase, Seen, TieredTraffic
+from penstock.load.report import at_share
 
 NAME = "fairness"
 SERVICE = Service(a=0.100, workers=1, max_batch=64)  # what `penstock serve sim:100ms` has
@@ -58,10 +59,10 @@ def found(seen: Seen, seconds: float) -> Found:
         trickle=100 * ok[1] / max(1, sent[1]),
         burst=100 * ok[0] / max(1, sent[0]),
         goodput=100 * sum(ok) / seconds / SERVICE.capacity,
-        trickle_p95_ms=waits[int(0.95 * len(waits))] * 1e3 if waits else None,
+        trickle_p95_ms=at_share(waits, 0.95) * 1e3 if waits else None,
         sent=sent[1],
         failed=failed,
-        lateness=late[int(0.99 * len(late))] if late else 0.0,
+        lateness=at_share(late, 0.99) if late else 0.0,
     )
 
 
@@ -72,8 +73,8 @@ def offered(trickle: float, seconds: float) -> Found:
         settings = {"PENSTOCK_AUTH_MODE": "keys", "PENSTOCK_AUTH_KEYS_FILE": str(file)}
         with serving(f"sim:{SERVICE.a * 1e3:g}ms", settings=settings) as server:
             phase = Phase((BURST + trickle) * SERVICE.capacity, WARM_UP + seconds)
-            plan = Plan(server.url, [phase], [BURST, trickle], keys, timeout_ms=0)
-            return found(played(plan, Path(folder, "seen")), seconds)
+            traffic = TieredTraffic(server.url, [phase], [BURST, trickle], keys, timeout_ms=0)
+            return found(played(traffic, Path(folder, "seen")), seconds)
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:

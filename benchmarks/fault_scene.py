@@ -1,6 +1,6 @@
-"""An installation that is meant to be hurt: who its processes are, how to kill them, and what came of it.
+"""An installation for `faults` to hurt: its processes, how to kill them, and which requests a kill cut short.
 
-With a supervisor (`penstock up`) the dead are started again by it; without one, this starts them again.
+With a supervisor (`penstock up`), that starts the dead again; without one, this module does.
 """
 
 import contextlib
@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import journalled
-from benchmarks.installation import DIRECT
-from benchmarks.serving import PENSTOCK, Launched, launched
+from benchmarks.serving import DIRECT, PENSTOCK, Launched, launched
 from benchmarks.valkey import valkey
 
 TARGET = f"{Path(journalled.__file__)}:run"
 READY_SECONDS = 60.0
-NOTICED = 1.5  # seconds a dead process stays dead where there is no supervisor: it helps nobody
+NOTICED = 1.5  # seconds for which a dead process stays dead if there is no supervisor
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class Part:
         return f"http://127.0.0.1:{self.admin_port}"
 
     def kill(self) -> list[int]:
-        """At once; which processes of the user's code went with it."""
+        """Kills the process at once; returns the pids of the user's code that went with it."""
         pid = self.pid()
         children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         os.kill(pid, signal.SIGKILL)
@@ -51,13 +50,13 @@ class Scene:
     url: str
     journal: Path
     parts: list[Part] = field(default_factory=list)
-    store: int = 0  # the process of Valkey, where it may be stopped
+    store: int = 0  # the pid of Valkey; 0 if it must not be stopped
 
     def of(self, role: str) -> list[Part]:
         return [part for part in self.parts if part.role == role]
 
     def cut_short(self, pids: Sequence[int]) -> set[str]:
-        """Inputs that these processes began and never finished."""
+        """The inputs that these processes began and never finished."""
         begun: dict[int, list[str]] = {}
         for line in self.journal.read_text().splitlines():
             event, pid, inputs = json.loads(line)
@@ -172,7 +171,7 @@ def _child(supervisor: int, port: int) -> Callable[[], int]:
 
 
 def _free_ports(many: int) -> int:
-    """The first of so many in a row that nobody had a moment ago."""
+    """The first of so many ports in a row that were free a moment ago."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

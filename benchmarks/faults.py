@@ -19,22 +19,21 @@ from random import Random
 from aiohttp import ClientError, ClientSession, TCPConnector
 
 from benchmarks import journalled
-from benchmarks.chart import markdown_table
 from benchmarks.fault_scene import NOTICED, Part, Scene, separate, supervised
 from benchmarks.figure import Check, Figure, Say, above_zero, at_least_one, conduct, options
+from benchmarks.table import markdown_table
+from penstock.load.report import at_share
 
 NAME = "faults"
 ONLY = "the only batcher"
 RATE = 300.0  # a second
 WORKERS = 8
-CALM = 5.0  # seconds before the first kill: what is slower later than anything here was met by one
-APART = {"worker": 3.0, "batcher": 6.0}  # seconds at least
-ALONE = (
-    12.0  # of one that has no other beside it: a part that lived for less than 10 s is started again later
-)
+CALM = 5.0  # seconds before the first kill; requests that are slower later count as affected
+APART = {"worker": 3.0, "batcher": 6.0}  # seconds between two kills of that role
+ALONE = 12.0  # seconds, if there is only one: `penstock up` restarts a process that lived for less than 10 s later
 LIMIT = 1.5 + journalled.SECONDS
 FIRST_REFUSAL, BACK = 0.1, 2.0
-STOPPED, WELL = 1.0, 3.0  # seconds that Redis stands still, and goes on
+STOPPED, WELL = 1.0, 3.0  # seconds for which Redis is stopped, and then runs
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class Row:
     p50: float | None = None
     p99: float | None = None
     longest: float | None = None
-    calm: float = 0.0  # the longest before the first kill
+    calm: float = 0.0  # the longest latency before the first kill
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -109,7 +108,7 @@ class Load:
 
 
 class Killings:
-    """Each victim in turn, so many at once, from when the calm is over."""
+    """Kills each process of a role in turn, so many at once, once the calm is over."""
 
     def __init__(self, scene: Scene, role: str, at_once: int, times: int) -> None:
         self._scene, self._victims = scene, scene.of(role)
@@ -154,11 +153,7 @@ def killed(how: str, what: str, scene: Scene, role: str, at_once: int, given: ar
     met = sorted(r.seconds for r in later if r.text in killings.met or r.seconds > calm)
     row = Row(how, what, given.kills, dict(Counter(record.status for record in records)), len(met), calm=calm)
     if met:
-        row.p50, row.p99, row.longest = (
-            met[len(met) // 2],
-            met[min(len(met) - 1, int(0.99 * len(met)))],
-            met[-1],
-        )
+        row.p50, row.p99, row.longest = at_share(met, 0.5), at_share(met, 0.99), met[-1]
     return row
 
 
@@ -168,9 +163,7 @@ class Stops:
 
     first: list[float] = field(default_factory=list)  # seconds from the stop to the first 503
     slowest: list[float] = field(default_factory=list)  # of those sent meanwhile
-    back: list[float] = field(
-        default_factory=list
-    )  # seconds from when it went on to the last that was refused
+    back: list[float] = field(default_factory=list)  # seconds from when Redis ran again to the last refusal
     statuses: dict[str, int] = field(default_factory=dict)
 
 
@@ -238,7 +231,7 @@ def figure(rows: Sequence[Row], stops: Stops, given: argparse.Namespace) -> Figu
     ]  # fmt: skip
     checks = []
     for row in rows:
-        if row.what == ONLY:  # it is back when it has been started again, however long that takes
+        if row.what == ONLY:  # nothing is promised: requests wait until it has been started again
             continue
         title = f"{row.how}, {row.what}"
         checks.append(

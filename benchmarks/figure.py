@@ -1,28 +1,29 @@
-"""What every benchmark shares: its options, its verdicts, and how its result is told and kept."""
+"""What every benchmark shares: its options, its verdicts, and how its result is printed and written."""
 
 import argparse
 import json
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks import machine
-from benchmarks.chart import markdown_table
 from benchmarks.serving import DidNotServe
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 RESULTS = Path(__file__).parent / "results"
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A figure that was promised, and the one that came out."""
+    """A figure that was promised, and the one that was measured."""
 
     what: str
     measured: float | None  # None: nothing was answered, so there is no figure
@@ -43,7 +44,7 @@ class Check:
 
 @dataclass(slots=True)
 class Figure:
-    """A finished measurement."""
+    """A finished measurement, as it is printed and written."""
 
     title: str
     method: str
@@ -118,10 +119,24 @@ def keep(folder: Path, name: str, figure: Figure, here: machine.Machine, command
 
 
 def number(value: float | None) -> str:
-    """With as many decimals as a reader needs."""
+    """A figure with as many decimals as a reader needs."""
     if value is None:
         return "–"
     return f"{value:,.{2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0}f}"
+
+
+def chosen(names: str, known: Mapping[str, T], what: str) -> list[T]:
+    """Some of what is known, by names with commas between; all of it where none are given. Raises UserMistake."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
+    for name in wanted:
+        if name not in known:
+            raise UserMistake(f"unknown {what} {name!r}: choose from {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def reach(rates: Sequence[float]) -> str:
+    """The lowest and the highest."""
+    return f"{min(rates):,.0f}–{max(rates):,.0f}"
 
 
 def above_zero(text: str) -> float:

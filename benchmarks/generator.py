@@ -1,4 +1,4 @@
-"""`penstock bench` as a process of its own, and the figures of several rounds as one."""
+"""Runs `penstock bench` as a process of its own, and makes the figures of several rounds into one."""
 
 import json
 import subprocess

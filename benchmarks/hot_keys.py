@@ -15,13 +15,13 @@ from random import Random
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import WARM_UP_SECONDS, Measured
 from benchmarks.open_loop import merged
 from benchmarks.open_loop_process import Seen, seen
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 from penstock.bench.load import Load
 from penstock.bench.options import parse_target, reach
 from penstock.bench.plan import Plan, Shape, Template, make_plan

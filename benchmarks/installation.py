@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.serving import PENSTOCK, DidNotServe, Launched, Server, launched
+from benchmarks.serving import DIRECT, PENSTOCK, DidNotServe, Launched, Server, launched
 from benchmarks.valkey import Valkey, valkey
 
 READY_SECONDS = 60
@@ -18,9 +18,6 @@ SETTINGS = {
     "PENSTOCK_SERVER_DRAIN": "5s",
     "PENSTOCK_SERVER_DRAIN_GRACE": "0s",  # nobody needs to be sent elsewhere
 }
-
-# The servers are on this machine: a proxy that the environment names is not for them.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class Layout:
     flags: Sequence[str] = ()  # more for the workers
     settings: Mapping[str, str] = field(default_factory=dict)  # the same, as variables
     config: str = ""  # a file, for all of them
-    credential: str = ""  # of one who is let in, as the Authorization header has it
+    credential: str = ""  # an Authorization header that is let in
 
     def __str__(self) -> str:
         return (
@@ -57,7 +54,7 @@ class Installation:
 
     @property
     def processes(self) -> dict[str, int]:
-        """Each by a name that a reader can tell."""
+        """The pid of each process, by a name for readers."""
         named = {"Valkey": self.valkey.pid}
         for kind, servers in (
             ("gateway", self.gateways),
@@ -73,9 +70,9 @@ class Installation:
 def installation(
     layout: Layout, prepare: Callable[[Valkey], None] = lambda store: None
 ) -> Iterator[Installation]:
-    """Once every gateway answers, every slot is known and the shards are shared out.
+    """An installation, once every gateway answers, every slot is known and every shard has a batcher.
 
-    `prepare`: what is to be in the store before anybody else comes.
+    `prepare` puts into the store what must be there before the first process starts.
     """
     with contextlib.ExitStack() as held:
         store = held.enter_context(valkey())
@@ -97,7 +94,7 @@ def installation(
             for count, command in commands
         ]  # fmt: skip
         processes = [process for group in started for process in group]
-        # All are told to end before any is waited for.
+        # All processes are told to end before any of them is waited for.
         held.callback(_terminate, processes)
         workers, batchers, gateways = ([process.server() for process in group] for group in started)
         running = Installation(store, gateways, batchers, workers)
@@ -130,7 +127,7 @@ def healthy(rows: Sequence[dict[str, Any]]) -> int:
 
 
 def _asked(url: str, body: bytes | None = None, credential: str = "") -> bytes | None:
-    """The good answer, or nothing."""
+    """The body of a good answer; None if there was none."""
     headers = {"Content-Type": "application/json"} | ({"Authorization": credential} if credential else {})
     question = urllib.request.Request(url, body, headers)
     try:

@@ -1,4 +1,4 @@
-"""A model of 200 ms a batch that writes down which inputs it began and which it finished."""
+"""A function of 200 ms a batch that writes down which inputs it began and finished. Served by `fault_scene`."""
 
 import json
 import os

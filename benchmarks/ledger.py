@@ -19,18 +19,15 @@ from urllib.request import urlopen
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks import processor, wrk
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
+from benchmarks.echo import BODY, FLAGS, TARGET
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options, reach
 from benchmarks.generator import Measured, Traffic, bench
-from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.postgres import Postgres, postgres
 from benchmarks.serving import Server, serving
+from benchmarks.table import markdown_table
 
 NAME = "ledger"
 RATE, OF_WITHOUT = 10_000.0, 0.95
-TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
-FLAGS = ("--workers", "1", "--max-batch", "64")
-BODY = json.dumps({"input": TEXT}).encode()
 WARM_UP_SECONDS = 2
 WRITTEN_WITHIN = 120.0  # seconds after the load
 STEPS = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)  # of the rate that is asked for
@@ -97,7 +94,7 @@ def _turn(database: Postgres | None, name: str, load: wrk.Load) -> Turn:
         if database is not None:
             processes["PostgreSQL"] = database.pid
         inference = f"{server.url}/v1/inference"
-        wrk.measure(inference, BODY, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
+        wrk.measure(inference, BODY, load.lasting(WARM_UP_SECONDS))
         before = processor.used(processes)
         result = wrk.measure(inference, BODY, load)
         used = processor.between(before, processor.used(processes))
@@ -169,7 +166,7 @@ def figure(
         [
             title,
             f"{middle:,.0f}",
-            f"{min(turn.load.rate for turn in turns):,.0f}–{max(turn.load.rate for turn in turns):,.0f}",
+            reach([turn.load.rate for turn in turns]),
             f"{middle / limit:.3f}" if limit else "–",
             f"{sum(turn.load.errors for turn in turns):,}",
             f"{sum(turn.count.rows for turn in turns if turn.count is not None):,}",

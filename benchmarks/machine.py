@@ -1,4 +1,4 @@
-"""What the figures were measured on: a figure without its machine says nothing."""
+"""Describes the machine that figures were measured on: a figure without its machine says nothing."""
 
 import os
 import platform

@@ -1,7 +1,7 @@
 """The open loop of `penstock bench`, from several processes at once where one cannot offer enough.
 
-Together they are one Poisson stream: that is what independent ones add up to. Latencies are merged as they are,
-not as percentiles, and batch sizes come from the metrics of all batchers.
+Independent Poisson streams add up to one Poisson stream. Latencies are merged as they are and not as percentiles,
+and batch sizes come from the metrics of all batchers.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from penstock.load.report import Batches, summarize
 
 ROOT = Path(__file__).parent.parent
 SETTLING_SECONDS = 1.0  # for opening connections, before batches are counted
-SEEDS = 1000  # of the processes of one run; those of the next seed begin behind them
+SEEDS = 1000  # for the processes of one run; those of the next seed begin behind them
 
 
 def offer(urls: Sequence[str], traffic: Traffic, generators: int, batchers: Sequence[str]) -> Measured:
-    """Load all gateways alike. `batchers` are admin planes."""
+    """Loads all gateways alike. `batchers` are the URLs of their admin planes."""
     count = max(generators, len(urls))
     with tempfile.TemporaryDirectory(prefix="open-loop-") as folder, contextlib.ExitStack() as held:
         files = [Path(folder, str(index)) for index in range(count)]
@@ -74,7 +74,7 @@ def merged(parts: Sequence[Seen], batch: Batches) -> Measured:
 
 
 def batches(windows: Sequence[Window | None]) -> Batches:
-    """Of all batchers together; none where one of them did not tell."""
+    """The batches of all batchers together; empty if one of them gave no metrics."""
     told = [window.batch for window in windows if window is not None]
     count = sum(batch.count for batch in told)
     if len(told) < len(windows) or not count:

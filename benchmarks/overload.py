@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, bench, middle
 from benchmarks.serving import serving
 from benchmarks.simulated import simulate
+from benchmarks.table import markdown_table
 from penstock.core.admission import AdmissionRules
 from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules

@@ -17,14 +17,15 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import SPARE_SECONDS
 from benchmarks.serving import Server, serving
-from benchmarks.tiered_load import Phase, Plan, Seen
+from benchmarks.table import markdown_table
+from benchmarks.tiered_load import Phase, Seen, TieredTraffic
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.auth.keys import make_key
+from penstock.load.report import at_share
 
 NAME = "overload_tiers"
 ROOT = Path(__file__).parent.parent
@@ -32,12 +33,13 @@ TIERS = {"enterprise": 0.2, "paid": 0.3, "free": 0.5}  # of the requests
 TENANTS = 10  # of each tier
 TIMEOUT_MS = 1000
 TWICE = Service(a=0.100, workers=6, max_batch=32)
-# Ten times 1,920 requests a second, each tried up to three times, is more than two cores can even refuse.
+# The storm has a smaller capacity: ten times 1,920 requests a second, each tried up to three times, is more than
+# two cores can even refuse.
 STORM = Service(a=0.100, workers=6, max_batch=4)
 ATTEMPTS = 3
 WARM_UP = 3.0  # seconds, not counted
 CALM, CALM_SECONDS = 0.5, 10.0  # of the capacity, before the storm and after it
-SLOWER = 1.5  # than before: not yet normal
+SLOWER = 1.5  # times the p95 of before; above it, things are not yet normal
 GOODPUT, STORM_GOODPUT, BEST, LATE, NORMAL_SECONDS = 97.0, 90.0, 99.9, 0.5, 5.0
 
 
@@ -71,7 +73,7 @@ def part(seen: Seen, service: Service, start: float, end: float) -> Part:
         served=tuple(100 * got / asked if asked else 100.0 for got, asked in zip(in_time, sent, strict=True)),
         late=100 * (served - good) / served if served else 0.0,
         attempts=sum(seen.attempts[index] for index in chosen) / max(1, len(chosen)),
-        p95_ms=seconds[int(0.95 * served)] * 1e3 if served else None,
+        p95_ms=at_share(seconds, 0.95) * 1e3 if served else None,
         unanswered=sum(not seen.status[index] for index in chosen),
     )
 
@@ -113,18 +115,18 @@ def api_key(file: Path, tenant: str, tier: str) -> str:
 def offered(service: Service, phases: Sequence[Phase], attempts: int, seed: int) -> Seen:
     with gateway(service) as (server, keys), tempfile.NamedTemporaryFile(prefix="tiered-load-") as file:
         shares = list(TIERS.values())
-        plan = Plan(server.url, list(phases), shares, keys, TIMEOUT_MS, attempts, seed)
-        return played(plan, Path(file.name))
+        traffic = TieredTraffic(server.url, list(phases), shares, keys, TIMEOUT_MS, attempts, seed)
+        return played(traffic, Path(file.name))
 
 
-def played(plan: Plan, file: Path) -> Seen:
-    """By a process of its own."""
+def played(traffic: TieredTraffic, file: Path) -> Seen:
+    """What a process of its own saw when it sent this traffic."""
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks.tiered_load", str(file)],
         cwd=ROOT,
-        input=msgspec.json.encode(plan),
+        input=msgspec.json.encode(traffic),
         capture_output=True,
-        timeout=sum(phase.seconds for phase in plan.phases) + SPARE_SECONDS,
+        timeout=sum(phase.seconds for phase in traffic.phases) + SPARE_SECONDS,
         check=False,
     )
     if finished.returncode:
@@ -202,8 +204,7 @@ def figure(parts: dict[str, Part], normal: float, seconds: float, lateness: tupl
 
 
 def _p99(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[int(0.99 * len(ordered))] if ordered else 0.0
+    return at_share(sorted(values), 0.99) if values else 0.0
 
 
 def main(argv: Sequence[str]) -> int:

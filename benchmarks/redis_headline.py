@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks import processor
-from benchmarks.chart import markdown_table
 from benchmarks.figure import Check, Figure, Say, above_zero, at_least_one, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, middle
@@ -19,13 +18,14 @@ from benchmarks.installation import Layout, installation
 from benchmarks.open_loop import offer
 from benchmarks.redis_pacing import floor
 from benchmarks.simulated import simulate
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "redis_headline"
 SERVICE = Service(a=0.200, workers=32, max_batch=64)
 RATE, P99_MS, ERRORS = 10_000.0, 500.0, 0.001
 SHORTENED = 10.0  # seconds of a trial while searching
-STEP = 250.0  # requests a second; no finer
+STEP = 250.0  # requests a second, of --find
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
         rate = highest(lambda at: tried(at, given.trial).holds, given.rate)
     trials = [tried(rate, given.seconds, seed) for seed in range(given.rounds)]
     while given.find and not all(trial.holds for trial in trials) and rate > STEP:
-        rate -= STEP  # a short trial was kinder than the long one
+        rate -= STEP  # what held in a short trial did not hold in the long run
         trials = [tried(rate, given.seconds, seed) for seed in range(given.rounds)]
     return figure(trials, rate, layout, given)
 

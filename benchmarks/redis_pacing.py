@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks import floors
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
+from benchmarks.figure import Check, Figure, Say, at_least_one, chosen, conduct, number, options
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, middle
 from benchmarks.installation import Layout, installation
 from benchmarks.open_loop import offer
 from benchmarks.simulated import simulate
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "redis_pacing"
@@ -56,17 +56,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def chosen(names: str) -> list[Row]:
-    known = {row.name: row for row in ROWS}
-    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in wanted:
-        if name not in known:
-            raise UserMistake(f"unknown row {name!r}: choose from {', '.join(known)}")
-    return [known[name] for name in wanted]
+def wanted(rows: str) -> list[Row]:
+    return chosen(rows, {row.name: row for row in ROWS}, "row")
 
 
 def measure(given: argparse.Namespace, say: Say) -> Figure:
-    rows = chosen(given.rows)
+    rows = wanted(given.rows)
     if CASE_A.workers % given.workers:
         raise UserMistake(f"{CASE_A.workers} slots cannot be dealt out to {given.workers} worker processes")
     found: dict[str, list[Measured]] = {row.name: [] for row in rows}

@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from benchmarks import closed_loop, processor, wrk
-from benchmarks.chart import Bar, bar_chart, markdown_table
+from benchmarks.chart import Bar, bar_chart
+from benchmarks.echo import BODY, MAX_BATCH, TARGET
 from benchmarks.figure import Figure, Say, at_least_one, conduct, options
 from benchmarks.installation import Layout, installation
-from benchmarks.redis_throughput import BODY, MAX_BATCH, TARGET, WARM_UP_SECONDS
+from benchmarks.redis_throughput import WARM_UP_SECONDS
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "redis_scaling"
@@ -66,7 +68,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
     load = wrk.Load(given.connections, 1, given.seconds)
     results: list[list[Turn]] = [[] for _ in layouts]
     for number_of_round in range(given.rounds):
-        # There and back: nobody is always first.
+        # Every other round goes through the layouts in reverse, so that none is always first.
         order = range(len(layouts)) if number_of_round % 2 == 0 else reversed(range(len(layouts)))
         for index in order:
             turn = _turn(layouts[index], load, given.generators)
@@ -81,7 +83,7 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
 def _turn(layout: Layout, load: wrk.Load, generators: int) -> Turn:
     with installation(layout) as running:
         urls = [f"{url}/v1/inference" for url in running.urls]
-        warm_up = wrk.Load(load.connections, load.threads, WARM_UP_SECONDS)
+        warm_up = load.lasting(WARM_UP_SECONDS)
         closed_loop.saturate(urls, BODY, warm_up, generators)
         before = processor.used(running.processes)
         result = closed_loop.saturate(urls, BODY, load, generators)

@@ -6,26 +6,21 @@ count, what each process used from the kernel's.
 """
 
 import argparse
-import json
 import resource
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 
-from benchmarks import processor, wrk
-from benchmarks.chart import markdown_table
-from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
+from benchmarks import echo, heads, processor, wrk
+from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options, reach
 from benchmarks.installation import Layout, installation
-from benchmarks.peers.roster import SERVERS, TEXT
 from benchmarks.serving import serving
+from benchmarks.table import markdown_table
 from benchmarks.valkey import Valkey, grown
 
 NAME = "redis_throughput"
 RATE, OF_EMBEDDED, COMMANDS = 10_000.0, 0.45, 0.3
-TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
-BODY = json.dumps({"input": TEXT}).encode()
-MAX_BATCH = ("--max-batch", "64")
 WARM_UP_SECONDS = 2
 TOP_COMMANDS = 8
 GENERATOR = "wrk"
@@ -74,13 +69,13 @@ def measure(given: argparse.Namespace, say: Say) -> Figure:
 
 
 def _embedded(load: wrk.Load, _slots: int) -> Turn:
-    """With one worker, whatever the installation has: that is when it is fastest."""
-    with serving(TARGET, "--workers", "1", *MAX_BATCH) as server:
+    """The embedded server with one worker, with which it is fastest, whatever the installation has."""
+    with serving(echo.TARGET, *echo.FLAGS) as server:
         return loaded(server.url, {"penstock serve": server.pid}, load, None)
 
 
 def _over_redis(load: wrk.Load, slots: int) -> Turn:
-    with installation(Layout(TARGET, slots=slots, flags=MAX_BATCH)) as running:
+    with installation(Layout(echo.TARGET, slots=slots, flags=echo.MAX_BATCH)) as running:
         return loaded(running.urls[0], running.processes, load, running.valkey)
 
 
@@ -91,19 +86,19 @@ def loaded(
     store: Valkey | None,
     credentials: Sequence[str] = (),
 ) -> Turn:
-    """After a warm-up: what went through, whose time it took, and what Valkey was asked."""
-    inference = f"{url}/v1/inference"
-    wrk.measure(inference, BODY, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS), credentials)
+    """After a warm-up: the rate, the processor time by process, and the commands that Valkey got."""
+    offer = heads.prepared(heads.SAME, f"{url}/v1/inference", echo.body, credentials)
+    offer(load.lasting(WARM_UP_SECONDS))
     counted = store.commands() if store else {}
     before = _used(processes)
-    result = wrk.measure(inference, BODY, load, credentials)
+    result = offer(load)
     after = _used(processes)
     commands = grown(counted, store.commands()) if store else {}
     return Turn(result, processor.between(before, after), commands)
 
 
 def _used(processes: Mapping[str, int]) -> dict[str, float]:
-    """By process, with the load generator and whatever else ran meanwhile."""
+    """Seconds by process, also of the load generator and of everything else on the machine."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = {**processor.used(processes), GENERATOR: ended.ru_utime + ended.ru_stime}
     return {**seconds, processor.OTHERS: processor.whole_machine() - sum(seconds.values())}
@@ -116,7 +111,7 @@ def figure(redis: Sequence[Turn], embedded: Sequence[Turn], load: wrk.Load, slot
         [
             title,
             f"{rate:,.0f}",
-            f"{min(turn.load.rate for turn in turns):,.0f}–{max(turn.load.rate for turn in turns):,.0f}",
+            reach([turn.load.rate for turn in turns]),
             f"{rate / limit:.2f}" if limit else "–",
             f"{sum(turn.load.errors for turn in turns):,}",
         ]
@@ -164,7 +159,7 @@ def costs(measured: Mapping[str, Sequence[Turn]]) -> str:
 
 
 def asked(turns: Sequence[Turn]) -> str:
-    """What Valkey was asked most, a request."""
+    """The commands that Valkey was sent most, for each request."""
     answers = sum(turn.load.answers for turn in turns)
     totals: dict[str, int] = {}
     for turn in turns:

@@ -1,4 +1,4 @@
-"""A Penstock server of its own for each measurement: fresh, on free ports, and gone afterwards."""
+"""Starts a Penstock server for one measurement: fresh, on free ports, and gone afterwards."""
 
 import contextlib
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,9 @@ START_SECONDS = 60
 STOP_SECONDS = 20
 
 PENSTOCK = (str(Path(sys.executable).with_name("penstock")),)
-# A batcher or a worker has no data plane.
+# Opens URLs directly: the servers are on this machine, and a proxy that the environment names is not for them.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+# The line with which a server says where it serves. A batcher or a worker has no data plane.
 _BANNER = re.compile(
     r"(?:serving\s+(http://\S+)/v1/inference\b.*)?\badmin\s+(http://\S+?)/internal/health"
 )  # fmt: skip
@@ -35,7 +38,7 @@ class Server:
 
 
 class Launched:
-    """A process of ours, and what it says."""
+    """A process that was started for a measurement, and its output."""
 
     def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
         self._process = process
@@ -46,9 +49,9 @@ class Launched:
         return self._process.pid
 
     def server(self) -> Server:
-        """Once it has said where it serves."""
+        """Waits until the process has said where it serves."""
         assert self._process.stdout is not None
-        # A server that neither speaks nor ends is ended, and the reading below with it.
+        # A server that neither speaks nor ends is killed, which also ends the loop below.
         overdue = threading.Timer(START_SECONDS, self._process.kill)
         overdue.start()
         try:
@@ -68,7 +71,7 @@ class Launched:
         self._process.terminate()
 
     def end(self) -> None:
-        """Politely, then for certain, with everything in its group."""
+        """Ends the process: by SIGTERM first, then by killing its whole group."""
         assert self._process.stdout is not None
         self.terminate()
         try:
@@ -88,7 +91,7 @@ class Launched:
 
 @contextlib.contextmanager
 def launched(command: Sequence[str], settings: Mapping[str, str] | None = None) -> Iterator[Launched]:
-    """Started where there is no penstock.toml to find, and without the settings this shell may have."""
+    """Starts a process in an empty folder, without a penstock.toml and without this shell's PENSTOCK_ variables."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command,

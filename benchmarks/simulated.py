@@ -1,4 +1,4 @@
-"""The simulator on the very schedule the server gets: what its decisions are worth if nothing else took time."""
+"""Plays the schedule that a server gets in the simulator: what its decisions alone are worth."""
 
 from dataclasses import replace
 

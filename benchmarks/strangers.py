@@ -1,6 +1,6 @@
-"""A thousand users with credentials, and a configuration in which every one of them is asked for them.
+"""A thousand users with credentials, and a configuration that asks for them.
 
-Everything that is counted is counted, and nothing is refused: the limits are beyond what a machine can do.
+Everything is counted and nothing is refused, because the quotas are beyond what a machine can do.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from penstock.auth.keys import make_key
 from penstock.auth.records import KeyRecord, KeyStore
 
 USERS = 1000
-TIERS = ("enterprise", "paid", "paid", "free", "free")  # in turn
+TIERS = ("enterprise", "paid", "paid", "free", "free")  # given to the users in turn
 ISSUER, AUDIENCE = "https://id.example", "penstock"
 LIFETIME = 24 * 3600
 
@@ -60,7 +60,7 @@ spool = "{folder}/spool"
 
 @dataclass(frozen=True, slots=True)
 class Strangers:
-    """What they send, and what the server must be told of them."""
+    """The credentials that the users send, and what the server must know to accept them."""
 
     mode: str  # keys, or jwt
     credentials: Sequence[str]  # of the Authorization header
@@ -68,7 +68,7 @@ class Strangers:
     public_key: bytes = b""
 
     def write(self, folder: Path, ledger: str = "") -> Path:
-        """A penstock.toml, and what it refers to but for the keys; `ledger` is the address of a database."""
+        """Writes a penstock.toml, and the public key that it names. `ledger` is the URL of a database."""
         key_file = folder / "issuer.pem"
         key_file.write_bytes(self.public_key)
         text = TOML.format(

@@ -1,4 +1,4 @@
-"""Clients of several tiers, each with an API key, in one process: `python -m benchmarks.tiered_load FILE < plan`.
+"""Clients of several tiers, each with an API key: `python -m benchmarks.tiered_load FILE < traffic`, one process.
 
 Open loop: a request goes out when it is due, whatever became of those before. A client that is refused (503) may
 try again, after a back-off of its own choosing: those who pay no heed to `Retry-After` are what makes a storm.
@@ -36,7 +36,7 @@ class Phase(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Plan(msgspec.Struct, frozen=True):
+class TieredTraffic(msgspec.Struct, frozen=True):
     url: str
     phases: list[Phase]
     shares: list[float]  # of the requests, by tier
@@ -47,11 +47,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, array_like=True):
-    """One entry for each request, in the order they were due. Seconds from the start."""
+    """One value for each request, in the order in which they were due. Times are seconds from the start."""
 
     due: list[float]
     tier: list[int]
-    sent: list[float]  # the last attempt
+    sent: list[float]  # of the last attempt
     done: list[float]
     status: list[int]  # of the last attempt; 0: none
     attempts: list[int]
@@ -84,9 +84,9 @@ class Attempts(Outcomes):
             super().answered(index, now, status, body)
 
 
-def requests(plan: Plan, target: Target) -> list[list[bytes]]:
-    """By tier, one for each of its tenants; the same input for all, since nobody looks at it."""
-    limit = b',"timeout_ms":%d' % plan.timeout_ms if plan.timeout_ms else b""
+def requests(traffic: TieredTraffic, target: Target) -> list[list[bytes]]:
+    """By tier, one request for each of its tenants. All have the same input."""
+    limit = b',"timeout_ms":%d' % traffic.timeout_ms if traffic.timeout_ms else b""
     body = b'{"input":"%s"%s}' % (filler(CHARACTERS), limit)
     return [
         [
@@ -95,25 +95,25 @@ def requests(plan: Plan, target: Target) -> list[list[bytes]]:
             + body
             for key in keys
         ]
-        for keys in plan.keys
+        for keys in traffic.keys
     ]
 
 
-def schedule(plan: Plan, rng: Random) -> "array[float]":
+def schedule(traffic: TieredTraffic, rng: Random) -> "array[float]":
     times, start = array("d"), 0.0
-    for phase in plan.phases:
+    for phase in traffic.phases:
         times.extend(start + at for at in poisson(phase.rate, phase.seconds, rng))
         start += phase.seconds
     return times
 
 
-async def offer(plan: Plan) -> Seen:
-    target, rng = parse_target(plan.url), Random(plan.seed)
-    times = schedule(plan, rng)
-    tiers = rng.choices(range(len(plan.shares)), plan.shares, k=len(times))
-    texts = requests(plan, target)
+async def offer(traffic: TieredTraffic) -> Seen:
+    target, rng = parse_target(traffic.url), Random(traffic.seed)
+    times = schedule(traffic, rng)
+    tiers = rng.choices(range(len(traffic.shares)), traffic.shares, k=len(times))
+    texts = requests(traffic, target)
     chosen = [rng.choice(texts[tier]) for tier in tiers]
-    outcomes = Attempts(times, plan.attempts, rng)
+    outcomes = Attempts(times, traffic.attempts, rng)
     pool = outcomes.pool = Pool(reach(target), CONNECTIONS, chosen.__getitem__, outcomes)
     await pool.prepare(OPENED)
     await _walk(times, pool)
@@ -125,7 +125,7 @@ async def offer(plan: Plan) -> Seen:
                 settled.clear()
                 await settled.wait()
     except TimeoutError:
-        pass  # the pool names them when it closes
+        pass  # the pool counts what is unanswered when it closes
     await pool.close(unanswered="NO_ANSWER")
     lateness = [sent - due for due, sent in zip(times, outcomes.sent, strict=True) if sent]
     return Seen(
@@ -157,9 +157,9 @@ async def _walk(times: Sequence[float], pool: Pool) -> None:
 
 
 def main() -> None:
-    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
+    traffic = msgspec.json.decode(sys.stdin.buffer.read(), type=TieredTraffic)
     gc.disable()  # nothing made here is cyclic, and a collection is a pause of milliseconds
-    Path(sys.argv[1]).write_bytes(msgspec.msgpack.encode(uvloop.run(offer(plan))))
+    Path(sys.argv[1]).write_bytes(msgspec.msgpack.encode(uvloop.run(offer(traffic))))
 
 
 if __name__ == "__main__":

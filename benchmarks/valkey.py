@@ -1,4 +1,4 @@
-"""A Valkey of its own for each measurement, and what it counted."""
+"""Starts a Valkey for one measurement, and reads how many commands it got."""
 
 import contextlib
 import socket
@@ -39,7 +39,7 @@ class Valkey:
 
 @contextlib.contextmanager
 def valkey() -> Iterator[Valkey]:
-    """In memory only, as the default durability has it, on a port that nobody had a moment ago."""
+    """A Valkey that keeps everything in memory, as the default durability does, on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -60,12 +60,12 @@ def valkey() -> Iterator[Valkey]:
 
 
 def calls(commandstats: dict[str, dict[str, int]]) -> dict[str, int]:
-    """From INFO commandstats; the question itself is left out."""
+    """Calls by command, from INFO commandstats, without the command that asked for it."""
     named = {name.removeprefix("cmdstat_"): int(said["calls"]) for name, said in commandstats.items()}
     return {name: count for name, count in named.items() if name not in ("info", "ping")}
 
 
 def grown(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """What came in between, the most frequent first."""
+    """How many calls came in between, the most frequent command first."""
     more = {name: count - before.get(name, 0) for name, count in after.items()}
     return dict(sorted(((n, c) for n, c in more.items() if c), key=lambda each: -each[1]))

@@ -14,7 +14,6 @@ import socket
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -23,15 +22,15 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from benchmarks.chart import markdown_table
+from benchmarks.echo import BODY, TEXT
 from benchmarks.figure import Check, Figure, Say, at_least_one, conduct, number, options
-from benchmarks.serving import Server, serving
+from benchmarks.serving import DIRECT, Server, serving
+from benchmarks.table import markdown_table
 from penstock.errors import UserMistake
 
 NAME = "waiting"
 CENSUS = (sys.executable, str(Path(__file__).with_name("census.py")))
 REQUEST_BYTES = 8 * 1024
-PAYLOAD = "".join(chr(ord("a") + index % 26) for index in range(2048))
 SPARE_FILES = 256
 PATIENCE_SECONDS = 60
 SETTINGS = {
@@ -45,13 +44,10 @@ SETTINGS = {
     "PENSTOCK_SERVER_DRAIN": "0s",
 }
 
-# Planes on this machine are not behind a proxy.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident bytes of the server's process, at four moments."""
+    """Resident bytes of the server's process at four moments."""
 
     started: int
     connected: int
@@ -113,7 +109,7 @@ def _address(server: Server) -> tuple[str, int]:
 
 
 def _ask_once(address: tuple[str, int]) -> socket.socket:
-    """A connection that has been used: it has asked for what is not there, and been told so."""
+    """A connection that has been used once: it has asked for a path that is not there."""
     client = socket.create_connection(address, timeout=PATIENCE_SECONDS)
     client.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
     if not client.recv(65536).startswith(b"HTTP/1.1 404"):
@@ -122,12 +118,11 @@ def _ask_once(address: tuple[str, int]) -> socket.socket:
 
 
 def _question(server: Server) -> bytes:
-    body = json.dumps({"input": PAYLOAD}).encode()
     head = (
         f"POST /v1/inference HTTP/1.1\r\nHost: {urlsplit(server.url).netloc}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
     )
-    return head.encode() + body
+    return head.encode() + BODY
 
 
 def _until_waiting(server: Server, count: int) -> None:
@@ -160,7 +155,7 @@ def census(pid: int, pipe: Path) -> dict[str, int]:
 def figure(count: int, memory: Memory, grown: dict[str, int]) -> Figure:
     connection = (memory.connected - memory.started) / count
     request = (memory.waiting - memory.connected) / count
-    beyond = request - len(PAYLOAD)
+    beyond = request - len(TEXT)
     rows = [
         ["started", _mib(memory.started), ""],
         [f"{count:,} idle connections", _mib(memory.connected), f"{number(connection)} each"],
@@ -171,7 +166,7 @@ def figure(count: int, memory: Memory, grown: dict[str, int]) -> Figure:
     return Figure(
         title="Waiting is cheap",
         method=(
-            f"{count:,} connections, one request of {len(PAYLOAD):,} characters waiting on each; resident memory "
+            f"{count:,} connections, one request of {len(TEXT):,} characters waiting on each; resident memory "
             "of the server's process, and its live objects by kind."
         ),
         tables=[

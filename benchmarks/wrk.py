@@ -10,45 +10,49 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.errors import UserMistake
 
-# Slowness is not an error here: it shows in the figure itself.
-PATIENCE_SECONDS = 30
-MARK = "penstock-wrk "
+PATIENCE_SECONDS = 30  # so long that a slow answer is no error: slowness shows in the figure itself
+MARK = "penstock-wrk "  # begins the line that the script prints at the end
+
+# The end of every script: what was counted, as one line of JSON behind a mark.
+DONE = """
+function done(summary)
+  local errors = summary.errors
+  io.write(string.format(
+    '{mark}{{"requests": %d, "microseconds": %d, "status": %d, "connect": %d, "read": %d, "write": %d, ' ..
+    '"timeout": %d}}\\n',
+    summary.requests, summary.duration, errors.status, errors.connect, errors.read, errors.write,
+    errors.timeout))
+end
+"""
 
 # Without a `request` function wrk builds the request once and sends the same bytes each time.
-SCRIPT = """
+ONE = """
 local file = assert(io.open({body}, "rb"))
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = file:read("*a")
 file:close()
-{request}
-function done(summary)
-  local errors = summary.errors
-  io.write(string.format(
-    '{mark}{{"requests": %d, "microseconds": %d, "bytes": %d, "status": %d, ' ..
-    '"connect": %d, "read": %d, "write": %d, "timeout": %d}}\\n',
-    summary.requests, summary.duration, summary.bytes, errors.status,
-    errors.connect, errors.read, errors.write, errors.timeout))
-end
 """
 
-# With many credentials: all requests are built beforehand, each thread sends them in turn from a place of its own.
-MANY = """
+# Whole requests, each behind its length in a line of its own. Every thread reads them before the load begins and
+# sends them in turn, from a place of its own, so that making them costs the generator nothing.
+REPLAY = """
 local requests, turn = {{}}, 0
 function setup(thread)
   turn = turn + 1
   thread:set("place", turn * 7919)
 end
 function init(args)
-  for line in io.lines({credentials}) do
-    wrk.headers["Authorization"] = line
-    requests[#requests + 1] = wrk.format()
+  local file = assert(io.open({requests}, "rb"))
+  for length in file:lines() do
+    requests[#requests + 1] = file:read(tonumber(length))
   end
+  file:close()
 end
 function request()
   place = place + 1
@@ -56,7 +60,7 @@ function request()
 end
 """
 
-# Where every request must be another: the placeholder in the body is replaced by a number that never comes again.
+# Goes behind `ONE` where every body must be another: a number that never comes again takes the placeholder's place.
 PLACEHOLDER = "0" * 40
 DISTINCT = """
 local threads = 0
@@ -75,11 +79,14 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How hard, and for how long."""
+    """How many connections and threads wrk uses, and for how long."""
 
     connections: int = 512
     threads: int = 1
     seconds: int = 5  # wrk knows whole ones only
+
+    def lasting(self, seconds: int) -> "Load":
+        return replace(self, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +113,39 @@ def find() -> str:
     return path
 
 
-def measure(url: str, body: bytes, load: Load, credentials: Sequence[str] = ()) -> Measurement:
+def measure(url: str, body: bytes, load: Load) -> Measurement:
     """Post `body` to `url` from all connections at once, and count the answers.
 
-    A body with a `PLACEHOLDER` in it is another one each time. `credentials`: values of the Authorization header,
-    used in turn, with one body for all.
+    A body with a `PLACEHOLDER` in it is another one each time; all else is the same in every request.
     """
     request = ""
     if PLACEHOLDER.encode() in body:
         request = DISTINCT.format(placeholder=PLACEHOLDER, salt=secrets.token_hex(8))
+    return _run(url, load, ONE + request, body=body)
+
+
+def replay(url: str, requests: Sequence[bytes], load: Load) -> Measurement:
+    """Send whole requests in turn (see `heads`) from all connections at once, and count the answers."""
+    framed = b"".join(b"%d\n%b" % (len(request), request) for request in requests)
+    return _run(url, load, REPLAY, requests=framed)
+
+
+def _run(url: str, load: Load, script: str, **contents: bytes) -> Measurement:
+    """Run wrk with this script, in which the name of each of `contents` stands for the path of its file."""
     with tempfile.TemporaryDirectory(prefix="wrk-") as folder:
-        body_file, script = Path(folder, "body"), Path(folder, "post.lua")
-        body_file.write_bytes(body)
-        if credentials:
-            list_file = Path(folder, "credentials")
-            list_file.write_text("".join(f"{each}\n" for each in credentials))
-            request = MANY.format(credentials=json.dumps(str(list_file)))
-        script.write_text(SCRIPT.format(body=json.dumps(str(body_file)), mark=MARK, request=request))
+        paths = {name: Path(folder, name) for name in contents}
+        for name, path in paths.items():
+            path.write_bytes(contents[name])
+        file = Path(folder, "post.lua")
+        places = {name: json.dumps(str(path)) for name, path in paths.items()}
+        file.write_text((script + DONE).format(mark=MARK, **places))
         command = [
             find(),
             f"--threads={load.threads}",
             f"--connections={load.connections}",
             f"--duration={load.seconds}s",
             f"--timeout={PATIENCE_SECONDS}s",
-            f"--script={script}",
+            f"--script={file}",
             url,
         ]
         finished = subprocess.run(

@@ -125,7 +125,7 @@ def test_a_misshapen_grpc_address_is_refused_with_the_right_shape(text: str) -> 
 def test_a_simulated_gpu_is_passed_on_unread() -> None:
     target = parse_target("sim:a=50ms,b=0.5ms")
 
-    assert (target.kind, target.spec) == ("sim", "a=50ms,b=0.5ms")
+    assert (target.kind, target.text) == ("sim", "sim:a=50ms,b=0.5ms")
 
 
 @pytest.mark.parametrize(

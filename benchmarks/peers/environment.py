@@ -4,8 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers.roster import HERE, Peer
+from benchmarks.peers.roster import Peer
 
+HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 ENVIRONMENTS = ROOT / ".peers"
 REQUIREMENTS = HERE / "requirements"

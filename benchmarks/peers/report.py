@@ -6,15 +6,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chart import Bar, bar_chart, markdown_table
+from benchmarks import heads
+from benchmarks.chart import Bar, bar_chart
+from benchmarks.figure import reach
 from benchmarks.machine import Machine
 from benchmarks.peers.rounds import Standing
+from benchmarks.table import markdown_table
 from benchmarks.wrk import Load
 
-KINDS = {"penstock": "ours", "granian": "limit"}
+BARS = {"penstock": "ours", "penstock-keys": "ours", "granian": "limit"}  # how each is drawn
 
 
-def table(standings: Sequence[Standing]) -> str:
+def table(standings: Sequence[Standing], kind: str) -> str:
+    """`kind`: of heads."""
     rates = {s.peer.name: s.rate for s in standings}
     rows = [
         [s.peer.title, f"not run: {s.not_run}", "–", "–", "–", "–", "–"]
@@ -23,14 +27,22 @@ def table(standings: Sequence[Standing]) -> str:
             s.peer.title,
             s.peer.setting,
             f"{s.rate:,.0f}",
-            f"{min(m.rate for m in s.measurements):,.0f}–{max(m.rate for m in s.measurements):,.0f}",
+            reach([m.rate for m in s.measurements]),
             ratio(s.rate, rates.get("granian")),
             ratio(s.rate, rates.get("mosec")),
             f"{s.errors:,}",
         ]
         for s in _by_rate(standings)
     ]
-    header = ["server", "setting", "requests/s", "range", "× bare Granian", "× Mosec", "errors"]
+    header = [
+        "server",
+        "setting",
+        f"requests/s, {kind} heads",
+        "range",
+        "× bare Granian",
+        "× Mosec",
+        "errors",
+    ]
     return markdown_table(header, rows, left=2)
 
 
@@ -41,30 +53,32 @@ def ratio(rate: float, other: float | None) -> str:
     return f"{times:.2f}" if times >= 0.1 else f"{times:.3f}"
 
 
-def chart(standings: Sequence[Standing], load: Load) -> str:
+def chart(standings: Sequence[Standing], kind: str, load: Load) -> str:
     bars = [
         Bar(
             label=s.peer.title,
             value=s.rate,
             text=f"not run: {s.not_run}"[:60] if s.rate is None else f"{s.rate:,.0f}",
-            kind=KINDS.get(s.peer.name, "bar"),
+            kind=BARS.get(s.peer.name, "bar"),
         )
         for s in _by_rate(standings)
     ]
-    return bar_chart("Requests per second to an echo function and back", method(standings, load), bars)
+    title = f"Requests per second to an echo function and back, {kind} heads"
+    return bar_chart(title, method(standings, kind, load), bars)
 
 
-def method(standings: Sequence[Standing], load: Load) -> str:
+def method(standings: Sequence[Standing], kind: str, load: Load) -> str:
     rounds = max((len(s.measurements) for s in standings), default=0)
     return (
-        f"wrk, {load.connections} connections, 2 KB JSON in and out, batches up to 64; "
+        f"wrk, {load.connections} connections, {heads.ABOUT[kind]}, 2 KB JSON in and out, batches up to 64; "
         f"median of {rounds} interleaved rounds of {load.seconds} s"
     )
 
 
-def figures(standings: Sequence[Standing], load: Load, machine: Machine) -> dict[str, Any]:
+def figures(standings: Sequence[Standing], kind: str, load: Load, machine: Machine) -> dict[str, Any]:
     return {
         "machine": asdict(machine),
+        "heads": kind,
         "load": asdict(load),
         "peers": [
             {
@@ -81,13 +95,15 @@ def figures(standings: Sequence[Standing], load: Load, machine: Machine) -> dict
     }
 
 
-def write(folder: Path, standings: Sequence[Standing], load: Load, machine: Machine, command: str) -> None:
+def write(
+    folder: Path, standings: Sequence[Standing], kind: str, load: Load, machine: Machine, command: str
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    words = f"{method(standings, load)}.\n\n{machine}.\n\n`{command}`\n"
-    page = f"# Overhead beside the peers\n\n{words}\n{table(standings)}\n![requests per second](peers.svg)\n"
+    words = f"{method(standings, kind, load)}.\n\n{machine}.\n\n`{command}`\n"
+    page = f"# Overhead beside the peers\n\n{words}\n{table(standings, kind)}\n![requests per second](peers.svg)\n"
     (folder / "peers.md").write_text(page)
-    (folder / "peers.svg").write_text(chart(standings, load))
-    (folder / "peers.json").write_text(json.dumps(figures(standings, load, machine), indent=2) + "\n")
+    (folder / "peers.svg").write_text(chart(standings, kind, load))
+    (folder / "peers.json").write_text(json.dumps(figures(standings, kind, load, machine), indent=2) + "\n")
 
 
 def _by_rate(standings: Sequence[Standing]) -> list[Standing]:

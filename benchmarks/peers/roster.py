@@ -1,19 +1,20 @@
 """Who is measured, how each is started, and what each is asked.
 
-All get the same 2 KB of text in the JSON shape of their own API, may batch up to 64, wait little, and log no
-requests; beyond that each runs as it comes.
+All get the same heads, and the same text in the JSON of their own API. All may batch up to 64, wait little and log
+no requests; beyond that each runs as it comes.
 """
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-SERVERS = HERE / "servers"
-TEXT = "".join(chr(ord("a") + index % 26) for index in range(2048))
+from benchmarks import echo
+from benchmarks.echo import SERVERS, TEXT
+from benchmarks.strangers import with_keys
+from penstock.adapters.api_keys.file import KeysFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +26,27 @@ class Peer:
     command: tuple[str, ...]
     path: str
     setting: str  # what a reader has to know to judge the figure
-    body: Mapping[str, Any] = field(default_factory=lambda: {"input": TEXT})
+    body: Callable[[str], Any] = lambda text: {"input": text}
     echoed: Callable[[Any], Any] = lambda answer: answer["output"]
     environment: Mapping[str, str] = field(default_factory=dict)
     requirements: str | None = None  # a file in requirements/; None: Penstock's own environment
     interpreter: str = sys.executable  # that makes the environment
+    furnish: Callable[[Path], None] = lambda folder: (
+        None
+    )  # puts what it needs into the folder it is started in
+    credentials: Sequence[
+        str
+    ] = ()  # for the Authorization header, in turn; none: nobody is asked who they are
 
-    @property
-    def payload(self) -> bytes:
-        return json.dumps(self.body).encode()
+    def payload(self, text: str = TEXT) -> bytes:
+        return json.dumps(self.body(text)).encode()
 
 
 PENSTOCK = Peer(
     name="penstock",
     title="Penstock",
     command=(
-        "{bin}/penstock", "serve", f"{SERVERS / 'penstock_echo.py'}:batchstring",
-        "--workers", "1", "--max-batch", "64", "--port", "{port}", "--admin-port", "{spare}",
+        "{bin}/penstock", "serve", echo.TARGET, *echo.FLAGS, "--port", "{port}", "--admin-port", "{spare}",
     ),
     path="/v1/inference",
     setting="function in its own process",
@@ -82,7 +87,7 @@ BENTOML = Peer(
         "bentoml_echo:Echo",
     ),
     path="/batchstring",
-    body={"inputs": [TEXT]},
+    body=lambda text: {"inputs": [text]},
     echoed=lambda answer: answer[0],
     environment={"BENTOML_DO_NOT_TRACK": "true"},
     requirements="bentoml",
@@ -119,7 +124,7 @@ TRITON = Peer(
     title="Triton (PyTriton)",
     command=("{bin}/python", f"{SERVERS / 'pytriton_echo.py'}", "{port}"),
     path="/v2/models/echo/infer",
-    body={"inputs": [{"name": "input", "shape": [1, 1], "datatype": "BYTES", "data": [TEXT]}]},
+    body=lambda text: {"inputs": [{"name": "input", "shape": [1, 1], "datatype": "BYTES", "data": [text]}]},
     echoed=lambda answer: answer["outputs"][0]["data"][0],
     requirements="pytriton",
     interpreter="/usr/bin/python3",  # its Triton loads the system's libpython, so only the system's will do
@@ -127,3 +132,21 @@ TRITON = Peer(
 )
 
 ROSTER = (PENSTOCK, GRANIAN, MOSEC, TRITON, RAY_HAPROXY, LITSERVE, BENTOML, RAY)
+
+
+def behind_keys() -> Peer:
+    """Penstock once more, where each request has an API key: a thousand tenants, each with one of its own."""
+    strangers = with_keys()
+
+    def furnish(folder: Path) -> None:
+        strangers.write(folder)  # a penstock.toml, which `penstock serve` finds by itself
+        strangers.enrol(KeysFile(folder / "keys.json"))
+
+    return replace(
+        PENSTOCK,
+        name="penstock-keys",
+        title="Penstock, API keys",
+        setting=f"the same, {len(strangers.credentials):,} tenants with keys and quotas",
+        furnish=furnish,
+        credentials=strangers.credentials,
+    )

@@ -1,11 +1,11 @@
-"""Every server once per round, so that a machine that is slow for a minute is slow for all of them."""
+"""Measures every server once in each round, so that a machine that is slow for a minute is slow for all of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from benchmarks import wrk
+from benchmarks import heads, wrk
 from benchmarks.peers.environment import CannotSetUp, prepare
 from benchmarks.peers.roster import Peer
 from benchmarks.peers.server import Unfit, check_echo, running
@@ -15,7 +15,7 @@ WARM_UP_SECONDS = 2
 
 @dataclass(slots=True)
 class Standing:
-    """What is known of one peer; it is measured until it fails."""
+    """The measurements of one peer, which is measured until it fails."""
 
     peer: Peer
     measurements: list[wrk.Measurement] = field(default_factory=list)
@@ -31,17 +31,19 @@ class Standing:
         return sum(m.errors for m in self.measurements)
 
 
-def play(peers: Sequence[Peer], rounds: int, load: wrk.Load, say: Callable[[str], None]) -> list[Standing]:
+def play(
+    peers: Sequence[Peer], rounds: int, kind: str, load: wrk.Load, say: Callable[[str], None]
+) -> list[Standing]:
+    """`kind`: of heads."""
     standings = [Standing(peer) for peer in peers]
     programs = {s.peer.name: _programs(s) for s in standings}
     for number in range(rounds):
-        # There and back: nobody is always first, and those compared with each other stay next to each other.
+        # Every other round goes in reverse: no peer is always first, and neighbours stay next to each other.
         for standing in standings if number % 2 == 0 else reversed(standings):
             folder = programs[standing.peer.name]
             if folder is not None and not standing.not_run:
-                say(
-                    f"round {number + 1}/{rounds}  {standing.peer.title:<20} " + _turn(standing, folder, load)
-                )
+                said = _turn(standing, folder, kind, load)
+                say(f"round {number + 1}/{rounds}  {standing.peer.title:<20} {said}")
     return standings
 
 
@@ -53,14 +55,15 @@ def _programs(standing: Standing) -> Path | None:
         return None
 
 
-def _turn(standing: Standing, programs: Path, load: wrk.Load) -> str:
+def _turn(standing: Standing, programs: Path, kind: str, load: wrk.Load) -> str:
     peer = standing.peer
     try:
         with running(peer, programs) as url:
-            wrk.measure(url, peer.payload, wrk.Load(load.connections, load.threads, WARM_UP_SECONDS))
-            # Answered only once what the warm-up left in its queue is done with.
+            offer = heads.prepared(kind, url, peer.payload, peer.credentials)
+            offer(load.lasting(WARM_UP_SECONDS))
+            # This is answered only when the server has done what the warm-up left in its queue.
             check_echo(peer, url)
-            measurement = wrk.measure(url, peer.payload, load)
+            measurement = offer(load)
     except (Unfit, OSError, RuntimeError) as reason:
         standing.not_run = str(reason)
         return f"not run: {reason}"

@@ -17,7 +17,9 @@ from typing import IO
 
 import psutil
 
-from benchmarks.peers.roster import TEXT, Peer
+from benchmarks.echo import TEXT
+from benchmarks.peers.roster import Peer
+from benchmarks.serving import DIRECT
 
 START_SECONDS = 90
 ANSWER_SECONDS = 30
@@ -25,16 +27,13 @@ STOP_SECONDS = 10
 TIDY_SECONDS = 10
 PR_SET_CHILD_SUBREAPER = 36
 
-# The servers are on this machine: a proxy that the environment names is not for them.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
 
 class Unfit(Exception):
     """The server did not start, died, or does not echo; the message says which."""
 
 
 def adopt_orphans() -> None:
-    """Some servers detach their children; let these come to us, so that `_end` can find and end them."""
+    """Makes detached children of servers become children of this process, so that `_end` finds and ends them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -47,6 +46,7 @@ def running(peer: Peer, programs: Path) -> Iterator[str]:
         tempfile.TemporaryFile() as log,
         tempfile.TemporaryDirectory(prefix="peer-", ignore_cleanup_errors=True) as folder,
     ):
+        peer.furnish(Path(folder))
         try:
             process = subprocess.Popen(
                 command,
@@ -72,7 +72,8 @@ def running(peer: Peer, programs: Path) -> Iterator[str]:
 def check_echo(peer: Peer, url: str) -> None:
     """Ask once, and insist on the right answer."""
     headers = {"Content-Type": "application/json"}
-    question = urllib.request.Request(url, data=peer.payload, headers=headers, method="POST")
+    headers |= {"Authorization": peer.credentials[0]} if peer.credentials else {}
+    question = urllib.request.Request(url, data=peer.payload(), headers=headers, method="POST")
     try:
         with DIRECT.open(question, timeout=ANSWER_SECONDS) as answer:
             text = answer.read()
@@ -101,12 +102,13 @@ def _wait_until_it_echoes(peer: Peer, url: str, process: subprocess.Popen[bytes]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Politely, then for certain: the server, and all its children, also those that left its group."""
+    """Ends the server and all its children, also those that left its group: by SIGTERM first, then by a kill."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(STOP_SECONDS)
-    # Whoever is still tidying up (shared memory, mostly) may finish; orphans have become our own children.
+    # Children that are still tidying up (shared memory, mostly) may finish. Orphans are children of this process
+    # now.
     _gone, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=TIDY_SECONDS)
     for child in left:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -123,7 +125,7 @@ def _environment(peer: Peer, programs: Path, folder: str) -> dict[str, str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody had a moment ago, all different because all are held until the last is known."""
+    """Free ports. All are held until the last is known, so that all differ."""
     with contextlib.ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

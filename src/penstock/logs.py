@@ -5,20 +5,21 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from math import inf
+
+from penstock.units import write_time
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-FEW = 10  # lines of a kind in a second, about what tenants' inputs do to workers
-MOST_KINDS = 1000  # of lines that are told apart
+FEW = 10  # lines of a kind in a second, of those that tenants' inputs cause in workers
+MOST_KINDS = 1000  # kinds of lines that are counted apart
 
 
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {
-            "time": when.replace("+00:00", "Z"),
+            "time": write_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -45,18 +46,20 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
 
 
 class FewASecond(logging.Filter):
-    """Of each kind of line a few in a second: for what a client can bring about as often as it likes. The next one
-    says how many were left out."""
+    """Lets through a few lines of each kind in a second, for what a client can cause as often as it likes.
+
+    The next line of a kind says how many were left out.
+    """
 
     def __init__(self, most: int = 1, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._most = most
         self._now = now
-        # By kind: when its second began, how many were let through since, and how many were left out.
+        # By kind of line: when its second began, how many were let through since, and how many were left out.
         self._kinds: dict[tuple[object, ...], tuple[float, int, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # The loop's own words go on with addresses in memory, which differ each time.
+        # Only the beginning counts: the event loop's own messages go on with addresses in memory.
         kind = record.levelno, str(record.msg)[:40], record.exc_info[0] if record.exc_info else None
         now = self._now()
         began, told, left_out = self._kinds.get(kind, (-inf, 0, 0))
@@ -82,7 +85,7 @@ def set_up(level: str, form: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
-    loop = logging.getLogger("asyncio")  # what went wrong where nobody else could say so
+    loop = logging.getLogger("asyncio")  # for errors that nothing else catches
     loop.handlers[:] = [handler]
     loop.propagate = False
     for logger in (loop, logging.getLogger("penstock.doors")):
@@ -90,12 +93,12 @@ def set_up(level: str, form: str) -> None:
     for name in (
         "penstock.worker",
         "penstock.dead_letters",
-    ):  # each input that a function refuses has its lines
+    ):  # an input that a function refuses has lines there
         logging.getLogger(name).filters[:] = [FewASecond(FEW)]
 
 
 def write_lines(text: str) -> None:
-    """Many ready ones at once, and none of the others in between. Raises OSError."""
+    """Writes many finished lines at once, with no other line in between. Raises OSError."""
     for handler in logging.getLogger("penstock").handlers:
         if isinstance(handler, logging.StreamHandler):
             handler.acquire()

@@ -4,9 +4,10 @@
                                         │ MOST times within SPAN
                                         └──► given up on: `dead` names it; it is tried again all the same
 
-A loop is given as a function that makes it, so that it can be made anew. What it must not lose when it fails it
-keeps elsewhere than in its own variables. `Loops` may be used like a task group, for the parts of a larger loop:
-then one that is given up on ends the others too, and the larger loop begins anew.
+Every role keeps its loops here, and `/livez` asks for `dead`. A loop is given as a function that makes it, so that
+it can be made anew. State that must survive a failure is kept outside the loop's own variables. `Loops` may be
+used like a task group, for the parts of a larger loop: if one part is given up on, the others end too, and the
+larger loop starts again.
 """
 
 import asyncio
@@ -23,13 +24,12 @@ from typing import Any, Self
 log = logging.getLogger("penstock.loops")
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before a loop is started again; doubled each time
-MOST, SPAN = 8, 60.0  # failures within so many seconds: starting it again does not help
-LONGEST_ERROR = 200  # characters
+MOST, SPAN = 8, 60.0  # failures and seconds: after so many within that time a loop is given up on
+LONGEST_ERROR = 200  # characters of an error that are told
 
 Make = Callable[[], Coroutine[Any, Any, None]]
 
-
-# The loop that the current task is, and the counts that its parts belong to.
+# The name of the loop that the current task runs, and the counts of restarts that its parts add to.
 _within: "ContextVar[tuple[str, Counter[str]] | None]" = ContextVar("within", default=None)
 
 
@@ -38,16 +38,16 @@ class GivenUp(Exception):
 
 
 class Failures:
-    """Of one loop, within the last SPAN."""
+    """The failures of one loop within the last SPAN seconds."""
 
     __slots__ = ("_recent", "error")
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=MOST)
-        self.error = ""  # the last one
+        self.error = ""  # the last one, in words
 
     def note(self, error: BaseException | None, now: float) -> float:
-        """How long to wait before the next start."""
+        """Notes a failure; returns how many seconds to wait before the next start."""
         self.error = "it returned" if error is None else f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
         self._recent.extend([now] * (MOST if isinstance(error, GivenUp) else 1))
         return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (self.count(now) - 1))
@@ -65,18 +65,18 @@ class Loops:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._errands: set[asyncio.Task[None]] = set()
         self._failures: dict[str, Failures] = {}
-        self._given_up: asyncio.Future[str] | None = None  # where they are the parts of a larger one
-        self._outer = ""  # the name of that
-        self.restarts: Counter[str] = Counter()  # by name, of the parts too
+        self._given_up: asyncio.Future[str] | None = None  # set in a larger loop: which part was given up on
+        self._outer = ""  # the name of the larger loop, before the names of its parts
+        self.restarts: Counter[str] = Counter()  # by name of the loop or part
 
     def keep(self, name: str, make: Make) -> None:
-        """From now on, until `close`."""
+        """Starts a loop, and starts it again whenever it ends, until `close`."""
         name = self._outer + name
         self._failures[name] = Failures()
         self._tasks[name] = asyncio.create_task(self._keep(name, make), name=name)
 
     def send(self, name: str, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Work that is done once. If it fails, the log says so."""
+        """Starts work that is done once. If it fails, the log says so."""
         task = asyncio.create_task(errand, name=name)
         self._errands.add(task)
         task.add_done_callback(self._errand_ended)
@@ -84,11 +84,11 @@ class Loops:
 
     @property
     def errands(self) -> "set[asyncio.Task[None]]":
-        """Those that are under way."""
+        """Errands that are under way."""
         return self._errands
 
     def dead(self) -> list[str]:
-        """Loops that starting again does not help, each in a few words."""
+        """The loops that are given up on, each in a few words."""
         now = self._clock()
         failing = [
             f"{name} failed {MOST} times within {SPAN:g} s ({failures.error})"
@@ -98,7 +98,7 @@ class Loops:
         return failing + [f"{name} has ended" for name, task in self._tasks.items() if task.done()]
 
     def cancel(self) -> "list[asyncio.Task[None]]":
-        """All of them, loops and errands: those that are about to end."""
+        """Cancels all loops and errands; returns their tasks, which are about to end."""
         tasks = [*self._tasks.values(), *self._errands]
         self._tasks.clear()
         for task in tasks:
@@ -140,11 +140,11 @@ class Loops:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                failed = error  # nobody cancelled this loop: something that it waited for was cancelled
+                failed = error  # this loop was not cancelled, but something that it waited for was
             except Exception as error:
                 failed = error
             wait = self._failed(name, failed)
-            del failed  # it holds the frames of the loop
+            del failed  # the error holds the frames of the loop
             await asyncio.sleep(wait)
 
     def _failed(self, name: str, error: BaseException | None) -> float:
@@ -161,28 +161,28 @@ class Loops:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             words = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
-            log.error("%s failed", task.get_name(), extra={"error": words, "traceback": _places(error)})
+            log.error("%s failed", task.get_name(), extra={"error": words, "traceback": _traceback(error)})
 
 
 def say(name: str, words: str, wait: float, error: BaseException | None) -> None:
     log.error(
         "%s has ended and is started again", name,
-        extra={"error": words, "again_in": round(wait, 3), "traceback": _places(error)},
+        extra={"error": words, "again_in": round(wait, 3), "traceback": _traceback(error)},
     )  # fmt: skip
 
 
-def _places(error: BaseException | None) -> str:
-    """Where it was raised. Not the lines themselves with their values: those may be somebody's input."""
+def _traceback(error: BaseException | None) -> str:
+    """Where an error was raised, as lines of code without values, which may be somebody's input."""
     return "" if error is None else "".join(traceback.format_tb(error.__traceback__)).rstrip()
 
 
 async def for_ever() -> None:
-    """Until cancelled: for a loop that has done its work before the others have."""
+    """Waits until cancelled, in a loop that has done its work before the others have."""
     await asyncio.get_running_loop().create_future()
 
 
 def kept_thread(name: str, work: Callable[[], None]) -> Thread:
-    """A thread that begins its work again when that raises; it is over when the work returns. To be started."""
+    """A thread, not started yet, that begins its work again if that raises, and ends when the work returns."""
 
     def keep() -> None:
         failures = Failures()

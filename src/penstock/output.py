@@ -1,19 +1,19 @@
-"""What a function may say of one answer beside its output, and how that travels.
+"""What a function may say of one answer beside its output, and how that note travels. Users import `Output`.
 
 A function returns `Output(value, tokens_used=17)` in the place of a plain value. The note travels behind the
-output, in the same bytes: so it goes wherever the output goes (to another process, into a cache, into the record of
-a task) without any of them knowing of it. Only the edge, which writes answers, takes the two apart.
+output, in the same bytes. So it goes wherever the output goes (to another process, into a cache, into the record
+of a task), and none of them needs to know of it. Only the doors, which write answers, take the two apart.
 
-    "the output"␞"tokens_used":17␞        ␞ is the byte 1E, which never stands in JSON as it is
+    "the output"␞"tokens_used":17␞        ␞ is the byte 1E, which JSON never holds unescaped
 
-This module imports nothing, because users import it into their own code.
+This module imports nothing of Penstock, because users import it into their own code.
 """
 
 from operator import index
 from typing import Any
 
 MARK = b"\x1e"
-NOTED = MARK[0]  # the last byte of an output with a note, as a number: to compare it costs least
+NOTED = MARK[0]  # the last byte of an output with a note, as a number, which is the fastest to compare
 
 
 class Output:
@@ -33,12 +33,12 @@ class Output:
 
 
 def with_note(output: bytes, tokens_used: int | None) -> bytes:
-    """`output` is JSON."""
+    """The output, which is JSON, with its note behind it."""
     return output if tokens_used is None else b'%b\x1e"tokens_used":%d\x1e' % (output, tokens_used)
 
 
 def without_note(output: bytes) -> tuple[bytes, str]:
-    """The JSON itself, and the note as members of a JSON object; empty where there is none."""
+    """The JSON itself, and the note as members of a JSON object; empty if there is none."""
     if not output.endswith(MARK):
         return output, ""
     bare, _, note = output[:-1].rpartition(MARK)

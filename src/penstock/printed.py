@@ -1,7 +1,7 @@
-"""What other people's programs print, on its way to our log: in whole lines, of bounded length, waiting for nobody.
+"""Carries what other programs print to a log: in whole lines of bounded length, without ever waiting for a reader.
 
-A program may print without end, without a newline or in binary. The reader takes bytes as they come, and gives
-lines that fit on a screen.
+A program may print without end, without a newline or in binary. `Lines` turns bytes into lines that fit on a
+screen; `Spout` writes them. Used for user functions (`adapters/backends/printout.py`) and by `penstock up`.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 LONGEST = 8192  # bytes of a line that are shown
-AT_ONCE = 16384  # bytes that may be written where there is room
-AGAIN = 0.005  # seconds until somebody may have read
+AT_ONCE = 16384  # bytes that are written with one call
+AGAIN = 0.005  # seconds until a full descriptor is tried again
 _F_GETPIPE_SZ = 1032  # of Linux
 
 
 class Lines:
-    """Bytes in, lines out. Of a line without end the beginning is given once, and the rest is counted."""
+    """Turns bytes into lines. Of a line that is too long, the beginning is given and the rest is counted."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
-        self._begun = bytearray()  # of a line whose end has not come
-        self._too_long = False  # its beginning was given, and it goes on
+        self._begun = bytearray()  # the beginning of a line whose end has not come
+        self._too_long = False  # whether that line's beginning was given already, and the rest is skipped
         self.left_out = 0  # bytes that were not given
 
     @property
@@ -45,13 +45,13 @@ class Lines:
             yield self._cut()
 
     def flush(self) -> Iterator[bytes]:
-        """What has no end so far, as if it had one."""
+        """Gives a line without an end as if it had one."""
         if self._begun:
             yield bytes(self._begun)
             self._begun.clear()
 
     def skip(self, count: int) -> None:
-        """So many bytes are missing here. The line that they tore goes too."""
+        """Counts bytes that are missing here, and drops the line that they tore apart."""
         self.left_out += count + len(self._begun)
         self._begun.clear()
         self._too_long = True
@@ -84,10 +84,10 @@ class Lines:
 
 
 class Spout:
-    """Lines on their way to a descriptor. It holds some while nobody reads there, and leaves out the others."""
+    """Writes lines to a descriptor. While nobody reads there it holds some, and leaves out the others."""
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, most: int) -> None:
-        """`most`: bytes that it holds."""
+        """`most`: bytes that it may hold."""
         self._fd, self._loop, self._most = fd, loop, most
         self._lines: deque[bytes] = deque()
         self._later: asyncio.TimerHandle | None = None
@@ -123,7 +123,7 @@ class Spout:
             self._emptied.set()
 
     async def empty(self) -> None:
-        """Until it holds nothing."""
+        """Waits until it holds nothing."""
         while self._lines:
             self._emptied.clear()
             await self._emptied.wait()
@@ -138,7 +138,7 @@ class Spout:
 def has_room(fd: int) -> bool:
     """Whether `AT_ONCE` bytes can be written there now without waiting for whoever reads.
 
-    Of a pipe three quarters must be free: the server's own log goes there too, and must not wait either.
+    Three quarters of a pipe must be free, because the server's own log goes there too and must not wait either.
     """
     poll = select.poll()
     poll.register(fd, select.POLLOUT)

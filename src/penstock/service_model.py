@@ -3,8 +3,8 @@
     sim:100ms                                  100 ms, whatever the batch
     sim:a=50ms,b=0.5ms,jitter=5%,fail=1%       50 ms + 0.5 ms for each request, and so on
 
-The simulator lives it in virtual time and the simulated backend in real time, so neither a clock nor
-a random number is taken here: draws are handed in.
+The simulator uses it in virtual time and the simulated backend in real time. So there is no clock here, and random
+numbers are handed in.
 """
 
 import math
@@ -38,9 +38,9 @@ class ServiceModel:
     a: Seconds = 0.0
     b: Seconds = 0.0
     knee: int | None = None
-    jitter: float = 0.0  # standard deviation, as a share of the time
-    slow_factor: float = 1.0
-    fail: float = 0.0  # shares of batches, for each fault
+    jitter: float = 0.0  # standard deviation of the time, as a share of it
+    slow_factor: float = 1.0  # times slower than `a` and `b` say
+    fail: float = 0.0  # like the next four: the share of batches that have this fault
     hang: float = 0.0
     crash: float = 0.0
     garbage: float = 0.0
@@ -53,12 +53,12 @@ class ServiceModel:
             raise UserMistake("the faults of a simulated GPU add up to more than 100 %: lower some of them")
 
     def seconds(self, n: int, z: float = 0.0) -> Seconds:
-        """For a batch of n; `z` is a draw from the standard normal distribution."""
+        """The time of a batch of n. `z` is a random number from the standard normal distribution."""
         steady = self.a + self.b * max(0, n - (self.knee or 0))
         return steady * self.slow_factor * max(0.0, 1.0 + self.jitter * z)
 
     def fault(self, u: float) -> Fault | None:
-        """The fault that befalls a batch; `u` is a draw from [0, 1)."""
+        """The fault of a batch, if any. `u` is a random number from 0 to 1."""
         for fault in Fault:
             u -= getattr(self, fault)
             if u < 0:
@@ -69,7 +69,7 @@ class ServiceModel:
 def parse_service(text: str) -> ServiceModel:
     """Read `sim:…`, with or without the `sim:`; a value without a name is `a`.
 
-    A knee without a `b` gets the one at which the time per request stays what it is at the knee.
+    A knee without a `b` gets the `b` with which a request takes as long beyond the knee as at it.
     """
     given: dict[str, Any] = {}
     for part in text.removeprefix("sim:").split(","):

@@ -1,7 +1,7 @@
-"""What to serve: a function, an HTTP or gRPC endpoint or a simulated GPU, read from one word.
+"""A target, read from one word: a function, an HTTP or gRPC endpoint, or a simulated GPU. Used by the roles.
 
-Everything that can be known of a function without running its code is checked here, so that a typo is
-answered at once and in one line. User code is never imported: files are parsed, modules only located.
+All that can be known of a function without running its code is checked here, so that a typo is answered at once
+and in one line. User code is never imported: files are parsed, modules only located.
 """
 
 import ast
@@ -29,18 +29,13 @@ FORMS = (
 class Target:
     kind: Literal["function", "http", "grpc", "sim"]
     text: str  # as it was written
-    file: str = ""  # of a function, one of these two
-    module: str = ""
+    file: str = ""  # of a function in a file
+    module: str = ""  # of a function in a module
     function: str = ""
 
     @property
     def url(self) -> str:
         return self.text
-
-    @property
-    def spec(self) -> str:
-        """What follows `sim:`."""
-        return self.text.removeprefix("sim:")
 
 
 def parse_target(text: str) -> Target:
@@ -54,15 +49,15 @@ def parse_target(text: str) -> Target:
         return Target("sim", text)
     if re.match(r"[\w.-]+:\d+(/|$)", text):
         raise UserMistake(f"{text!r} looks like an address; did you mean http://{text}?")
-    place, colon, function = text.rpartition(":")
+    source, colon, function = text.rpartition(":")
     if not colon:
-        place, function = text, ""
-    if place.endswith(".py"):
-        check_function(place, function, names_in(existing_file(place), place))
-        return Target("function", text, file=place, function=function)
-    if all(part.isidentifier() for part in place.split(".")) and (colon or located(place)):
-        check_module(place, function)
-        return Target("function", text, module=place, function=function)
+        source, function = text, ""
+    if source.endswith(".py"):
+        check_function(source, function, names_in(existing_file(source), source))
+        return Target("function", text, file=source, function=function)
+    if all(part.isidentifier() for part in source.split(".")) and (colon or located(source)):
+        check_module(source, function)
+        return Target("function", text, module=source, function=function)
     raise UserMistake(f"cannot tell what {text!r} is; {FORMS}")
 
 
@@ -81,16 +76,16 @@ def check_grpc_url(url: str) -> None:
         raise UserMistake(f"{url!r} is not an address; write it as grpc://host:port/model")
 
 
-def existing_file(place: str) -> Path:
-    path = Path(place)
+def existing_file(source: str) -> Path:
+    path = Path(source)
     if path.is_file():
         return path
     folder = path.parent
     known = sorted(other.name for other in folder.glob("*.py")) if folder.is_dir() else []
     near = difflib.get_close_matches(path.name, known, n=1)
     if near:
-        raise UserMistake(f"no such file {place}; did you mean {folder / near[0]}?")
-    raise UserMistake(f"no such file {place}; looked in {folder.resolve()}")
+        raise UserMistake(f"no such file {source}; did you mean {folder / near[0]}?")
+    raise UserMistake(f"no such file {source}; looked in {folder.resolve()}")
 
 
 def check_module(module: str, function: str) -> None:
@@ -100,13 +95,13 @@ def check_module(module: str, function: str) -> None:
         near = difflib.get_close_matches(module, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "is it installed, or in the current directory?"
         raise UserMistake(f"no module named {module!r}; {hint}")
-    source = Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
-    check_function(module, function, names_in(source, module) if source else None)
+    file = Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+    check_function(module, function, names_in(file, module) if file else None)
 
 
 def located(module: str) -> ModuleSpec | None:
     """The module's spec, found from package to package without importing any of them."""
-    importlib.invalidate_caches()  # a file may be younger than the last look into its directory
+    importlib.invalidate_caches()  # a file may be newer than Python's cache of its directory
     top, *rest = module.split(".")
     # The current directory comes first, as it does where the function runs.
     spec = PathFinder.find_spec(top, [str(Path.cwd()), *sys.path]) or installed(top)
@@ -117,16 +112,16 @@ def located(module: str) -> ModuleSpec | None:
         name = f"{name}.{part}"
         try:
             spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
-        except KeyError:  # a folder without __init__.py inside another cannot be seen into unless imported
+        except KeyError:  # a namespace package inside another is only known once it is imported
             return ModuleSpec(module, None)
     return spec
 
 
 def installed(module: str) -> ModuleSpec | None:
-    """What finders other than the path's know: built-in modules, editable installs."""
+    """The spec of a module that is not found on the path: built-in, or installed as editable."""
     try:
         return importlib.util.find_spec(module)
-    except ValueError:  # some modules, such as __main__, do not tell
+    except ValueError:  # some modules, such as __main__, have no spec
         return None
 
 
@@ -135,41 +130,41 @@ class Names:
     """What a source file defines at its top level."""
 
     functions: list[str]
-    others: list[str]
-    classes: list[str]  # of the others, those that can be called
+    others: list[str]  # all other names
+    classes: list[str]  # those of the others that are classes with `__call__`
     open_ended: bool  # more may appear when it runs: a star import, a module `__getattr__`
 
 
-def check_function(place: str, function: str, names: Names | None) -> None:
-    """`names` is None for a module without a source to look into: it tells when it is loaded."""
+def check_function(source: str, function: str, names: Names | None) -> None:
+    """Raises UserMistake. `names` is None for a module without a source file: loading it will tell."""
     if not function:
         known = names.functions + names.classes if names is not None else []
         if not known:
-            raise UserMistake(f"which function of {place}? write {place}:function")
+            raise UserMistake(f"which function of {source}? write {source}:function")
         raise UserMistake(
-            f"which function of {place}? write {place}:{known[0]} (it has: {', '.join(known[:8])})"
+            f"which function of {source}? write {source}:{known[0]} (it has: {', '.join(known[:8])})"
         )
-    function, *inside = function.split(".")  # of a class or an object, a method
+    function, *inside = function.split(".")  # inside: a method of a class or of an object
     if not all(part.isidentifier() for part in (function, *inside)):
         raise UserMistake(f"{'.'.join((function, *inside))!r} is not the name of a function; {FORMS}")
     if names is None or names.open_ended or function in names.functions or function in names.others:
         return
     near = difflib.get_close_matches(function, names.functions + names.others, n=1)
     if near:
-        raise UserMistake(f"{place} has no function {function!r}; did you mean {near[0]!r}?")
+        raise UserMistake(f"{source} has no function {function!r}; did you mean {near[0]!r}?")
     listed = ", ".join((names.functions + names.classes)[:8]) or "no functions"
-    raise UserMistake(f"{place} has no function {function!r}; it has: {listed}")
+    raise UserMistake(f"{source} has no function {function!r}; it has: {listed}")
 
 
-def names_in(source: Path, place: str) -> Names:
+def names_in(file: Path, source: str) -> Names:
     try:
-        tree = ast.parse(source.read_bytes())
+        tree = ast.parse(file.read_bytes())
     except OSError as error:
-        raise UserMistake(f"cannot read {place}: {error.strerror}") from None
+        raise UserMistake(f"cannot read {source}: {error.strerror}") from None
     except SyntaxError as error:
-        raise UserMistake(f"cannot read {place}: {error.msg} (line {error.lineno})") from None
+        raise UserMistake(f"cannot read {source}: {error.msg} (line {error.lineno})") from None
     except ValueError as error:  # such as null bytes
-        raise UserMistake(f"cannot read {place}: {error}") from None
+        raise UserMistake(f"cannot read {source}: {error}") from None
     names = Names([], [], [], False)
     for statement in top_level(tree.body):
         match statement:
@@ -191,6 +186,7 @@ def names_in(source: Path, place: str) -> Names:
 
 
 def callable_class(statement: ast.ClassDef) -> bool:
+    """Whether the class itself defines `__call__`."""
     return any(
         isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == "__call__"
         for each in statement.body
@@ -209,6 +205,7 @@ def top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def stored(statement: ast.stmt) -> list[str]:
+    """The names that a statement assigns to."""
     return [
         node.id
         for node in ast.walk(statement)

@@ -1,4 +1,4 @@
-"""Doubles for tests, ours and yours: time that jumps, a scripted backend, an asker that keeps its answer.
+"""Doubles for tests, Penstock's and yours: time that jumps, a scripted backend, an asker that keeps its answer.
 
 async def scene() -> None:
     backend = MockBackend([Answer(seconds=30), Answer(error=BatchRejected("no"))])
@@ -33,7 +33,7 @@ class VirtualClock:
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in virtual time: when nothing is ready, it is at once the time of the next timer.
+    """An event loop in virtual time: when nothing is ready, its clock jumps to the next timer.
 
     Nothing ready and no timer set would be a wait for ever, so that is an error: a lost wake-up fails a test
     instead of hanging it. For the same reason threads cannot wake this loop, and sockets have no place on it.
@@ -48,11 +48,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.clock()
 
 
-LONGEST = 2.0**22  # seconds; beyond, a float no longer resolves the nanosecond by which timers are compared
+LONGEST = (
+    2.0**22
+)  # seconds; beyond that a float is too coarse for the nanosecond by which timers are compared
 
 
 class _Jump(selectors.SelectSelector):
-    """Where a loop would sleep: moves the clock instead."""
+    """A selector that moves the clock where a loop would sleep."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
@@ -78,12 +80,12 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a `MockBackend` makes of one batch: after `seconds`, the error, the outputs, or the inputs again."""
+    """What a `MockBackend` does with one batch: after `seconds` it gives the error, the outputs, or the inputs."""
 
-    seconds: Seconds = 0.0  # infinity: it hangs
+    seconds: Seconds = 0.0  # infinity: the backend hangs
     outputs: tuple[bytes, ...] | None = None  # JSON; None: each input is its own output
     error: BackendError | None = None
-    pressure: float = 0.0  # how full it says it is
+    pressure: float = 0.0  # how full the backend says it is
 
 
 class MockBackend:
@@ -158,10 +160,10 @@ class MockAnswerStore:
     def __init__(self, clock: Callable[[], Seconds]) -> None:
         self._clock = clock
         self._kept: dict[bytes, tuple[bytes, Seconds]] = {}
-        self.seconds = 0.0  # that each call takes
+        self.seconds = 0.0  # for which each call takes
         self.down = False
-        self.fetches: list[int] = []  # how many were asked for at once
-        self.writes: list[int] = []
+        self.fetches: list[int] = []  # how many answers each fetch asked for
+        self.writes: list[int] = []  # how many answers each write kept
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
         self.fetches.append(len(fingerprints))

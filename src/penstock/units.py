@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people write them: "50ms", "10min", "1MiB", "2026-01-31T12:00:00.000Z".
+"""Durations, sizes and times as people write them: "50ms", "10min", "1MiB", "90d", "2026-11-15T07:48:43.446Z".
 
 Decimal does the sums, so that what is read, written and read again is the same number.
 """
@@ -27,12 +27,15 @@ BYTES_PER = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
-LONGEST = 365 * 24 * 3600.0  # beyond a year it is a slip of the pen, and timers would overflow
+LIFETIME_SECONDS = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+LONGEST = 365 * 24 * 3600.0  # a longer duration is a typo, and timers would overflow
 
 DURATION_HINT = 'a duration such as "50ms", "2s" or "10min"'
+LIFETIME_HINT = "a number and min, h, d, w or y, such as 90d"
 SIZE_HINT = 'a size such as "64KiB", "1MiB", "2GB", or a number of bytes'
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)\s*")
+_LIFETIME = re.compile(r"\s*([1-9][0-9]{0,5})\s*(min|h|d|w|y)\s*")
 _BYTES_PER_FOLDED = {unit.lower(): factor for unit, factor in BYTES_PER.items()}
 
 
@@ -65,6 +68,14 @@ def parse_duration(value: object) -> float:
     if seconds > LONGEST:
         raise ValueError(value)
     return seconds
+
+
+def parse_lifetime(text: str) -> float:
+    """Seconds of a span that is counted in days or years, such as that of an API key. Raises ValueError."""
+    match = _LIFETIME.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return float(int(match[1]) * LIFETIME_SECONDS[match[2]])
 
 
 def parse_size(value: object) -> int:
@@ -106,6 +117,6 @@ def write_size(size: int) -> str:
     return f"{size}B"
 
 
-def iso_time(when: float) -> str:
-    """Seconds since the epoch, as people and programs read them: in UTC, to the millisecond."""
-    return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def write_time(when: float, timespec: str = "milliseconds") -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, with a Z."""
+    return datetime.fromtimestamp(when, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -132,7 +132,6 @@ def test_a_frozen_process_fails_its_probe_and_a_living_one_passes(monkeypatch: p
             with pytest.raises(BackendUnavailable, match="slot-0 is frozen"):
                 await backend.probe()
             await backend.close()
-            assert backend.heartbeat_age == float("inf")
             with pytest.raises(BackendUnavailable, match="not running"):
                 await backend.probe()
 

@@ -15,8 +15,9 @@ from penstock.bench.chart import FULL, NARROW, Axis, Chart, linear, logarithmic
 from penstock.bench.load import Run
 from penstock.bench.outcomes import Outcomes
 from penstock.bench.plan import Plan
-from penstock.bench.series import at_share, histogram, percentiles, timeline
+from penstock.bench.series import histogram, percentiles, timeline
 from penstock.load.arrivals import uniform
+from penstock.load.report import at_share
 
 positive = st.floats(1e-3, 1e6)
 
@@ -70,9 +71,12 @@ def test_the_percentile_curve_rises_to_the_largest_value(values: list[float]) ->
     assert heights[0] == min(values)
 
 
-def test_the_share_of_nothing_is_unknown() -> None:
-    assert at_share([], 0.5) is None
+def test_a_percentile_is_the_smallest_value_that_so_many_are_not_above() -> None:
     assert at_share([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
+    assert [at_share([float(n) for n in range(1, 11)], tenth / 10) for tenth in range(1, 11)] == list(
+        range(1, 11)
+    )
+    assert at_share([1.0], 0.0) == 1.0
 
 
 def test_the_timeline_counts_each_request_once_at_its_own_time() -> None:

@@ -1,6 +1,6 @@
 from benchmarks.generator import Measured
 from benchmarks.redis_throughput import Turn
-from benchmarks.wrk import DISTINCT, PLACEHOLDER, SCRIPT, Load, Measurement
+from benchmarks.wrk import DISTINCT, DONE, ONE, PLACEHOLDER, Load, Measurement
 
 from benchmarks import cache_miss, hot_keys
 from penstock.bench.options import parse_target
@@ -27,9 +27,8 @@ def test_a_server_that_answers_nothing_has_no_figure() -> None:
 
 def test_every_body_of_the_load_is_another() -> None:
     assert cache_miss.BODY.count(PLACEHOLDER.encode()) == 1
-    script = SCRIPT.format(
-        body='"b"', mark="m", request=DISTINCT.format(placeholder=PLACEHOLDER, salt="s" * 16)
-    )
+    request = DISTINCT.format(placeholder=PLACEHOLDER, salt="s" * 16)
+    script = (ONE + request + DONE).format(body='"b"', mark="m")
     assert 'string.format("ssssssssssssssss%08d%016d", name, sent)' in script
 
 

@@ -1,7 +1,8 @@
 import re
 from xml.etree import ElementTree
 
-from benchmarks.chart import Bar, bar_chart, markdown_table
+from benchmarks.chart import Bar, bar_chart
+from benchmarks.table import markdown_table
 
 BARS = [
     Bar("fast", 400.0, "400", "ours"),

@@ -3,7 +3,7 @@
 from random import Random
 
 from benchmarks.fairness import SERVICE, WARM_UP, figure, found
-from benchmarks.tiered_load import Phase, Plan, Seen, requests, schedule
+from benchmarks.tiered_load import Phase, Seen, TieredTraffic, requests, schedule
 
 from penstock.bench.options import parse_target
 
@@ -39,7 +39,7 @@ def test_a_trickle_that_is_refused_is_short_of_what_was_promised() -> None:
 
 
 def test_clients_that_name_no_time_limit_have_the_server_s() -> None:
-    plan = Plan("http://127.0.0.1:8000", [Phase(10.0, 1.0)], [1.0], [["key"]], timeout_ms=0)
-    assert len(schedule(plan, Random(1)))
-    ((request,),) = requests(plan, parse_target(plan.url))
+    traffic = TieredTraffic("http://127.0.0.1:8000", [Phase(10.0, 1.0)], [1.0], [["key"]], timeout_ms=0)
+    assert len(schedule(traffic, Random(1)))
+    ((request,),) = requests(traffic, parse_target(traffic.url))
     assert b"timeout_ms" not in request

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.all import FIGURES, arguments, chosen, passed_on, promises
+from benchmarks.all import FIGURES, arguments, passed_on, promises, wanted
 from benchmarks.figure import Check, Figure, Say, conduct, keep, number
 from benchmarks.generator import Measured, middle
 from benchmarks.machine import describe
@@ -118,9 +118,9 @@ def test_a_trace_that_is_not_there_is_left_out_with_a_line_saying_so(tmp_path: P
 
 def test_an_unknown_row_or_figure_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UserMistake, match=r"unknown row 'medium': choose from middle, light"):
-        pacing.chosen("medium")
+        pacing.wanted("medium")
     with pytest.raises(UserMistake, match=r"unknown figure 'speed': choose from overhead, added_latency"):
-        chosen("speed")
+        wanted("speed")
 
 
 def test_all_passes_on_what_each_figure_takes(tmp_path: Path) -> None:

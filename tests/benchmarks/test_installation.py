@@ -3,11 +3,11 @@
 import psutil
 import pytest
 from benchmarks.closed_loop import measure
+from benchmarks.echo import BODY, TARGET
 from benchmarks.generator import Traffic
 from benchmarks.installation import Layout, installation
 from benchmarks.open_loop import offer
 from benchmarks.processor import used
-from benchmarks.redis_throughput import BODY, TARGET
 from benchmarks.serving import DidNotServe
 from benchmarks.wrk import Load
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from benchmarks.floors import Service
 from benchmarks.overload_tiers import Part, part, seconds_to_normal
-from benchmarks.tiered_load import Phase, Plan, Seen, requests, schedule
+from benchmarks.tiered_load import Phase, Seen, TieredTraffic, requests, schedule
 
 from penstock.bench.options import parse_target
 
@@ -47,14 +47,14 @@ def test_it_is_normal_again_when_everybody_is_served_about_as_fast_as_before(
 
 
 def test_each_phase_follows_the_one_before_and_each_client_shows_its_key() -> None:
-    plan = Plan(
+    traffic = TieredTraffic(
         "http://127.0.0.1:8000", [Phase(100.0, 1.0), Phase(1000.0, 1.0)], [1.0, 1.0], [["k1"], ["k2"]], 500
     )
-    times = schedule(plan, Random(1))
+    times = schedule(traffic, Random(1))
     assert list(times) == sorted(times)
     assert sum(at < 1.0 for at in times) == pytest.approx(100, abs=50)
     assert sum(at >= 1.0 for at in times) == pytest.approx(1000, abs=150)
-    (first,), (second,) = requests(plan, parse_target(plan.url))
+    (first,), (second,) = requests(traffic, parse_target(traffic.url))
     assert b"Authorization: Bearer k1\r\n" in first
     assert b"Authorization: Bearer k2\r\n" in second
     assert b'"timeout_ms":500' in second

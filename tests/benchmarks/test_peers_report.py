@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+from benchmarks.heads import REALISTIC, SAME
 from benchmarks.machine import cpu_model, describe
 from benchmarks.peers.report import ratio, table, write
 from benchmarks.peers.roster import GRANIAN, LITSERVE, MOSEC, PENSTOCK, Peer
@@ -22,7 +24,8 @@ STANDINGS = [
 
 def rows() -> dict[str, list[str]]:
     lines = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in table(STANDINGS).splitlines()[2:]
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table(STANDINGS, REALISTIC).splitlines()[2:]
     ]
     return {line[0]: line[1:] for line in lines}
 
@@ -59,12 +62,21 @@ def test_a_peer_that_failed_in_a_later_round_has_no_figure() -> None:
 
 
 def test_the_page_the_chart_and_the_json_carry_the_same_run(tmp_path: Path) -> None:
-    write(tmp_path, STANDINGS, Load(connections=64, seconds=1), describe(), "the command")
+    write(tmp_path, STANDINGS, SAME, Load(connections=64, seconds=1), describe(), "the command")
     page, chart = (tmp_path / "peers.md").read_text(), (tmp_path / "peers.svg").read_text()
     figures = json.loads((tmp_path / "peers.json").read_text())
     assert "64 connections" in page
     assert "64 connections" in chart
     assert [peer["requests_per_second"] for peer in figures["peers"]] == [1000, 1600, 2000, None]
+
+
+@pytest.mark.parametrize("kind", [REALISTIC, SAME])
+def test_the_page_and_the_chart_say_which_heads_were_sent(kind: str, tmp_path: Path) -> None:
+    write(tmp_path, STANDINGS, kind, Load(), describe(), "the command")
+    assert f"{kind} heads" in table(STANDINGS, kind)
+    for name in ("peers.md", "peers.svg"):
+        assert f"{kind} heads" in (tmp_path / name).read_text()
+    assert json.loads((tmp_path / "peers.json").read_text())["heads"] == kind
 
 
 def test_a_processor_without_a_name_is_known_by_its_architecture() -> None:

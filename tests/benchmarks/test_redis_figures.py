@@ -70,9 +70,9 @@ def test_two_batchers_must_fill_their_batches_nearly_as_one_does(two: float | No
 
 
 def test_the_rows_of_pacing_can_be_chosen_and_a_wrong_one_is_answered_with_the_known_ones() -> None:
-    assert [row.batchers for row in redis_pacing.chosen("single, shared")] == [1, 2]
+    assert [row.batchers for row in redis_pacing.wanted("single, shared")] == [1, 2]
     with pytest.raises(UserMistake, match="unknown row 'double': choose from middle, single, shared"):
-        redis_pacing.chosen("double")
+        redis_pacing.wanted("double")
 
 
 def test_what_several_generators_saw_is_merged_request_by_request() -> None:
@@ -155,10 +155,10 @@ def test_the_processes_of_a_kind_and_their_functions_are_added_up() -> None:
 
 
 def test_what_is_meant_for_many_cores_is_left_out_unless_asked_for() -> None:
-    assert "redis_throughput" in everything.chosen("")
-    assert "redis_scaling" not in everything.chosen("")
-    assert "redis_scaling" in everything.chosen("", large=True)
-    assert everything.chosen("redis_headline") == ["redis_headline"]
+    assert "redis_throughput" in everything.wanted("")
+    assert "redis_scaling" not in everything.wanted("")
+    assert "redis_scaling" in everything.wanted("", large=True)
+    assert everything.wanted("redis_headline") == ["redis_headline"]
     given = everything.arguments(["--seconds", "2.5"])
     assert everything.passed_on("redis_throughput", given)[-1] == "2"
     assert everything.passed_on("redis_pacing", given)[-1] == "2.5"

@@ -27,7 +27,7 @@ from penstock.config import (
     Tls,
     load,
 )
-from penstock.config.schema import Key, places
+from penstock.config.schema import Key, items
 
 DOC = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 SECTIONS = {
@@ -69,7 +69,7 @@ def default_of(item: Field[Any], key: Key) -> str:
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_every_key_is_documented_with_its_default(heading: str) -> None:
     section = SECTIONS[heading]
-    keys = places(section)
+    keys = items(section)
     expected = {
         item.name: default_of(item, key)
         for item in fields(section)

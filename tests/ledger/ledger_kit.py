@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.adapters.ledger.recorder import Recorder
-from penstock.adapters.ledger.rows import Entry, Row
+from penstock.adapters.ledger.rows import PastRequest, Row
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.store import LedgerAway, Store
 from penstock.adapters.ledger.writer import Writer
@@ -64,7 +64,7 @@ class Refusing:
 
     def query(
         self, tenant: str | None, since: float | None, status: str | None, limit: int
-    ) -> Sequence[Entry]:
+    ) -> Sequence[PastRequest]:
         raise LedgerAway("refused")
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from command_line import Typed, typed
 from own_ports import free_ports
 from penstock.cli import up as command
 from penstock.cli.app import app_for
-from penstock.cli.groups import Given, setting, takes
+from penstock.cli.groups import GivenOptions, setting, takes
 from penstock.cli.options import Clients, Logs, ModelOptions
 from penstock.roles.up_plan import Plan
 
@@ -30,8 +30,8 @@ def test_up_takes_what_serve_takes() -> None:
 
 def test_the_gateways_and_the_workers_know_what_up_passes_on() -> None:
     def named(*groups: type) -> set[str]:
-        given = Given({name: "x" for group in groups for name in vars(group)}, groups)
-        return {word for word in given.words(*groups) if word.startswith("--")}
+        given = GivenOptions({name: "x" for group in groups for name in vars(group)}, groups)
+        return {word for word in given.as_arguments(*groups) if word.startswith("--")}
 
     assert named(Clients, Logs) <= options("gateway")
     assert named(ModelOptions, Logs) <= options("worker")
@@ -91,10 +91,10 @@ def test_an_option_of_a_group_is_one_line() -> None:
         port = setting(list[str], "weather.ports", read=tuple, about="To call at.")
         sail = setting(list[str], "weather.sails", about="To carry.")
 
-    seen: list[Given] = []
+    seen: list[GivenOptions] = []
 
     @takes(Weather)
-    def sail(given: Given, boat: str = "sloop") -> int:
+    def sail(given: GivenOptions, boat: str = "sloop") -> int:
         seen.append(given)
         return 0
 
@@ -111,4 +111,4 @@ def test_an_option_of_a_group_is_one_line() -> None:
         "weather.sails": None,
         "boat.name": "x",
     }
-    assert given.words(Weather, but=["dry"]) == ["--wind-speed", "12", "--port", "a", "--port", "b"]
+    assert given.as_arguments(Weather, but=["dry"]) == ["--wind-speed", "12", "--port", "a", "--port", "b"]

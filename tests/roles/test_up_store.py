@@ -171,5 +171,5 @@ def test_killed_without_warning_it_leaves_no_process_of_anybody_and_the_next_one
     (left,) = root.iterdir()
     assert left.stat().st_mode & 0o077 == 0
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    up_store._home().leave()
+    up_store._home().release()
     assert list(root.iterdir()) == []

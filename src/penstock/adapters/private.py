@@ -1,4 +1,6 @@
-"""Files and folders that only the server's user may read, whatever its umask says.
+"""What stays private: files and folders that only the server's user may read, and passwords in URLs.
+
+Used by the adapters that keep something on disk or in a database.
 
 What Penstock makes is private from its first moment. A file that was there before keeps its rights, because
 somebody may have shared it on purpose; the log then says who can read it.
@@ -8,6 +10,7 @@ import logging
 import os
 import stat
 from pathlib import Path
+from urllib.parse import urlsplit
 
 log = logging.getLogger("penstock.files")
 
@@ -17,7 +20,7 @@ _OTHERS = stat.S_IRWXO
 
 
 def make_file(path: Path, what: str) -> None:
-    """See to it that there is one. `what`: how the log calls it, if others can read it. Raises OSError."""
+    """Makes sure that the file exists. `what`: how the log calls it, if others can read it. Raises OSError."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
     except FileExistsError:
@@ -25,14 +28,14 @@ def make_file(path: Path, what: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """With the folders above it that are not there: `mkdir` would let everybody into those. Raises OSError."""
+    """Makes a folder, and private ones above it: `mkdir` would let everybody into those. Raises OSError."""
     for folder in (*reversed(path.parents), path):
         if not folder.is_dir():
             folder.mkdir(mode=FOLDER, exist_ok=True)
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`, of a file that is made by it."""
+    """For `open`, when it makes the file."""
     return os.open(path, flags, FILE)
 
 
@@ -42,3 +45,10 @@ def warn_if_open(path: Path, what: str) -> None:
         log.warning(
             f"every user of this machine can read {what}: chmod 600 {path}", extra={"mode": f"{mode:o}"}
         )
+
+
+def shown_url(url: str) -> str:
+    """A URL as messages may show it: without user and password."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

@@ -1,1 +1,1 @@
-"""The admin plane: an ordinary Starlette application on a port of its own."""
+"""The admin plane: an ordinary Starlette application for operators, which `server` puts on a port of its own."""

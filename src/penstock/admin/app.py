@@ -1,4 +1,7 @@
-"""Probes, metrics and a look inside."""
+"""The routes of the admin plane: probes, metrics, workers, requests, dead letters.
+
+Each role implements the protocols below and hands itself to `admin_app`.
+"""
 
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest
@@ -20,14 +23,14 @@ MOST_LETTERS = 1000  # on one page
 
 
 class Inside(Protocol):
-    """What the admin plane wants to know of a running server."""
+    """What a role tells of its running server."""
 
     def dead_loops(self) -> Sequence[str]:
-        """Loops that are dead or stuck, each in a few words; empty when all is well."""
+        """Loops that are dead or stuck, each described in a few words; empty if all is well."""
         ...
 
     def not_ready(self) -> str:
-        """Why no traffic should come here; empty when it should."""
+        """Why no traffic should come here; empty if it should."""
         ...
 
     def health(self) -> Mapping[str, object]: ...
@@ -37,7 +40,7 @@ class Inside(Protocol):
         ...
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        """`tenant`: whose it is, where that is needed to find it."""
+        """`tenant`: whose request it is, where that is needed to find it."""
         ...
 
     def metrics(self) -> bytes: ...
@@ -51,7 +54,7 @@ class DeadLetters(Protocol):
     async def show(self, letter_id: str) -> Mapping[str, Any]: ...
 
     async def retry(self, letter_id: str) -> str:
-        """Send it again as a task; the id under which its result can be read."""
+        """Sends the request again as a task; returns the id under which its result can be read."""
         ...
 
     async def remove(self, letter_id: str) -> None: ...
@@ -59,16 +62,19 @@ class DeadLetters(Protocol):
     async def purge(self) -> int: ...
 
 
-class Aside(Protocol):
-    """What could not be read."""
+class SetAside(Protocol):
+    """Messages in Redis that could not be read and were set aside."""
 
     async def list(self, limit: int) -> Sequence[Mapping[str, Any]]: ...
 
 
 def admin_app(
-    inside: Inside, letters: DeadLetters | None = None, token: str = "", aside: Aside | None = None
+    inside: Inside,
+    dead_letters: DeadLetters | None = None,
+    token: str = "",
+    aside: SetAside | None = None,
 ) -> Starlette:
-    """With a token, everything but the probes asks for it."""
+    """The application. With a token, everything but the probes asks for it."""
 
     async def livez(request: Request) -> Response:
         dead = inside.dead_loops()
@@ -104,7 +110,7 @@ def admin_app(
             Route("/internal/health", health),
             Route("/internal/workers", workers),
             Route("/internal/requests/{id}", one_request),
-            *(dead_letter_routes(letters) if letters is not None else []),
+            *(dead_letter_routes(dead_letters) if dead_letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
         ],
         exception_handlers={PenstockError: _refused},
@@ -141,7 +147,7 @@ async def _refused(request: Request, exc: Exception) -> Response:
     return JSONResponse({"error": exc.code, "message": exc.message}, exc.status)
 
 
-def aside_route(aside: Aside) -> Route:
+def aside_route(aside: SetAside) -> Route:
     async def listing(request: Request) -> Response:
         return JSONResponse(await aside.list(_limit(request)))
 
@@ -149,29 +155,29 @@ def aside_route(aside: Aside) -> Route:
 
 
 def _limit(request: Request) -> int:
-    """How many go on one page."""
+    """How many to list on one page."""
     limit = request.query_params.get("limit", "100")
     if not (limit.isascii() and limit.isdigit() and 0 < int(limit) <= MOST_LETTERS):
         raise Unacceptable(f"'limit' must be a whole number from 1 to {MOST_LETTERS}")
     return int(limit)
 
 
-def dead_letter_routes(letters: DeadLetters) -> list[Route]:
+def dead_letter_routes(dead_letters: DeadLetters) -> list[Route]:
     async def listing(request: Request) -> Response:
-        return JSONResponse(await letters.list(_limit(request), request.query_params.get("before")))
+        return JSONResponse(await dead_letters.list(_limit(request), request.query_params.get("before")))
 
     async def show(request: Request) -> Response:
-        return JSONResponse(await letters.show(request.path_params["id"]))
+        return JSONResponse(await dead_letters.show(request.path_params["id"]))
 
     async def retry(request: Request) -> Response:
-        return JSONResponse({"task_id": await letters.retry(request.path_params["id"])}, 202)
+        return JSONResponse({"task_id": await dead_letters.retry(request.path_params["id"])}, 202)
 
     async def remove(request: Request) -> Response:
-        await letters.remove(request.path_params["id"])
+        await dead_letters.remove(request.path_params["id"])
         return Response(status_code=204)
 
     async def purge(request: Request) -> Response:
-        return JSONResponse({"purged": await letters.purge()})
+        return JSONResponse({"purged": await dead_letters.purge()})
 
     return [
         Route("/internal/dlq", listing, methods=["GET"]),

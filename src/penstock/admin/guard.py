@@ -1,8 +1,8 @@
-"""Who may use an admin plane that asks for no token: programs of this machine, and no web page that is open on it.
+"""Keeps web pages out of an admin plane that asks for no token; programs of this machine may use it.
 
 A page from elsewhere can make a browser send requests here. It can even read the answers, if the name of its server
 is made to lead to 127.0.0.1 (DNS rebinding). It cannot choose the `Host` and the `Origin` that the browser sends,
-and a form cannot send a header of its own.
+and a form cannot send a header of its own. Used by `server/admin_plane.py`.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,19 +10,19 @@ from collections.abc import Collection, Mapping
 from penstock.errors import Forbidden
 
 OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
-HEADER = b"x-penstock"  # with whatever value; every change needs it
+HEADER = b"x-penstock"  # every change must have it, with any value
 READING = (b"GET", b"HEAD")
 
 
 class Guard:
     def __init__(self, host: str, names: Collection[str] = (), token: str = "") -> None:
-        """`host`: what the admin plane is bound to. `names`: others that lead to it."""
+        """`host`: what the admin plane is bound to. `names`: other names that lead to it."""
         bound = f"[{host}]" if ":" in host else host
         self._names = {name.lower() for name in (*OWN_NAMES, bound, *names)}
         self._token = bool(token)
 
     def check(self, method: bytes, headers: Mapping[bytes, bytes]) -> None:
-        """Raises Forbidden. A token is proof enough that no page asks: none knows it."""
+        """Raises Forbidden. With a token, less is checked: no web page knows it."""
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if not self._token and host is not None and _name(host) not in self._names:
             raise Forbidden(
@@ -36,7 +36,7 @@ class Guard:
 
 
 def _name(host: bytes) -> str:
-    """Without the port."""
+    """The host without its port, in lower case."""
     name, colon, port = host.decode("latin-1").lower().rpartition(":")
     return name if colon and port.isdecimal() else host.decode("latin-1").lower()
 

@@ -1,4 +1,4 @@
-"""From the headers of a request to who asks: `Authorization: Bearer <API key or token>`, or `X-API-Key`."""
+"""Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`."""
 
 import time
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ _KEY = PREFIX.encode()
 
 
 class Authenticator:
-    """Knows keys, tokens, or both."""
+    """Knows API keys, tokens, or both."""
 
     def __init__(self, keys: KeyRing | None = None, tokens: JwtVerifier | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
         self.now = tokens.now if tokens is not None else keys.now if keys is not None else time.time
-        self.generation = 0  # of what is known: a new one when something that was good may no longer be
+        self.generation = 0  # goes up when a credential that was good may no longer be
         for each in (keys, tokens):
             if each is not None:
                 each.remembered.on_forgotten = self._next_generation
@@ -65,7 +65,7 @@ class Authenticator:
 
 
 def _credential(value: bytes) -> bytes:
-    """However the scheme is written: its name has no case."""
+    """What follows the scheme, whose name may be written in any case."""
     scheme, _, credential = value.partition(b" ")
     if scheme.lower() != b"bearer":
         raise Unauthorized("the Authorization header must be: Bearer <API key or token>")

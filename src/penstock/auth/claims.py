@@ -1,6 +1,6 @@
-"""What a verified token says, checked: by whom, for whom, from when, until when, and about which tenant.
+"""Checks the claims of a token: issuer, audience, times, and which tenant and tier it names. Used by `jwt`.
 
-Only what stands in a token whose signature was right comes here, so a message may say what is missing.
+Only claims of a token whose signature was right come here, so a message may say what is missing.
 """
 
 import json
@@ -11,17 +11,17 @@ from typing import Any
 from penstock.auth.identity import Identity, is_name
 from penstock.errors import Forbidden, Unauthorized, UserMistake
 
-LATEST = 1e11  # seconds since the epoch, the year 5138: milliseconds taken for seconds would be later
+LATEST = 1e11  # seconds since the epoch (the year 5138); milliseconds by mistake would be beyond it
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
     issuer: str
-    audience: tuple[str, ...]  # one of them must be named
-    tiers: Collection[str]  # the names this server knows
+    audience: tuple[str, ...]  # a token must name one of them
+    tiers: Collection[str]  # the tiers of this server
     tenant_claim: str = "tenant"
     tier_claim: str = "tier"
-    default_tier: str | None = None  # of a token that names none; none: it is refused
+    default_tier: str | None = None  # of a token that names no tier; None: such a token is refused
     leeway: float = 30.0  # seconds that clocks may differ
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class ClaimRules:
         return Identity(tenant, self._tier(claims), key_id, expires)
 
     def _check_times(self, claims: dict[str, Any], now: float) -> float:
-        """Until when it is good."""
+        """Until when the token is good. Raises Unauthorized."""
         times: dict[str, float] = {}
         for name in ("exp", "nbf", "iat"):
             value = claims.get(name)

@@ -1,4 +1,4 @@
-"""What a tenant may be called."""
+"""What a tenant may be called: the one rule for keys, tokens and the commands that make keys."""
 
 from typing import TypeGuard
 

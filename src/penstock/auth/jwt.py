@@ -3,8 +3,8 @@
     size ──► three parts ──► header ──► key by kid and alg ──► signature ──► claims ──► remembered
                                              │ unknown, and the provider may be asked: KeysWanted
 
-PyJWT's part is the signature alone. What is tried is decided by the keys and never by the token; `jwk`, `jku`,
-`x5u` and `x5c` in a header are not even read. The clock is handed in, so the claims are checked here.
+PyJWT verifies the signature and nothing else. The keys decide what is tried, never the token: `jwk`, `jku`, `x5u`
+and `x5c` in a header are not even read. The clock is handed in, so `claims` checks the times.
 """
 
 import re
@@ -22,7 +22,7 @@ from penstock.auth.remembered import Remembered
 from penstock.errors import KeysWanted, StoreDown, Unauthorized, UserMistake
 from penstock.ports import Clock
 
-TYPES = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")  # others are tokens for another purpose
+TYPES = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")  # of `typ`; others are for other purposes
 LONGEST_KID = 256
 NOT_VALID = "the token is not valid"
 _PART = re.compile(rb"[A-Za-z0-9_-]+")
@@ -68,13 +68,13 @@ class JwtVerifier:
             self.provider = Provider(settings.provider, self._take, clock)
 
     def identify(self, token: bytes) -> Identity:
-        """Raises Unauthorized, Forbidden, or StoreDown while nobody has given us any key."""
+        """Raises Unauthorized or Forbidden; StoreDown while the provider has not given any key."""
         now = self.now()
         identity = self.remembered.find(token, now)
         return identity if identity is not None else self._verify(token, now)
 
     def _take(self, offered: list[VerifyingKey]) -> None:
-        """The provider's keys as they are now; what a key that is gone has signed is not remembered."""
+        """Takes over the provider's keys. If one is gone, nothing that was verified before is remembered."""
         usable = [key for key in offered if key.algorithm in self._settings.algorithms]
         keys = KeySet([*self._static, *usable])
         if keys.lacks(self._keys):
@@ -101,7 +101,7 @@ class JwtVerifier:
         raise Unauthorized(NOT_VALID)
 
     def _named(self, header: dict[str, Any]) -> tuple[str | None, str]:
-        """The key and the algorithm it says it was signed with: not believed, only looked up. Raises ValueError."""
+        """The key id and algorithm that a token names: only looked up, never believed. Raises ValueError."""
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
         if not isinstance(algorithm, str) or algorithm not in self._settings.algorithms:
             raise ValueError("an algorithm that is not among ours")
@@ -126,7 +126,7 @@ class JwtVerifier:
 
 
 def _decode(part: bytes) -> bytes:
-    """Base64url, in the one way that it can be written. Raises ValueError."""
+    """Base64url, which must be written in its one canonical way. Raises ValueError."""
     if not _PART.fullmatch(part):
         raise ValueError("not base64url")
     decoded = urlsafe_b64decode(part + b"=" * (-len(part) % 4))

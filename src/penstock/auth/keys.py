@@ -1,8 +1,8 @@
 """API keys: `pk_<id>_<secret>`, shown once and kept as a salted SHA-256.
 
-The secret is 256 random bits, so that one fast hash is as good as a slow one: there is no dictionary to try.
-A key costs that hash the first time it is seen; from then on it is one look into a table. An unknown id, a wrong
-secret, a revoked and an expired key are told apart by nobody: the same words after the same work.
+The secret is 256 random bits, so that one fast hash is as good as a slow one: there is no dictionary to try. A key
+is hashed the first time it is seen; from then on it is looked up in a table. An unknown id, a wrong secret, a
+revoked and an expired key get the same message after the same work, so that nobody can tell them apart.
 """
 
 import time
@@ -30,7 +30,7 @@ NOT_VALID = "the API key is not valid"
 def make_key(
     tenant: str, tier: str, now: float, lifetime: float | None = None, note: str = ""
 ) -> tuple[str, KeyRecord]:
-    """The key itself, to be shown once, and what is kept of it."""
+    """A new key, to be shown once, and the record that is kept of it."""
     if not is_name(tenant):
         raise UserMistake("a tenant's name is 1 to 128 printable characters, without spaces around them")
     if len(note) > LONGEST_NOTE or (note and not note.isprintable()):
@@ -42,12 +42,12 @@ def make_key(
 
 
 def id_of(text: str) -> str:
-    """An id however it is written: alone, with the prefix, or as the whole key."""
+    """The id in what a person gave: the id alone, with the prefix, or the whole key."""
     return text.strip().removeprefix(PREFIX).partition("_")[0]
 
 
 class KeyRing:
-    """All keys there are, in memory: whatever becomes of the store, they are honoured."""
+    """All keys there are, in memory, so that they hold while the store is away. `watch` keeps them up to date."""
 
     def __init__(self, tiers: Collection[str], now: Callable[[], float] = time.time) -> None:
         self._tiers = tiers
@@ -60,7 +60,7 @@ class KeyRing:
         return len(self._records)
 
     def replace(self, records: Iterable[KeyRecord]) -> None:
-        """Takes effect at once. What was seen revoked stays so, even if the store has forgotten that meanwhile."""
+        """Takes effect at once. A key that was revoked stays so, even if the store has lost that meanwhile."""
         old, new = self._records, {}
         for record in records:
             known = old.get(record.id.encode())

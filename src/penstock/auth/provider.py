@@ -1,7 +1,7 @@
 """The keys that an identity provider publishes (JWKS): fetched in time, kept when it is away.
 
-However many tokens name keys that nobody knows, it is asked at most once in `gap` seconds, by all together: those
-who wait for a fetch that is under way share it. A fetch that fails, or that brings nothing of use, changes nothing.
+However many tokens name unknown keys, the provider is asked at most once in `gap` seconds: all who wait share one
+fetch. A fetch that fails, or brings no usable key, changes nothing. Used by `jwt`.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ _log = logging.getLogger(__name__)
 class ProviderSettings:
     url: str = field(repr=False)  # a user and a password may be in it
     refresh: float = 600.0  # seconds from one fetch to the next
-    gap: float = 30.0  # seconds that are at least between two fetches, whoever wants them
+    gap: float = 30.0  # seconds between two fetches at least, whatever asks for them
     timeout: float = 3.0  # seconds a fetch may take
-    allow_http: bool = False  # beyond this machine: whoever is on the way could give us keys
+    allow_http: bool = False  # also beyond this machine, where others on the way could put in keys of theirs
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise UserMistake("auth.jwt.jwks_url must start with https://")
-        if parts.scheme == "http" and not (self.allow_http or _is_here(parts.hostname)):
+        if parts.scheme == "http" and not (self.allow_http or _is_this_machine(parts.hostname)):
             raise UserMistake(
                 "auth.jwt.jwks_url must start with https://, since keys could be forged on the way; if you trust"
                 " the network, set auth.jwt.allow_http = true"
@@ -59,12 +59,12 @@ class Provider:
         self._clock = clock
         self._asked: float | None = None  # when it was asked last
         self._fetching: asyncio.Task[None] | None = None
-        self.answered = False  # ever
-        self.away = False  # the last time it was asked
+        self.answered = False  # whether it ever gave keys
+        self.away = False  # whether the last fetch failed
 
     @property
     def due(self) -> bool:
-        """Whether asking may help: one fetch is under way, or one more is allowed."""
+        """Whether asking may help: a fetch is under way, or another one is allowed."""
         return self._fetching is not None or self.next_in <= 0
 
     @property
@@ -79,7 +79,7 @@ class Provider:
                 return
             self._asked = self._clock()
             self._fetching = asyncio.create_task(self._fetch())
-        # Whoever waits may leave; the others wait for the same fetch.
+        # Shielded, because one who waits may leave while others wait for the same fetch.
         await asyncio.shield(self._fetching)
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class Provider:
             keys = offered_keys(json.loads(await self._read()))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RecursionError) as error:
             if not self.away:
-                kind = type(error).__name__  # its words may quote the URL
+                kind = type(error).__name__  # the message itself may quote the URL
                 _log.warning("no keys from %s (%s): those known stay good", self._settings.shown, kind)
             self.away = True
         else:
@@ -130,7 +130,7 @@ class Provider:
             return bytes(body)
 
 
-def _is_here(host: str) -> bool:
+def _is_this_machine(host: str) -> bool:
     if host == "localhost":
         return True
     try:

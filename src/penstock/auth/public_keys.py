@@ -1,7 +1,8 @@
-"""Keys that tokens are verified with. Each is good for one algorithm only, decided by what the key is.
+"""Keys that tokens are verified with. Each is good for one algorithm only, which its own kind decides.
 
-So a token cannot choose: its `alg` must be that of the key it names, a public key is never a secret, and `none`
-belongs to no key. Secrets come from the operator alone; a provider's list that offers one is not believed.
+So a token cannot choose: its `alg` must be that of the key it names, a public key is never used as a secret, and
+no key is for `none`. Secrets come from the operator alone; one in a provider's list is ignored. Used by `jwt` and
+`provider`.
 """
 
 import logging
@@ -15,9 +16,9 @@ ALGORITHMS = ("HS256", "RS256", "ES256", "EdDSA")
 SHORTEST_SECRET = 32  # bytes
 SHORTEST_RSA = 2048  # bits
 MOST_KEYS = 100  # of one provider
-MOST_TRIED = 4  # for a token that names none
+MOST_TRIED = 4  # keys, for a token that names none
 
-# What a JWK says of itself, by the algorithm it is for: its kind, and the parts that make it.
+# For each algorithm: what a JWK for it says of itself, and the parts that make the key.
 _OFFERED = {
     "RS256": ({"kty": "RSA"}, ("n", "e")),
     "ES256": ({"kty": "EC", "crv": "P-256"}, ("x", "y")),
@@ -31,7 +32,7 @@ class VerifyingKey:
     algorithm: str
     kid: str | None
     key: Any = field(repr=False)  # bytes for HS256, a public key of `cryptography` for the others
-    made_of: object = field(default=None, repr=False)  # to know it again
+    made_of: object = field(default=None, repr=False)  # what tells whether two are the same key
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
         from jwt import get_algorithm_by_name
@@ -46,11 +47,11 @@ class VerifyingKey:
 
 @dataclass(frozen=True, slots=True)
 class StaticKey:
-    """One from the configuration."""
+    """A key from the configuration."""
 
     algorithm: str
     material: bytes = field(repr=False)  # a secret for HS256, a public key in PEM for the others
-    kid: str | None = None  # none: good for tokens of its algorithm whatever key they name
+    kid: str | None = None  # None: good for any token of its algorithm, whatever key it names
 
     def load(self) -> VerifyingKey:
         need_pyjwt()
@@ -60,7 +61,7 @@ class StaticKey:
 
 
 class KeySet:
-    """What a token may be verified with, found by what it says of itself."""
+    """The keys that a token may be verified with, found by its `kid` and `alg`."""
 
     def __init__(self, keys: Iterable[VerifyingKey] = ()) -> None:
         self.keys = tuple(keys)
@@ -78,13 +79,13 @@ class KeySet:
         return found[:MOST_TRIED]
 
     def lacks(self, older: "KeySet") -> bool:
-        """Whether a key that was good before is good no more."""
+        """Whether a key of the older set is missing here."""
         mine = {(key.algorithm, key.kid, key.made_of) for key in self.keys}
         return any((key.algorithm, key.kid, key.made_of) not in mine for key in older.keys)
 
 
 def offered_keys(document: object) -> list[VerifyingKey]:
-    """Those of a provider's JWK set that can be used; raises ValueError if there is none."""
+    """The usable keys of a provider's JWK set. Raises ValueError if there is none."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a JWK set")
@@ -95,7 +96,7 @@ def offered_keys(document: object) -> list[VerifyingKey]:
 
 
 def _offered(jwk: Mapping[str, Any]) -> VerifyingKey | None:
-    """None for a key of another use or kind, a private one, and one that is broken or too short."""
+    """The key of a JWK; None if it is for another use, of another kind, private, broken or too short."""
     from jwt import PyJWK, PyJWTError
 
     algorithm = _algorithm_of(jwk)

@@ -1,4 +1,4 @@
-"""What is kept of an API key, and what a place that keeps it must be able to do."""
+"""What is kept of an API key, and what a store of API keys must do (a file, PostgreSQL, Redis)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """Everything but the secret. Times are seconds since the epoch."""
+    """An API key without its secret. Times are seconds since the epoch."""
 
     id: str
     tenant: str
@@ -26,22 +26,22 @@ class KeyRecord:
 
 
 class KeyStore(Protocol):
-    """Raises StoreDown when it cannot be reached, UserMistake for what the operator can put right."""
+    """Its methods raise StoreDown if it cannot be reached, and UserMistake for what the operator can put right."""
 
     async def version(self) -> object:
-        """Cheap to ask, and different when the records are."""
+        """Something that is another when the records are others; cheap to ask for."""
         ...
 
     async def load(self) -> Sequence[KeyRecord]:
-        """All of them; those revoked as well."""
+        """All records, revoked ones included."""
         ...
 
     async def add(self, record: KeyRecord) -> None: ...
 
     async def revoke(self, key_id: str) -> KeyRecord:
-        """From now on; there is no way back. Raises UserMistake for a key nobody knows."""
+        """Revokes a key for good. Raises UserMistake for an unknown one."""
         ...
 
     async def close(self) -> None:
-        """Let go of what is its own; never raises."""
+        """Closes what it has open. Never raises."""
         ...

@@ -1,21 +1,24 @@
-"""Credentials that were found good, so that none is verified twice. Bounded in number and in bytes."""
+"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes.
+
+Used by `keys` and by `jwt`, each with one of its own.
+"""
 
 from collections.abc import Callable
 
 from penstock.auth.identity import Identity
 
-MOST = 100_000
+MOST = 100_000  # credentials
 MOST_BYTES = 32 * 2**20
 
 
 class Remembered:
-    """The eldest goes first. Only what was proved is put in, so strangers cannot push anyone out."""
+    """The oldest goes first. Only verified credentials come in, so strangers cannot push anyone out."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
         self._known: dict[bytes, Identity] = {}
         self._bytes = 0
-        self.on_forgotten: Callable[[], None] | None = None  # told when something good may no longer be
+        self.on_forgotten: Callable[[], None] | None = None  # called when a credential may no longer be good
 
     def __len__(self) -> int:
         return len(self._known)

@@ -1,4 +1,4 @@
-"""Keeps a ring of keys as its store has them: looks twice a second, and outlives the store."""
+"""Keeps a `KeyRing` as its store has it: looks twice a second, and goes on while the store is away."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from penstock.auth.keys import KeyRing
 from penstock.auth.records import KeyStore
 from penstock.errors import PenstockError
 
-EVERY = 0.5  # seconds: a revoked key is refused everywhere within 2
+EVERY = 0.5  # seconds; so a revoked key is refused everywhere within 2 seconds
 
 _log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ class KeyWatch:
         self._away = False
 
     async def look(self) -> None:
-        """Takes in what has changed; raises PenstockError, and changes nothing, when the store cannot say."""
+        """Loads the records if they have changed. Raises PenstockError, and changes nothing, if it cannot."""
         version = await self._store.version()
         if version != self._version:
             self._ring.replace(await self._store.load())
-            self._version = version  # asked for first: what changes in between is seen the next time
+            self._version = version  # asked for before the records, so that no change in between is missed
 
     async def run(self) -> None:
-        """Until cancelled. While the store is away the keys that are known stay good, and the log says so once."""
+        """Until cancelled. While the store is away, known keys stay good, and the log says so once."""
         while True:
             try:
                 await self.look()

@@ -1,7 +1,7 @@
 """An alarm clock for the event loop that is exact to microseconds.
 
-The loop's own timers count whole milliseconds, which is as long as a fast server takes to answer:
-a generator that used them would mostly measure itself. The kernel's timerfd does not round.
+The loop's own timers count whole milliseconds, which is as long as a fast server takes to answer: a generator that
+used them would mostly measure itself. The kernel's timerfd does not round. Used by `load`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Alarm:
         loop.add_reader(self._fd, ring)
 
     def set(self, moment: float) -> None:
-        """Setting it also silences a ring that was not yet heard; a moment in the past rings at once."""
+        """A moment in the past rings at once. A ring that was not heard yet is cancelled."""
         nanoseconds = max(1, int(moment * 1e9))
         self._when.seconds, self._when.nanoseconds = divmod(nanoseconds, 1_000_000_000)
         self._libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(self._when), None)

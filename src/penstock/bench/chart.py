@@ -1,6 +1,6 @@
-"""Charts as inline SVG: axes, lines, areas, bars, and what a pointer over them should read.
+"""One chart as inline SVG: axes, lines, areas, bars, and what a pointer over them should read. Used by `panels`.
 
-Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet defines for light and dark.
+Colours are classes (`k-ok`, `k-p99`, …) that the page's style sheet (`style`) defines for light and dark.
 """
 
 import json
@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby, pairwise
 
-LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42
+from penstock.bench.svg import element, text
+
+LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 42  # margins around the plot
 MOST_TICKS = 8
-LETTER, APART = 6.5, 12  # of the text at a tick: the width of a letter, and of the gap to its neighbour
+LETTER, APART = 6.5, 12  # widths of a letter at a tick, and of the gap to the next tick's text
 
 Size = tuple[int, int]  # width and height
-FULL, HALF, NARROW = (1080, 270), (530, 300), (350, 250)  # of a page, of a pair of charts, of a telephone
-NAMES = {FULL: "full", HALF: "half", NARROW: "narrow"}  # by which the style sheet chooses one
+FULL, HALF, NARROW = (1080, 270), (530, 300), (350, 250)  # a page, half of it, a telephone
+NAMES = {FULL: "full", HALF: "half", NARROW: "narrow"}  # classes by which the style sheet shows one of them
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,7 +40,7 @@ class Axis:
 def linear(
     high: float, label: str, *, low: float = 0.0, unit: str = "", exact: bool = False, whole: bool = False
 ) -> Axis:
-    """From `low` to `high`, or to the next round value above it; two to five steps. `whole`: of at least 1."""
+    """From `low` to `high`, or to the next round value above; two to five steps. `whole`: steps of at least 1."""
     high = high if high > low else low + 1
     step = max(_round_step((high - low) / 5), 1.0 if whole else 0.0)
     top = high if exact else low + step * math.ceil((high - low) / step - 1e-9)
@@ -91,9 +93,9 @@ class Chart:
         path = ""
         for known, run in groupby(zip(xs, ys, strict=True), lambda point: point[1] is not None):
             if known:
-                places = [self._at(x, y or 0.0) for x, y in run]
-                path += f"M{places[0]}h0L{'L'.join(places)}"  # h0: a point on its own shows as a dot
-        self._marks.append(f'<path class="line k-{kind}" d="{path}"/>')
+                points = [self._at(x, y or 0.0) for x, y in run]
+                path += f"M{points[0]}h0L{'L'.join(points)}"  # h0: a point on its own shows as a dot
+        self._marks.append(element("path", class_=f"line k-{kind}", d=path))
 
     def area(
         self, xs: Sequence[float], lows: Sequence[float | None], highs: Sequence[float | None], kind: str
@@ -105,7 +107,7 @@ class Chart:
                 upper = [self._at(x, high or 0.0) for x, _, high in points]
                 lower = [self._at(x, low or 0.0) for x, low, _ in reversed(points)]
                 path += f"M{'L'.join(upper + lower)}Z"
-        self._marks.append(f'<path class="area k-{kind}" d="{path}"/>')
+        self._marks.append(element("path", class_=f"area k-{kind}", d=path))
 
     def bars(self, edges: Sequence[float], heights: Sequence[float], kind: str) -> None:
         base = self._py(self._y.low)
@@ -113,19 +115,17 @@ class Chart:
             if height:
                 x, top = self._px(left), self._py(height)
                 width = max(1.0, self._px(right) - x - 1)
+                tall = max(base - top, 0.8)
                 self._marks.append(
-                    f'<rect class="bar k-{kind}" x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" '
-                    f'height="{max(base - top, 0.8):.1f}" rx="1.5"/>'
+                    element("rect", class_=f"bar k-{kind}", x=x, y=top, width=width, height=tall, rx=1.5)
                 )
 
-    def mark(self, x: float, text: str, kind: str, *, left: bool = False) -> None:
+    def mark(self, x: float, name: str, kind: str, *, left: bool = False) -> None:
         """A vertical rule with its name to the right or left."""
-        at, floor = self._px(x), self._height - BOTTOM
-        self._marks.append(
-            f'<line class="rule k-{kind}" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{floor}"/>'
-            f'<text class="note k-{kind}" text-anchor="{"end" if left else "start"}" '
-            f'x="{at - 4 if left else at + 4:.1f}" y="{TOP + 9}">{escape(text)}</text>'
-        )
+        at, bottom = self._px(x), self._height - BOTTOM
+        anchor, beside = ("end", at - 4) if left else ("start", at + 4)
+        self._marks.append(element("line", class_=f"rule k-{kind}", x1=at, x2=at, y1=TOP, y2=bottom))
+        self._marks.append(text(name, beside, TOP + 9, f"note k-{kind}", anchor))
 
     def reading(self, x: float, title: str, values: Sequence[tuple[str, str, str]]) -> None:
         """What to show when the pointer is nearest to x: a title, and (name, value, colour) rows."""
@@ -142,29 +142,22 @@ class Chart:
         )
 
     def _grid(self) -> str:
-        right, floor = self._width - RIGHT, self._height - BOTTOM
+        right, bottom = self._width - RIGHT, self._height - BOTTOM
         parts = []
-        for value, text in self._y.ticks:
+        for value, words in self._y.ticks:
             at = self._py(value)
-            parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>')
-            parts.append(
-                f'<text class="tick" text-anchor="end" x="{LEFT - 8}" y="{at + 4:.1f}">{text}</text>'
-            )
+            parts.append(element("line", class_="grid", x1=LEFT, x2=right, y1=at, y2=at))
+            parts.append(text(words, LEFT - 8, at + 4, "tick", "end"))
         free = -math.inf  # where the text of the last tick has ended
-        for value, text in self._x.ticks:
-            at, half = self._px(value), len(text) * LETTER / 2
+        for value, words in self._x.ticks:
+            at, half = self._px(value), len(words) * LETTER / 2
             if at - half < free:
                 continue
             free = at + half + APART
-            parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{floor}" y2="{floor + 4}"/>')
-            parts.append(
-                f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{floor + 17}">{text}</text>'
-            )
-        parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{floor}" y2="{floor}"/>')
-        middle, under = (LEFT + right) / 2, self._height - 6
-        parts.append(
-            f'<text class="label" text-anchor="middle" x="{middle}" y="{under}">{self._x.label}</text>'
-        )
+            parts.append(element("line", class_="axis", x1=at, x2=at, y1=bottom, y2=bottom + 4))
+            parts.append(text(words, at, bottom + 17, "tick", "middle"))
+        parts.append(element("line", class_="axis", x1=LEFT, x2=right, y1=bottom, y2=bottom))
+        parts.append(text(self._x.label, (LEFT + right) / 2, self._height - 6, "label", "middle"))
         return "".join(parts)
 
     def _at(self, x: float, y: float) -> str:

@@ -1,4 +1,4 @@
-"""The report of a run: one file that needs nothing else, in light and dark."""
+"""The report of `penstock bench --html`: one file that needs nothing else, in light and dark."""
 
 from datetime import datetime
 from html import escape
@@ -125,7 +125,7 @@ def _count_tables(s: Summary) -> str:
 
 
 def _counts(counts: dict[str, int], kind: str) -> str:
-    """Each with a bar for its share."""
+    """A table of counts, each with a bar for its share."""
     total = sum(counts.values())
     rows = (
         f"<tr><td>{escape(name)}</td>"

@@ -1,6 +1,6 @@
 """The open loop: requests go out when the schedule says, whatever became of those before.
 
-One alarm walks the schedule; there is no task and no timer per request.
+One alarm walks the schedule, so that no request needs a task or a timer. `Load` is what `penstock bench` runs.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from penstock.bench.scrape import Scrape, compare, scrape
 from penstock.load.report import Summary
 
 PATIENCE = 10.0  # seconds after the last request, beyond its own time-out, before giving up on answers
-MOMENT = 0.2  # seconds; what a batch may take
-SPARE_FILES = 64  # descriptors that are not ours to use for connections
+MOMENT = 0.2  # seconds, about what a batch takes; see `_busiest`
+SPARE_FILES = 64  # descriptors that are kept for other things than connections
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,7 +29,7 @@ class Run:
     plan: Plan
     outcomes: Outcomes
     start: float  # of the measured window, in seconds of the schedule
-    end: float
+    end: float  # of that window
     summary: Summary
 
 
@@ -55,8 +55,8 @@ class Load:
         self._on_second = on_second
         self._patience = patience + (plan.timeout or 0.0)
         self._stops = 0
-        self._ended = asyncio.Event()  # the schedule has
-        self._settled = asyncio.Event()  # nothing is in flight, or nobody waits for it any more
+        self._ended = asyncio.Event()  # set when the schedule has ended
+        self._settled = asyncio.Event()  # set when nothing is in flight, or nobody waits for answers any more
         self._start = 0.0
 
     def stop(self) -> None:
@@ -91,7 +91,7 @@ class Load:
             await self._ended.wait()
             end = min(plan.duration, self.elapsed)
             self._alarm.close()
-            # In a short run the first may still be under way; the second must come after it.
+            # In a short run the first scrape may still be under way; the second must come after it.
             before = await opening if end > plan.warmup else None
             closing = await self._scrape_after(0.0) if before is not None else None
             await self._drain()
@@ -100,7 +100,9 @@ class Load:
             ticking.cancel()
             opening.cancel()
             await self._pool.close(unanswered="NO_ANSWER" if self._stops < 2 else "INTERRUPTED")
-        start = plan.warmup if end > plan.warmup else 0.0  # stopped while warming up: that is all there is
+        start = (
+            plan.warmup if end > plan.warmup else 0.0
+        )  # if stopped in the warm-up, that is what is reported
         window = compare(before, closing, plan.model)
         summary = self.outcomes.summary(start, end, timeout=plan.timeout, window=window, source=plan.source)
         return Run(plan, self.outcomes, start, end, summary)
@@ -127,7 +129,7 @@ class Load:
             async with asyncio.timeout(self._patience):
                 await self._settled.wait()
         except TimeoutError:
-            pass  # the pool names them when it closes
+            pass  # the pool counts what is unanswered when it closes
 
     def _check_settled(self) -> None:
         if self.outcomes.settled >= self.sent:
@@ -156,7 +158,7 @@ def _busiest(times: Sequence[float]) -> int:
 
 
 def _descriptors() -> int:
-    """How many connections this process may hold, after asking for as many as it may ask for."""
+    """How many connections this process may hold, once its soft limit of files is raised to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

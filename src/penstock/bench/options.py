@@ -1,4 +1,4 @@
-"""What people write on the command line, turned into values; each mistake is answered in one line."""
+"""Turns what people write after `penstock bench` into values; a mistake is one line that says what to write."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from penstock.bench.pool import Address
 from penstock.errors import UserMistake
 
 ADMIN_PORT = 9000
-REACH_TIMEOUT = 3.0
+REACH_TIMEOUT = 3.0  # seconds
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,7 +51,7 @@ def parse_target(url: str) -> Target:
 
 
 def reach(target: Target) -> Address:
-    """Connect once: resolves the name for the whole run, and tells a wrong address before it starts."""
+    """Connects once: this resolves the name for the whole run, and finds a wrong address before it starts."""
     tls = ssl.create_default_context() if target.tls else None
     try:
         with socket.create_connection((target.host, target.port), REACH_TIMEOUT) as probe:
@@ -67,7 +67,7 @@ def reach(target: Target) -> Address:
 
 
 def parse_clients(text: str) -> tuple[tuple[str, float], ...]:
-    """Client ids and weights from acme=0.2,free=0.8."""
+    """Client ids and weights, from a text such as acme=0.2,free=0.8."""
     clients: dict[str, float] = {}
     for part in text.split(","):
         name, _, weight = part.strip().partition("=")

@@ -1,7 +1,7 @@
-"""What became of each scheduled request: flat arrays, so that recording costs next to nothing.
+"""What became of each scheduled request, in flat arrays, so that recording costs next to nothing.
 
-All times are seconds from the start of the schedule. Answers are read only as far as the figures
-need: the status, the batch size of a good one, the error code of a bad one.
+Filled by `pool` and read by `series` and the summary. Times are seconds from the start of the schedule. Answers are
+read only as far as the figures need: the status, the batch size of a good one, the error code of a bad one.
 """
 
 import re
@@ -26,9 +26,9 @@ class Outcomes:
         self.done = array("d", bytes(8 * count))  # 0 while not settled
         self.status = array("H", bytes(2 * count))  # 0 for what was never answered
         self.batch_size = array("L", bytes(array("L").itemsize * count))
-        self.codes: dict[int, str] = {}  # of those that failed
+        self.codes: dict[int, str] = {}  # error codes, by the index of a request that failed
         self.ok = self.rejected = self.failed = self.resent = 0
-        self.recent: list[float] = []  # latencies since somebody last took them
+        self.recent: list[float] = []  # latencies since the progress line last took them
 
     @property
     def settled(self) -> int:
@@ -46,7 +46,7 @@ class Outcomes:
         if status == 200:
             self.ok += 1
             self.recent.append(now - self.times[index])
-            # From the end: the metadata comes last, and an output may talk of batch sizes too.
+            # Searched from the end: the metadata comes last, and an output may have the same words in it.
             at = body.rfind(_SIZE)
             if at >= 0 and (digits := _DIGITS.match(body, at + len(_SIZE))):
                 self.batch_size[index] = int(digits[1])
@@ -88,7 +88,7 @@ class Outcomes:
                 if status[i] in REFUSALS:
                     refusals.append(latency)
         if window is None:
-            # Each member of a batch of n saw 1/n of it.
+            # Each request of a batch of n counts as 1/n of a batch.
             batch = Batches(round(batches, 2), round(members / batches, 3) if batches else None)
         else:
             batch = window.batch

@@ -1,4 +1,4 @@
-"""The four charts of the report."""
+"""The four charts of the report, each drawn for a screen and for a telephone. Used by `html`."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,7 +8,7 @@ from penstock.bench.load import Run
 from penstock.bench.series import Timeline, histogram, percentiles
 from penstock.load.report import Summary
 
-_NINES = (
+_NINES = (  # of the axis of percentiles: where, in nines, and the text there
     (0.0, "0"),
     (0.30103, "50"),
     (1.0, "90"),
@@ -20,7 +20,7 @@ _NINES = (
 
 
 def _drawn(wide: Size, draw: Callable[[Size], Chart]) -> str:
-    """Twice: for a screen, and for a telephone, on which the same drawing would be too small to read."""
+    """The chart twice: for a screen, and for a telephone, on which that drawing would be too small to read."""
     return draw(wide).render() + draw(NARROW).render()
 
 

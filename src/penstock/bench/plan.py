@@ -1,22 +1,21 @@
-"""What will be sent and when, settled before the first request goes out."""
+"""The plan of a run: what is sent and when, settled before the first request goes out. `load` carries it out."""
 
 import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from penstock.bench.options import Target
 from penstock.load.traffic import Traffic, make_schedule
 
-CHARACTERS_PER_TOKEN = 4  # about what English text takes
-_NUMBER = b"%08x"  # each input differs in its first characters, so that no cache answers for the model
+CHARACTERS_PER_TOKEN = 4  # about as in English text
+_NUMBER = b"%08x"  # begins each input, so that all differ and no cache answers for the model
 
 
 @dataclass(slots=True, frozen=True)
 class Template:
-    """A request as bytes; where it is numbered, the number goes between its halves."""
+    """A request as bytes. In a numbered one, the number goes between the two halves."""
 
     before: bytes
     after: bytes = b""
@@ -26,13 +25,13 @@ class Template:
 @dataclass(slots=True, frozen=True)
 class Plan:
     times: "array[float]"
-    choice: "array[int]"  # which template each request is made from
+    choice: "array[int]"  # for each request, the index of its template
     templates: Sequence[Template]
     warmup: float
-    duration: float  # all of it, with the warm-up
+    duration: float  # seconds, with the warm-up
     timeout: float | None = None  # seconds; an answer after it is late
     model: str | None = None
-    source: str = ""  # whom to name for the traffic
+    source: str = ""  # whom a report must name as the source of the traffic
 
     def request(self, index: int) -> bytes:
         template = self.templates[self.choice[index]]
@@ -42,29 +41,23 @@ class Plan:
 
 
 @dataclass(slots=True, frozen=True)
-class Shape:
-    """The traffic that was asked for."""
+class Shape(Traffic):
+    """The traffic that was asked for, with what its requests are like."""
 
-    rate: float = 1000.0
-    duration: float = 30.0  # measured
-    warmup: float = 2.0
-    arrivals: str = "poisson"
-    trace: Path | None = None
+    duration: float = 30.0  # seconds, measured
     payload_size: int | None = None  # characters; by default 2048, or what the trace says
-    payload: object = None  # a JSON value sent as it is, instead
+    payload: object = None  # a JSON value that every request sends instead
     timeout_ms: int | None = None
     model: str | None = None
     clients: tuple[tuple[str, float], ...] = ()  # client_id and weight
-    seed: int = 0
 
 
 def make_plan(shape: Shape, target: Target) -> Plan:
-    traffic = Traffic(shape.rate, shape.duration, shape.warmup, shape.arrivals, shape.trace, shape.seed)
-    schedule = make_schedule(traffic)
+    schedule = make_schedule(shape)
     lengths: Sequence[int] = ()
     if schedule.tokens is not None and shape.payload is None and shape.payload_size is None:
         lengths = [count * CHARACTERS_PER_TOKEN for count in schedule.tokens]
-    askers = Random(f"{shape.seed}/clients")  # a stream of their own: the times are the same without them
+    askers = Random(f"{shape.seed}/clients")  # random numbers of their own, so that the times stay the same
     choice, templates = _templates(shape, target, lengths, len(schedule.times), askers)
     return Plan(
         schedule.times,

@@ -1,8 +1,8 @@
-"""Keep-alive HTTP/1.1 connections, opened on demand and bounded; one request at a time on each.
+"""Keep-alive HTTP/1.1 connections, opened on demand and bounded; one request at a time on each. Used by `load`.
 
-Those the schedule's worst moment will need are opened before it starts. A request takes an idle
-connection, or waits while one is opened. At the bound it waits until one
-comes free; that wait is the generator's own lateness and is reported as such.
+Those that the schedule's busiest moment will need are opened before it starts. A request takes an idle connection,
+or waits while one is opened. At the bound it waits until one comes free; that wait is the generator's own lateness
+and is reported as such.
 """
 
 import asyncio
@@ -18,15 +18,17 @@ import httptools
 from penstock.bench.outcomes import Outcomes
 
 CONNECTING_AT_ONCE = 256  # more would overrun the server's accept backlog and cost a second each
-CONNECT_TIMEOUT = 5.0
+CONNECT_TIMEOUT = 5.0  # seconds
 
 
 @dataclass(slots=True, frozen=True)
 class Address:
-    host: str  # resolved once: a name looked up anew for each connection would cost a thread each
+    """Where connections go."""
+
+    host: str  # resolved: to look up a name for each connection would cost a thread each
     port: int
     tls: ssl.SSLContext | None = None
-    name: str | None = None  # what the certificate must say
+    name: str | None = None  # the name that the certificate must have
 
 
 class Connection(asyncio.Protocol):
@@ -35,9 +37,9 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._body = b""
         self.transport: asyncio.Transport
-        self.index = -1  # the request in flight, -1 when idle
-        self.rested = False  # it has been idle before: long enough for a server to tire of it
-        self.heard = False  # bytes have come since the request went out
+        self.index = -1  # of the request in flight; -1 when idle
+        self.rested = False  # whether it has been idle: then the server may have closed it
+        self.heard = False  # whether bytes have come since the request went out
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -65,7 +67,7 @@ class Connection(asyncio.Protocol):
             self._pool.answered(self, status, self._body, self._parser.should_keep_alive())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del self._parser  # it holds us, we hold it: let both go without the cycle collector
+        del self._parser  # parser and connection hold each other: the cycle collector need not free them
         self._pool.lost(self)
 
 
@@ -80,16 +82,18 @@ class Pool:
         self.start = 0.0  # of the schedule, in monotonic seconds
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[int] = deque()
-        self._idle: dict[Connection, None] = {}  # the last one used goes first: fewest stay warm
+        self._idle: dict[
+            Connection, None
+        ] = {}  # the last used goes first, so that few connections do the work
         self._open: set[Connection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
-        self._ahead = 0  # how many to open before they are asked for
-        self._again: set[int] = set()  # requests sent a second time; there is no third
+        self._ahead = 0  # how many connections to open before they are needed
+        self._again: set[int] = set()  # requests sent a second time; there is no third time
         self._closing = False
         self.on_settled: Callable[[], None] | None = None
 
     async def prepare(self, count: int) -> None:
-        """Open so many before the schedule starts; fewer if the server will not have them."""
+        """Opens so many connections before the schedule starts, or fewer if the server refuses more."""
         self._ahead = min(count, self._limit)
         self._grow()
         while self._connecting:
@@ -125,7 +129,7 @@ class Pool:
         self._idle.pop(connection, None)
         if connection.index >= 0 and not self._closing:
             if connection.rested and not connection.heard and connection.index not in self._again:
-                # The server closed an idle connection just as we used it: its right, so ask again.
+                # A server may close an idle connection just as a request goes out: the request is sent again.
                 self._again.add(connection.index)
                 self._waiting.appendleft(connection.index)
             else:

@@ -1,14 +1,15 @@
-"""The line that shows a run while it runs."""
+"""The line on a terminal that shows a run while it runs."""
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from penstock.bench.load import Load
+from penstock.load.report import at_share
 
 
 class Progress:
-    """Redrawn once a second, from the loop: it is cheap, and it must not hold the schedule up."""
+    """Redrawn once a second on the event loop: it is cheap enough not to hold up the schedule."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -42,6 +43,6 @@ class Progress:
         if outcomes.failed:
             parts.append(f"errors {outcomes.failed:,}")
         if latencies:
-            p50, p99 = (latencies[min(len(latencies) * p // 100, len(latencies) - 1)] for p in (50, 99))
+            p50, p99 = at_share(latencies, 0.5), at_share(latencies, 0.99)
             parts.append(f"p50/p99 {p50 * 1000:.1f}/{p99 * 1000:.1f} ms")
         return "  ".join(parts)

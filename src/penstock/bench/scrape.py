@@ -1,4 +1,4 @@
-"""What the server says of itself: its batch counters, before and after the measured window.
+"""Reads the server's own batch counters from its admin plane, before and after the measured window. Used by `load`.
 
 Over Redis the batchers have those counters. The admin plane of any process there says where the others have theirs.
 The pages are fetched in a thread while the load runs, and read only afterwards.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from penstock.load.report import Batches
 
-PATIENCE = 5.0  # seconds: a server under load may be slow to say it
+PATIENCE = 5.0  # seconds; a server under load may answer slowly
 BATCHER = "batcher"  # the role that forms batches
 
 _SAMPLE = re.compile(
@@ -30,7 +30,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 @dataclass(slots=True, frozen=True)
 class Scrape:
     taken: float  # monotonic seconds
-    pages: Mapping[str, str]  # of metrics, by the admin plane that gave them
+    pages: Mapping[str, str]  # of metrics, by the URL of the admin plane that gave them
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,15 +38,15 @@ class Window:
     """What the workers did between two scrapes."""
 
     batch: Batches
-    busy: float | None
+    busy: float | None  # the share of the workers' time
 
 
 def scrape(admin: str) -> Scrape | None:
-    """The metrics of whoever forms the batches, or None where there are none to be had."""
+    """The metrics of the processes that form batches; None if no admin plane gives any."""
     admin = admin.rstrip("/")
     pages = {}
     for plane in _planes(admin):
-        with suppress(OSError, ValueError):  # one of several may just have ended
+        with suppress(OSError, ValueError):  # one of several batchers may just have ended
             pages[plane] = _get(f"{plane}/metrics")
     return Scrape(time.monotonic(), pages) if pages else None
 
@@ -71,14 +71,14 @@ def _get(url: str) -> str:
 
 
 def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> Window | None:
-    """The difference; None unless both are there and show batch counters."""
+    """What happened between two scrapes; None if one is missing or has no batch counters."""
     if before is None or after is None:
         return None
     reasons: dict[str, int] = defaultdict(int)
     members, busy_seconds, workers, counted = 0.0, 0.0, 0.0, False
     for plane, page in after.pages.items():
         first, last = _read(before.pages.get(plane, ""), model), _read(page, model)
-        known = 0.0  # workers: over Redis every batcher knows all of them
+        known = 0.0  # workers that this process knows; over Redis every batcher knows all of them
         for (name, label), value in last.items():
             start = first.get((name, label), 0.0)
             grown = (

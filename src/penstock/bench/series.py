@@ -1,4 +1,4 @@
-"""The run as series for charts: by second, by percentile, by latency."""
+"""A run as series of numbers for charts: by second, by percentile, by latency. Used by `html` and `panels`."""
 
 import math
 from bisect import bisect_left
@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from penstock.bench.load import Run
 from penstock.bench.outcomes import REFUSALS
+from penstock.load.report import at_share
 
-_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)  # seconds, so that times read round
+_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)  # of bins, in seconds: round numbers
 MOST_BINS = 120
 FEWEST_BINS = 24
 
@@ -50,10 +51,10 @@ def timeline(run: Run) -> Timeline:
     for i, due in enumerate(seen.times):
         done, status = seen.done[i], seen.status[i]
         if done and run.start <= due < run.end:
-            place = min(int((due - run.start) / width), count - 1)
-            offered[place] += 1
+            index = min(int((due - run.start) / width), count - 1)
+            offered[index] += 1
             if status == 200:
-                latencies[place].append((done - due) * 1000)
+                latencies[index].append((done - due) * 1000)
         if run.start <= done < run.end:
             kind = ok if status == 200 else rejected if status in REFUSALS else failed
             kind[min(int((done - run.start) / width), count - 1)] += 1
@@ -65,23 +66,17 @@ def timeline(run: Run) -> Timeline:
         line.rejected.append(rejected[index] / wide)
         line.failed.append(failed[index] / wide)
         ordered = sorted(latencies[index])
-        line.p50.append(at_share(ordered, 0.5))
-        line.p95.append(at_share(ordered, 0.95))
-        line.p99.append(at_share(ordered, 0.99))
+        line.p50.append(at_share(ordered, 0.5) if ordered else None)
+        line.p95.append(at_share(ordered, 0.95) if ordered else None)
+        line.p99.append(at_share(ordered, 0.99) if ordered else None)
     return line
 
 
 def percentiles(ordered: list[float]) -> list[tuple[float, float]]:
-    """(nines, latency): x is how many nines of requests were at least as fast, 0.3 being the median."""
-    most = math.log10(len(ordered)) if ordered else 0.0
-    steps = 160
-    points = []
-    for step in range(steps + 1):
-        nines = most * step / steps
-        value = at_share(ordered, 1 - 10**-nines)
-        if value is not None:
-            points.append((nines, value))
-    return points
+    """Points of (nines, latency): how many nines of the requests were at least as fast, 0.3 being the median."""
+    most, steps = math.log10(len(ordered)), 160
+    axis = [most * step / steps for step in range(steps + 1)]
+    return [(nines, at_share(ordered, 1 - 10**-nines)) for nines in axis]
 
 
 def histogram(ordered: list[float], bins: int = 48) -> tuple[list[float], list[int]]:
@@ -94,10 +89,3 @@ def histogram(ordered: list[float], bins: int = 48) -> tuple[list[float], list[i
     edges = [low * math.exp(step * index) for index in range(bins)] + [high]
     cuts = [0, *(bisect_left(ordered, edge) for edge in edges[1:-1]), len(ordered)]
     return edges, [after - before for before, after in pairwise(cuts)]
-
-
-def at_share(ordered: list[float], share: float) -> float | None:
-    """The smallest value that at least this share is not above."""
-    if not ordered:
-        return None
-    return ordered[max(0, min(len(ordered), math.ceil(share * len(ordered) - 1e-9)) - 1)]

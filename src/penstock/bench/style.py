@@ -1,4 +1,4 @@
-"""How the report looks, and the few lines that make its charts answer the pointer."""
+"""The report's style sheet, and the script that makes its charts answer the pointer. Used by `html`."""
 
 STYLE = """
 :root{color-scheme:light dark;--page:#f4f6f9;--card:#fff;--ink:#131a24;--soft:#5b6777;--faint:#e5e9ef;

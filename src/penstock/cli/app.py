@@ -1,4 +1,4 @@
-"""The commands. Only the one that is asked for is imported: what the others need would take half a second."""
+"""The table of commands. Only the one that is asked for is imported: all of them would take half a second."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,7 +8,7 @@ import typer
 
 from penstock import __version__
 
-# In the order of the help: the module of each, and the name it has there. A Typer is a group of commands.
+# In the order of the help. The values are module:name; a Typer there is a group of commands.
 COMMANDS = {
     "init": "init:init",
     "serve": "serve:serve",

@@ -1,4 +1,4 @@
-"""Asking a running server's admin plane, for the commands that look at one."""
+"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`; the tables of all listings."""
 
 import json
 import os
@@ -18,14 +18,14 @@ Admin = Annotated[
     ),
 ]
 USUAL = "http://127.0.0.1:9000"
-PATIENCE = 30.0
+PATIENCE = 30.0  # seconds
 
-# The admin plane is not reached through a proxy.
+# Opens URLs directly, because the admin plane is not behind a proxy that the environment may name.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def wide_console() -> Console:
-    """A table that is piped somewhere is not cut to the width of a terminal that is not there."""
+    """A console for tables. One that is piped somewhere is not cut to the width of a terminal."""
     return Console() if Console().is_terminal else Console(width=240)
 
 

@@ -1,4 +1,4 @@
-"""`penstock bench`: open-loop load on a running server, and what it took."""
+"""`penstock bench`: puts open-loop load on a running server and reports latencies."""
 
 import asyncio
 import signal
@@ -80,7 +80,7 @@ def bench(
         clients=parse_clients(tiers) if tiers is not None else (),
         seed=seed,
     )
-    for path in (html, Path(json) if json else None):  # told now, not after the run
+    for path in (html, Path(json) if json else None):  # found now, not after the run
         if path is not None and not path.absolute().parent.is_dir():
             raise UserMistake(f"cannot write {path}: there is no folder {path.absolute().parent}")
     plan = make_plan(shape, target)

@@ -1,4 +1,4 @@
-"""What is told to a person at a terminal while a server runs."""
+"""The line of figures that a person at a terminal sees while `penstock serve` or `penstock up` runs."""
 
 import sys
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from datetime import datetime
 
 
 def figures_line(quiet: bool) -> Callable[[str], None] | None:
-    """Where a line of figures goes: nowhere, unless somebody looks at it.
+    """What writes a line of figures; None unless stderr is a terminal.
 
-    Each is a line of its own, between those of the log. What a function prints goes straight to the terminal, and a
-    line that is rewritten in place would be mixed up with it.
+    Each goes on a line of its own, between those of the log. A line that is rewritten in place would be mixed up
+    with what a function prints, which goes straight to the terminal.
     """
     if quiet or not sys.stderr.isatty():
         return None

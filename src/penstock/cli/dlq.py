@@ -1,4 +1,4 @@
-"""`penstock dlq`: requests that spent all their attempts."""
+"""`penstock dlq`: lists dead letters (requests that spent all their attempts), shows, retries and deletes them."""
 
 import json
 from typing import Annotated, Any

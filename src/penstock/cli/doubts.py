@@ -1,4 +1,4 @@
-"""Settings that are allowed and probably not meant: told once, when a server starts."""
+"""Logs settings that are allowed and probably not meant, once, when a server starts."""
 
 import logging
 

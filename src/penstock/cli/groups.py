@@ -1,4 +1,4 @@
-"""Groups of options: a class whose entries are options, shared by several commands.
+"""Groups of options: a class whose attributes are options, shared by several commands (see `options`).
 
 class Clients:
     '''Clients'''  # the title of the group in the help
@@ -6,7 +6,7 @@ class Clients:
     auth = setting(str, "auth.mode", about="Who may ask.")
 
 @takes(Clients)
-def gateway(given: Given) -> int: ...
+def gateway(given: GivenOptions) -> int: ...
 """
 
 import inspect
@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-Group = type[Any]  # its entries were made by `setting`
+Group = type[Any]  # its attributes were made by `setting`
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class Key:
     """What an option sets: a key of the configuration."""
 
     name: str
-    read: Callable[[Any], object] | None  # how words become its value, where the configuration cannot tell
+    read: (
+        Callable[[Any], object] | None
+    )  # makes the value, where the configuration itself cannot read the text
 
 
 def setting(
@@ -46,10 +48,10 @@ def _options(group: Group) -> Iterator[tuple[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What was said with the options of some groups."""
+class GivenOptions:
+    """The values that a command line gave to the options of some groups."""
 
-    values: dict[str, Any]  # by the option's name; None where nothing was said
+    values: dict[str, Any]  # by the option's name; None for one that was not given
     groups: tuple[Group, ...]
 
     def overrides(self, **others: object) -> dict[str, object]:
@@ -61,18 +63,18 @@ class Given:
                 keys[key.name] = key.read(value) if key.read is not None and value is not None else value
         return keys | {key.replace("__", "."): value for key, value in others.items()}
 
-    def words(self, *groups: Group, but: Sequence[str] = ()) -> list[str]:
-        """The same options of these groups, without some, as words of a command line for another process."""
-        words: list[str] = []
+    def as_arguments(self, *groups: Group, but: Sequence[str] = ()) -> list[str]:
+        """The options of these groups, without some, as arguments of a command line for another process."""
+        arguments: list[str] = []
         for group in groups:
             for name, kind in _options(group):
                 value = self.values[name]
                 if value is None or name in but:
                     continue
-                word = next(iter(_info(kind).param_decls or ()), f"--{name.replace('_', '-')}")
+                option = next(iter(_info(kind).param_decls or ()), f"--{name.replace('_', '-')}")
                 for each in value if isinstance(value, list) else [value]:
-                    words += [word] if each is True else [word, str(each)]
-        return words
+                    arguments += [option] if each is True else [option, str(each)]
+        return arguments
 
 
 def _info(kind: Any) -> Any:
@@ -103,7 +105,7 @@ def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
         def with_options(**values: Any) -> int:
             said = {parameter.name: values.pop(parameter.name) for parameter in added}
             said = {name: None if value == [] else value for name, value in said.items()}
-            return command(**values, given=Given(said, groups))
+            return command(**values, given=GivenOptions(said, groups))
 
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_options.__annotations__ = {each.name: each.annotation for each in parameters}

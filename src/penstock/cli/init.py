@@ -29,47 +29,47 @@ HEAD = """\
 """
 
 
-class Entry(NamedTuple):
-    """One line of the file, commented out; its value is the default, or an example where there is none."""
+class Line(NamedTuple):
+    """A line of penstock.toml, commented out. It shows the default, or an example where there is no default."""
 
     key: str
     about: str
     example: str = ""
 
 
-SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+SECTIONS: tuple[tuple[str, tuple[Line, ...]], ...] = (
     (
         f"models.{MODEL}",
         (
-            Entry("workers", "batches that run at once: one for each GPU"),
-            Entry("max_batch", "requests in one batch at most: what fits in memory"),
-            Entry("max_wait", "longest wait for company while a worker is free"),
-            Entry("input", "what clients send"),
-            Entry("output", "what your function returns"),
-            Entry("gpus", "given to the workers in turn, as CUDA_VISIBLE_DEVICES", '["0", "1"]'),
-            Entry("warmup", "inputs that are run through a new worker before it serves", '["hello"]'),
-            Entry("deterministic", "true: equal inputs are run once, and the answer is kept"),
+            Line("workers", "batches that run at once: one for each GPU"),
+            Line("max_batch", "requests in one batch at most: what fits in memory"),
+            Line("max_wait", "longest wait for company while a worker is free"),
+            Line("input", "what clients send"),
+            Line("output", "what your function returns"),
+            Line("gpus", "given to the workers in turn, as CUDA_VISIBLE_DEVICES", '["0", "1"]'),
+            Line("warmup", "inputs that are run through a new worker before it serves", '["hello"]'),
+            Line("deterministic", "true: equal inputs are run once, and the answer is kept"),
         ),
     ),
     (
         "timeouts",
         (
-            Entry("processing", "a batch that takes longer is given up, and its worker started anew"),
-            Entry("request", "every request is answered by then"),
+            Line("processing", "a batch that takes longer is given up, and its worker started anew"),
+            Line("request", "every request is answered by then"),
         ),
     ),
     (
         "server",
         (
-            Entry("host", "where clients connect; beyond this machine, say in [auth] who may ask"),
-            Entry("port", ""),
-            Entry("admin_port", "probes, metrics and a look inside"),
-            Entry("log_level", ""),
+            Line("host", "where clients connect; beyond this machine, say in [auth] who may ask"),
+            Line("port", ""),
+            Line("admin_port", "probes, metrics and a look inside"),
+            Line("log_level", ""),
         ),
     ),
     (
         "auth",
-        (Entry("mode", "keys: `penstock keys create` makes one; or jwt, keys+jwt, none", '"keys"'),),
+        (Line("mode", "keys: `penstock keys create` makes one; or jwt, keys+jwt, none", '"keys"'),),
     ),
 )
 
@@ -103,14 +103,14 @@ def init(
 def settings_file() -> str:
     known = {setting.key: setting.value for setting in _defaults().explain()}
     blocks = [HEAD]
-    for section, entries in SECTIONS:
+    for section, chosen in SECTIONS:
         lines = [f"[{section}]"]
         if section == f"models.{MODEL}":
             lines.append(f'target = "{TARGET}"  # or package.module:function, http://…, grpc://…, sim:100ms')
-        settings = [f"# {each.key} = {each.example or known[f'{section}.{each.key}']}" for each in entries]
+        settings = [f"# {each.key} = {each.example or known[f'{section}.{each.key}']}" for each in chosen]
         width = max(map(len, settings))
-        for setting, entry in zip(settings, entries, strict=True):
-            lines.append(f"{setting:<{width}}  # {entry.about}" if entry.about else setting)
+        for setting, line in zip(settings, chosen, strict=True):
+            lines.append(f"{setting:<{width}}  # {line.about}" if line.about else setting)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 

@@ -1,11 +1,9 @@
-"""`penstock keys`: who may ask."""
+"""`penstock keys`: creates, lists and revokes API keys."""
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -20,10 +18,10 @@ from penstock.cli.options import ConfigFile
 from penstock.cli.roles import need_redis, settings_of
 from penstock.config import Config
 from penstock.errors import StoreDown, UserMistake
+from penstock.units import LIFETIME_HINT, parse_lifetime, write_time
 
 T = TypeVar("T")
 
-SECONDS = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 COLUMNS = ("id", "tenant", "tier", "state", "created", "expires", "revoked", "note")
 
 app = typer.Typer(
@@ -77,7 +75,7 @@ def create(
     if tier not in settings.tiers.levels:
         raise UserMistake(f"no tier {tier!r}; this configuration has {', '.join(settings.tiers.levels)}")
     key, record = make_key(tenant, tier, time.time(), _lifetime(expires), note)
-    _with_store(_place(keys, keys_url, redis, settings), settings, lambda store: store.add(record))
+    _with_store(_where(keys, keys_url, redis, settings), settings, lambda store: store.add(record))
     until = f" until {_day(record.expires)}" if record.expires is not None else ""
     typer.echo(
         f"key {record.id} of {tenant}, tier {tier}, is good{until}. Keep it: it is not shown again.", err=True
@@ -99,7 +97,7 @@ def list_keys(
     Example: penstock keys list --json
     """
     settings = _settings(redis, config)
-    records = _with_store(_place(keys, keys_url, redis, settings), settings, lambda store: store.load())
+    records = _with_store(_where(keys, keys_url, redis, settings), settings, lambda store: store.load())
     rows = [_described(record) for record in sorted(records, key=lambda record: -record.created)]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -126,8 +124,8 @@ def revoke(
     Example: penstock keys revoke VSXaPOsVFAYZ
     """
     key_id, settings = id_of(key), _settings(redis, config)
-    place = _place(keys, keys_url, redis, settings)
-    record = _with_store(place, settings, lambda store: store.revoke(key_id))
+    where = _where(keys, keys_url, redis, settings)
+    record = _with_store(where, settings, lambda store: store.revoke(key_id))
     typer.echo(f"revoked {record.id} of {record.tenant}; servers refuse it within 2 seconds", err=True)
     return 0
 
@@ -136,8 +134,8 @@ def _settings(redis: str | None, config: Path | None) -> Config:
     return settings_of(config, {"redis.url": redis})
 
 
-def _place(keys: Path | None, url: str | None, redis: str | None, settings: Config) -> Path | str | None:
-    """A file, a URL, or None for Redis; without a word on it, where a server with these settings looks."""
+def _where(keys: Path | None, url: str | None, redis: str | None, settings: Config) -> Path | str | None:
+    """Where the keys are: a file, a URL, or None for Redis. By default, where a server would look."""
     if sum(each is not None for each in (keys, url, redis)) > 1:
         raise UserMistake("say one of --keys, --keys-url and --redis")
     if redis is not None:
@@ -145,13 +143,13 @@ def _place(keys: Path | None, url: str | None, redis: str | None, settings: Conf
     return keys or url or settings.auth.keys_url or Path(settings.auth.keys_file)
 
 
-def _with_store(place: Path | str | None, settings: Config, ask: Callable[[KeyStore], Awaitable[T]]) -> T:
-    if place is None:
+def _with_store(where: Path | str | None, settings: Config, ask: Callable[[KeyStore], Awaitable[T]]) -> T:
+    if where is None:
         need_redis()
     from penstock.roles.key_store import key_store
 
     async def asked() -> T:
-        async with key_store(place, settings) as store:
+        async with key_store(where, settings) as store:
             return await ask(store)
 
     try:
@@ -161,12 +159,10 @@ def _with_store(place: Path | str | None, settings: Config, ask: Callable[[KeySt
 
 
 def _lifetime(text: str | None) -> float | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"([1-9][0-9]{0,5})\s*(min|h|d|w|y)", text.strip())
-    if match is None:
-        raise UserMistake(f"--expires is {text!r}: write a number and min, h, d, w or y, such as 90d")
-    return float(int(match[1]) * SECONDS[match[2]])
+    try:
+        return None if text is None else parse_lifetime(text)
+    except ValueError:
+        raise UserMistake(f"--expires is {text!r}: write {LIFETIME_HINT}") from None
 
 
 def _described(record: KeyRecord) -> dict[str, str | None]:
@@ -183,4 +179,4 @@ def _described(record: KeyRecord) -> dict[str, str | None]:
 
 
 def _day(when: float | None) -> str | None:
-    return None if when is None else datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if when is None else write_time(when, "seconds")

@@ -1,7 +1,8 @@
 """Options that several commands have, each described once.
 
-An option that sets a key of the configuration is one entry of a group: its name, type, key and help.
-Every command that takes the group has it then, and `penstock up` passes it on to the processes that it starts.
+An option that sets a key of the configuration is one attribute of a group: its name, type, key and help. Every
+command that takes the group has the option, and `penstock up` passes it on to the processes that it starts. The
+docstring of a group is its title in the help.
 """
 
 import json
@@ -46,7 +47,7 @@ Quiet = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
-class Address:
+class Listening:
     """Clients"""
 
     host = setting(str, "server.host", default="127.0.0.1", about="Where clients connect.")
@@ -73,7 +74,7 @@ class Clients:
 
 
 def warm_up_inputs(given: list[str]) -> list[object]:
-    """Texts, but for those that are JSON objects or lists."""
+    """Inputs from the command line: what begins with { or [ is read as JSON, all else is text."""
     return [_warm_up_input(text) for text in given]
 
 
@@ -159,7 +160,7 @@ class Process:
 
 
 def seconds_of(text: str, option: str) -> float:
-    """What a duration on the command line means, or one line that says how to write it."""
+    """The seconds of a duration on the command line. Raises UserMistake that says how to write one."""
     try:
         return parse_duration(text)
     except MissingUnit as error:

@@ -1,7 +1,6 @@
-"""`penstock requests`: what the ledger holds."""
+"""`penstock requests`: shows what the ledger holds."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from penstock.cli.options import ConfigFile, seconds_of
 from penstock.cli.roles import settings_of
 from penstock.errors import UserMistake
 from penstock.roles.ledger import look_up
+from penstock.units import write_time
 
 COLUMNS = ("completed", "tenant", "tier", "model", "status", "latency_ms", "request_id", "id")
 
@@ -45,7 +45,7 @@ def requests(
     Example: penstock requests --tenant acme --since 1h
     """
     rows = look_up(
-        _place(ledger, config),
+        _url(ledger, config),
         tenant,
         None if since is None else seconds_of(since, "--since"),
         None if status is None else status.upper(),
@@ -59,12 +59,12 @@ def requests(
     for column in COLUMNS:
         table.add_column(column.replace("_", " "), no_wrap=True)
     for row in rows:
-        table.add_row(*(_shown(column, row) for column in COLUMNS))  # Text: a tenant's name is no markup
+        table.add_row(*(_shown(column, row) for column in COLUMNS))
     wide_console().print(table if rows else "no such request")
     return 0
 
 
-def _place(ledger: str | None, config: Path | None) -> str:
+def _url(ledger: str | None, config: Path | None) -> str:
     url = ledger or settings_of(config, {}).ledger.url
     if not url:
         raise UserMistake(
@@ -74,9 +74,10 @@ def _place(ledger: str | None, config: Path | None) -> str:
 
 
 def _shown(column: str, row: dict[str, Any]) -> Text:
+    """A Text, so that nothing in a tenant's name is read as markup."""
     value = row[column]
     if column == "completed":
-        return Text(datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z")
+        return Text(write_time(value).replace("T", " "))
     if column == "latency_ms":
         return Text(f"{value:.1f}")
     if column == "status":

@@ -1,4 +1,4 @@
-"""`penstock gateway`, `penstock batcher`, `penstock worker`: the roles of an installation over Redis."""
+"""`penstock gateway`, `penstock batcher`, `penstock worker`: starts one process of an installation over Redis."""
 
 import asyncio
 import os
@@ -12,12 +12,12 @@ import uvloop
 
 from penstock import logs
 from penstock.cli.doubts import tell_doubts
-from penstock.cli.groups import Given, takes
+from penstock.cli.groups import GivenOptions, takes
 from penstock.cli.options import (
-    Address,
     Clients,
     ConfigFile,
     Debug,
+    Listening,
     Logs,
     ModelOptions,
     Named,
@@ -47,7 +47,7 @@ def run_role(
     *,
     with_doubts: bool = False,
 ) -> int:
-    """`make` imports the role: what it needs is not there in every installation."""
+    """Runs a role. `make` imports it only now, because not every installation has the libraries it needs."""
     logs.set_up(settings.server.log_level, settings.server.log_format)
     if with_doubts:
         tell_doubts(settings, over_redis=True)
@@ -63,8 +63,10 @@ def announce(data: Any, admin: Any) -> None:
     typer.echo(f"  {serving}admin {admin.url}/internal/health")
 
 
-@takes(Address, Clients, Named, Process, Logs)
-def gateway(given: Given, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False) -> int:
+@takes(Listening, Clients, Named, Process, Logs)
+def gateway(
+    given: GivenOptions, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False
+) -> int:
     """Take requests over HTTP and hand them to the batchers; answers come back to the connection that asked.
 
     Any number of them serve side by side. Models are known as soon as a worker has announced them.
@@ -81,7 +83,9 @@ def gateway(given: Given, config: ConfigFile = None, redis: RedisUrl = None, deb
 
 
 @takes(Named, Process, Logs)
-def batcher(given: Given, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False) -> int:
+def batcher(
+    given: GivenOptions, config: ConfigFile = None, redis: RedisUrl = None, debug: Debug = False
+) -> int:
     """Form batches from what the gateways have accepted and send them to the workers.
 
     Several share the work, and take over from one that dies.
@@ -99,7 +103,7 @@ def batcher(given: Given, config: ConfigFile = None, redis: RedisUrl = None, deb
 
 @takes(ModelOptions, Named, Process, Logs)
 def worker(
-    given: Given,
+    given: GivenOptions,
     target: Target = None,
     config: ConfigFile = None,
     redis: RedisUrl = None,

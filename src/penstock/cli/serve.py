@@ -1,4 +1,4 @@
-"""`penstock serve`."""
+"""`penstock serve`: one process that serves everything but the functions."""
 
 import os
 from functools import partial
@@ -10,12 +10,12 @@ import uvloop
 from penstock import logs
 from penstock.cli.console import figures_line
 from penstock.cli.doubts import tell_doubts
-from penstock.cli.groups import Given, takes
+from penstock.cli.groups import GivenOptions, takes
 from penstock.cli.options import (
-    Address,
     Clients,
     ConfigFile,
     Debug,
+    Listening,
     Logs,
     ModelOptions,
     Process,
@@ -28,9 +28,9 @@ from penstock.config import Config, find_file, load
 from penstock.server.listen import AdminListener, DataListener
 
 
-@takes(ModelOptions, Address, Clients, Process, Logs)
+@takes(ModelOptions, Listening, Clients, Process, Logs)
 def serve(
-    given: Given,
+    given: GivenOptions,
     target: Target = None,
     config: ConfigFile = None,
     workers: Workers = None,

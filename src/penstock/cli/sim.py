@@ -1,4 +1,4 @@
-"""`penstock sim`: the server's own decisions in virtual time."""
+"""`penstock sim`: plays the server's own decisions in virtual time and prints what came of it."""
 
 import json as json_format
 import os
@@ -23,7 +23,7 @@ from penstock.roles.simulation import scenario_of
 from penstock.sim.floor import floor
 from penstock.sim.study import Finding, shown, study
 
-STEADY = ("poisson", "uniform")  # arrivals a floor can be given for
+STEADY = ("poisson", "uniform")  # arrivals that have a floor
 
 
 def sim(
@@ -112,7 +112,7 @@ def sim(
         seed,
     )
     shares = None if tiers is None else dict(parse_clients(tiers))
-    if json is not None and not Path(json).absolute().parent.is_dir():  # told now, not after the run
+    if json is not None and not Path(json).absolute().parent.is_dir():  # found now, not after the run
         raise UserMistake(f"cannot write {json}: there is no folder {Path(json).absolute().parent}")
     scenarios, names = {}, []
     for chosen in [None] if policy is None else [part.strip() for part in policy.split(",")]:
@@ -161,18 +161,18 @@ def _only(models: list[str], chosen: str | None) -> str:
     return models[0]
 
 
-def _write(findings: dict[str, Finding], place: str | None) -> None:
-    if place is None:
+def _write(findings: dict[str, Finding], file: str | None) -> None:
+    if file is None:
         return
     fields = {policy: finding.as_dict() for policy, finding in findings.items()}
     text = json_format.dumps(fields if len(fields) > 1 else next(iter(fields.values())), indent=2)
-    if place == "-":
+    if file == "-":
         typer.echo(text)
         return
     try:
-        Path(place).write_text(text + "\n", encoding="utf-8")
+        Path(file).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise UserMistake(f"cannot write {place}: {error.strerror}") from None
+        raise UserMistake(f"cannot write {file}: {error.strerror}") from None
 
 
 class _Progress:

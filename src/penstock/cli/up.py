@@ -1,4 +1,4 @@
-"""`penstock up`."""
+"""`penstock up`: starts a whole installation over Redis on this machine."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ import uvloop
 from penstock import logs
 from penstock.cli.console import figures_line
 from penstock.cli.doubts import tell_doubts
-from penstock.cli.groups import Given, takes
+from penstock.cli.groups import GivenOptions, takes
 from penstock.cli.options import Clients, ConfigFile, Debug, Logs, ModelOptions, Quiet, Target
 from penstock.cli.roles import need_redis, settings_of
 from penstock.cli.try_it import try_it
@@ -22,12 +22,12 @@ from penstock.roles.figures import Pages, Say, show
 from penstock.roles.up import Installation
 from penstock.roles.up_plan import Plan, figures_of
 
-FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # where the configuration asks for any that is free
+FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # used where the configuration says 0
 
 
 @takes(ModelOptions, Clients, Logs)
 def up(
-    given: Given,
+    given: GivenOptions,
     target: Target = None,
     gateways: Annotated[
         int, typer.Option("--gateways", "-g", min=1, max=64, help="HTTP servers, from --port on.")
@@ -88,7 +88,7 @@ def up(
         raise UserMistake("nothing to run: give a TARGET, or describe a model in penstock.toml")
     logs.set_up(settings.server.log_level, "text")
     gpus = (given.values["gpus"] or "").replace(",", " ").split()
-    shared = ["--log-format", "text", *given.words(Logs)]
+    shared = ["--log-format", "text", *given.as_arguments(Logs)]
     shared += ["--config", str(config)] if config is not None else []
     shared += ["--debug"] if debug else []
     tell_doubts(settings, over_redis=True)
@@ -102,8 +102,8 @@ def up(
         target=target,
         redis=redis,
         shared=shared,
-        serving=given.words(Clients),
-        working=["--no-doubts", *given.words(ModelOptions, but=["gpus"])],  # doubts are told here
+        serving=given.as_arguments(Clients),
+        working=["--no-doubts", *given.as_arguments(ModelOptions, but=["gpus"])],  # `up` itself tells doubts
         gpus=gpus,
         environment={"PYTHONUNBUFFERED": "1"},
         config=settings,

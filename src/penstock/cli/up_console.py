@@ -1,4 +1,4 @@
-"""The lines that the parts of `penstock up` print, under their names."""
+"""Prints the lines of the processes of `penstock up`, each with the name of its process."""
 
 import asyncio
 import sys
@@ -7,17 +7,17 @@ from contextlib import suppress
 from penstock.printed import Spout
 
 COLOURS = {"gateway": "36", "batcher": "33", "worker": "32", "redis": "35"}
-HELD = 8 << 20  # bytes of lines that wait for whoever reads them
-LAST_LINES = 1.0  # seconds in which they may be read in the end
+HELD = 8 << 20  # bytes of lines that are held while nobody reads stderr
+LAST_LINES = 1.0  # seconds in which held lines may still be read at the end
 
 
 class Console:
-    """What the parts print, with their names. A stopped terminal or a full pipe stops no part."""
+    """Writes to stderr. A stopped terminal or a full pipe stops no process."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._spout = Spout(sys.stderr.fileno(), loop, HELD)
         self._colours = sys.stderr.isatty()
-        self._told = 0  # of the bytes that were left out, those that we have told of
+        self._told = 0  # bytes left out that the console has told of
 
     def say(self, name: str, line: str) -> None:
         missing = self._spout.left_out - self._told

@@ -1,4 +1,4 @@
-"""`penstock workers`."""
+"""`penstock workers`: lists who runs batches."""
 
 import json
 from typing import Annotated

@@ -6,7 +6,7 @@ import msgspec
 
 from penstock.config import Config, Model
 from penstock.config.kinds import Choice, Number, Whole
-from penstock.config.schema import Key, places
+from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
@@ -33,7 +33,7 @@ def model_of(said: ModelAnnouncement) -> Model:
     """Raises ValueError for values that no model can have."""
     values = {item: getattr(said, item) for item in _CONFIGURED}
     model = msgspec.convert({**values, "target": "redis"}, Model)
-    for item, place in places(Model).items():
+    for item, place in items(Model).items():
         if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
             value = getattr(model, item)
             if value is not None:

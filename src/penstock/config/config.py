@@ -1,16 +1,15 @@
-"""The whole configuration: built once, never changed, and able to say where each value came from."""
+"""The whole configuration: built once by `load`, never changed, and able to say where each value came from."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.config.schema import Key, NamedTables, Table, places
+from penstock.config.schema import Key, NamedTables, Table, items
 from penstock.config.sections import (
     Api,
     Auth,
     Idempotency,
     Ledger,
-    Level,
     Limits,
     Model,
     Redis,
@@ -29,7 +28,7 @@ MAX_CLIENT, FIRST_BATCH = ("timeouts", "max_client"), ("timeouts", "first_batch"
 
 
 class Setting(NamedTuple):
-    """One value in force."""
+    """One value in force, for `penstock check`."""
 
     key: str  # dotted
     value: str  # as TOML would have it; empty where it is not set
@@ -51,9 +50,8 @@ class Config:
     tiers: Tiers = field(default_factory=Tiers)
     tenants: Mapping[str, Tenant] = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # of what is not default
+    # By dotted key: where each value came from that is not the default.
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def source(self, key: str) -> str:
         """Where the value of a dotted key came from."""
@@ -64,9 +62,9 @@ class Config:
         return self._explain(self, ())
 
     def _explain(self, section: Any, above: KeyPath) -> Iterator[Setting]:
-        for name, place in places(type(section)).items():
+        for name, item in items(type(section)).items():
             here, value = (*above, name), getattr(section, name)
-            match place:
+            match item:
                 case Key(kind=kind):
                     key = dotted(here)
                     value, source = self._in_force(here, value, self.source(key))
@@ -74,15 +72,15 @@ class Config:
                 case Table(inner) if (
                     isinstance(section, Model) and name != section.protocol and value == inner()
                 ):
-                    pass  # of no interest to a model that is not a URL of this kind
+                    pass  # left out: the model's target is no URL of this protocol
                 case Table():
                     yield from self._explain(value, here)
                 case NamedTables():
-                    for entry, inner in value.items():
-                        yield from self._explain(inner, (*here, entry))
+                    for chosen, inner in value.items():
+                        yield from self._explain(inner, (*here, chosen))
 
     def _in_force(self, path: KeyPath, value: Any, source: str) -> tuple[Any, str]:
-        """A value as it stands, or that of the setting which it follows."""
+        """A value and its source; for a time limit that is not set, those of the setting that it follows."""
         if path in (MAX_CLIENT, FIRST_BATCH):
             limit = "request" if path == MAX_CLIENT else "processing"
             least = decide(self.timeouts, self.models, None, limit)
@@ -95,18 +93,13 @@ class Config:
             return value, source
         seconds, key = decide(self.timeouts, self.models, model, limit)
         if value is not None or (model is not None and key.startswith("timeouts.")):
-            return value, source  # it is set, or nothing of this model decides it
+            return value, source  # the key is set, or no key of this model decides it
         return seconds, source if self.source(key) == DEFAULT else f"follows {key}"
 
     def timeouts_of(self, model: str | None) -> TimeLimits:
-        """A model's own, and [timeouts] where it has none; without a model, of those that have none."""
+        """The time limits of a model; for None, those of a model that sets none itself."""
         return time_limits(self.timeouts, self.models, model)
 
     def responds_async(self, model: Model) -> bool:
         """Whether a request to it becomes a task, unless its client asks otherwise."""
         return (model.respond or self.api.respond) == "async"
-
-    def level_of(self, tenant: str) -> Level:
-        """The tier of a tenant, or the default tier for one nobody has named."""
-        named = self.tenants.get(tenant)
-        return self.tiers.levels[(named and named.tier) or self.tiers.default]

@@ -1,4 +1,7 @@
-"""What single keys cannot know: contradictions are refused, doubtful settings are only remarked upon."""
+"""Checks that look at several settings together: contradictions are refused, doubtful settings are only told.
+
+`load` refuses; `penstock check` and the servers tell doubts.
+"""
 
 import re
 from collections import Counter
@@ -12,13 +15,13 @@ from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
 from penstock.units import write_duration
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # it goes into addresses and labels
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")  # of what goes into URLs and labels of metrics
 _EVERYWHERE = ("0.0.0.0", "::", "")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def refuse_contradictions(config: Config) -> None:
-    """Raise UserMistake for the first thing that cannot be meant."""
+    """Raises UserMistake for the first contradiction."""
     for key, complaint in _contradictions(config):
         source = config.source(key)
         raise UserMistake(f"{key if source == 'default' else f'{source}: {key}'} {complaint}")
@@ -88,13 +91,13 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
 def doubts(config: Config, *, over_redis: bool = False) -> list[str]:
     """One line for each setting that is allowed and probably not meant.
 
-    `over_redis`: it is known that Redis is used; else doubts about it are told if the configuration names it.
+    `over_redis`: Redis is used for certain. Otherwise doubts about Redis are told if the configuration names it.
     """
     over_redis = over_redis or any(key.startswith("redis.") for key in config.sources)
     found = [*_common_doubts(config)]
     for name, model in config.models.items():
         found += [*_model_doubts(config, name, model), *_time_doubts(config, name, over_redis=over_redis)]
-    return list(dict.fromkeys(found))  # what several models have in common is told once
+    return list(dict.fromkeys(found))  # a doubt about several models is told once
 
 
 def _common_doubts(config: Config) -> Iterator[str]:
@@ -117,7 +120,7 @@ def _common_doubts(config: Config) -> Iterator[str]:
 
 
 def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str]:
-    """Settings that leave a request no time for another worker, when its first one hangs or dies."""
+    """Settings that leave a request no time for a second worker when its first one hangs or dies."""
     limits = config.timeouts_of(name)
     queue, processing, request = (_said(config, name, limit) for limit in PARTS)
     requests = {request: limits.request}
@@ -145,7 +148,7 @@ def _time_doubts(config: Config, name: str, *, over_redis: bool) -> Iterator[str
 
 
 def _said(config: Config, name: str, limit: str) -> str:
-    """A limit by the key that sets it, or by its own name and the key that it follows."""
+    """A time limit in words: its value and the key that sets it, or that it follows."""
     seconds, key = decide(config.timeouts, config.models, name, limit)
     if key.endswith((f".{limit}", f".{limit}_timeout")):
         return f"{key} ({write_duration(seconds)})"

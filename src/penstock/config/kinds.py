@@ -1,6 +1,6 @@
-"""What a value may be: how it is read from a file or from text, refused, and written again.
+"""Kinds of values: how each is read from a file or from text, refused, and written again.
 
-A section's field carries its kind in its annotation, so a key is described once:
+A section's field has its kind in its annotation, so that a key is described once (in `sections`):
 `port: Annotated[int, Whole(0, 65535)] = 8000`.
 """
 
@@ -27,21 +27,21 @@ TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off"
 
 
 class Kind(Protocol):
-    """`take` and `read` raise ValueError; `wanted` completes the sentence "must be …"."""
+    """`take` and `read` raise ValueError. `wanted` completes the sentence "must be …" of a refusal."""
 
     @property
     def wanted(self) -> str: ...
 
     def take(self, value: object) -> Any:
-        """From a value that already has a type: a file's, or the command line's."""
+        """Takes a value that already has a type: from a file, or from the command line."""
         ...
 
     def read(self, text: str) -> Any:
-        """From words: the environment's, or the command line's."""
+        """Reads a text: from the environment, or from the command line."""
         ...
 
     def write(self, value: Any) -> str:
-        """As TOML."""
+        """The value as TOML."""
         ...
 
 
@@ -97,9 +97,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Seconds inside, with a unit outside."""
+    """Seconds in the configuration, a number with a unit in the file."""
 
-    zero: bool = False  # whether none at all makes sense
+    zero: bool = False  # whether 0 is allowed
 
     @property
     def wanted(self) -> str:
@@ -120,7 +120,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes inside, with a unit outside."""
+    """Bytes in the configuration, a number with a unit in the file."""
 
     @property
     def wanted(self) -> str:
@@ -181,7 +181,7 @@ class Text:
 @dataclass(frozen=True, slots=True)
 class Choice:
     words: tuple[str, ...]
-    or_function: bool = False  # or "module:function", "file.py:function"
+    or_function: bool = False  # also "module:function" and "file.py:function" are allowed
 
     @property
     def wanted(self) -> str:
@@ -205,7 +205,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """A list of names; whole numbers are names too, since that is how GPUs are counted."""
+    """A list of ids. Whole numbers are ids too, since that is how GPUs are numbered."""
 
     wanted: str = 'a list of ids such as [0, 1] or ["GPU-5d3f…"]'
 
@@ -244,7 +244,7 @@ class Origins(Ids):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """A list of JSON values; no null, which TOML cannot say."""
+    """A list of JSON values, without null, which TOML does not have."""
 
     wanted: str = "a list of inputs"
 
@@ -262,7 +262,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Secret(Text):
-    """Never shown."""
+    """A text that is never shown."""
 
     empty: bool = True
 
@@ -271,7 +271,7 @@ class Secret(Text):
 
 
 @dataclass(frozen=True, slots=True)
-class Address(Text):
+class Url(Text):
     """A URL, shown without the password that may be in it."""
 
     def write(self, value: str) -> str:
@@ -300,7 +300,7 @@ class Headers:
 
 
 def is_plain(value: object) -> bool:
-    """Whether JSON and TOML can both say it."""
+    """Whether both JSON and TOML can hold the value."""
     if isinstance(value, dict):
         return all(is_plain(item) for item in value.values())
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""The three places values come from, each laid over the one before: file, environment, command line.
+"""The three layers that values come from, each laid over the one before: file, environment, command line.
 
-All three write into one tree of tables whose leaves are `Given`: the value as it stood, and where.
+All three write into one tree of tables whose leaves are `Given`: the value as it stood, and where. Used by `load`.
 """
 
 import re
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.config.schema import Key, NamedTables, Place, Table, did_you_mean, places
+from penstock.config.schema import Item, Key, NamedTables, Table, did_you_mean, items
 from penstock.config.toml import KeyPath, dotted, key_lines, toml
 from penstock.errors import UserMistake
 
 PREFIX = "PENSTOCK_"
 READ_ELSEWHERE = (
-    "PENSTOCK_CONFIG",  # by the command line itself
-    "PENSTOCK_DEBUG",
-    "PENSTOCK_SLOT",  # by a user's function
+    "PENSTOCK_CONFIG",  # read by the command line itself
+    "PENSTOCK_DEBUG",  # likewise
+    "PENSTOCK_SLOT",  # set for a user's function
 )
 
-# Kubernetes tells every pod of every service: a service called penstock-server makes PENSTOCK_SERVER_PORT
-# "tcp://10.0.0.7:8000", which is not meant for us.
+# Variables that Kubernetes sets in every pod for every service: one called penstock-server makes
+# PENSTOCK_SERVER_PORT "tcp://10.0.0.7:8000", which is no setting of Penstock.
 _SERVICE_LINK = re.compile(
     r"PENSTOCK_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=.*"
     r"|PENSTOCK_(\w+_)?PORT=(tcp|udp|sctp)://.*"
 )
 
-Tree = dict[str, Any]  # of Given, and of trees
+Tree = dict[str, Any]  # its values are `Given` or trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Given:
 
     value: object
     source: str
-    words: bool = False  # it came as text, whatever its type should be
+    as_text: bool = False  # it came as text, whatever its type should be
 
 
 def read_file(file: Path, section: type[Any]) -> Tree:
-    """A file's values, its tables and keys known to exist."""
+    """The values of a file. Raises UserMistake for tables and keys that do not exist."""
     try:
         text = file.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text)
@@ -55,54 +55,54 @@ def read_file(file: Path, section: type[Any]) -> Tree:
         raise UserMistake(f"{file}: is not valid TOML: {error}") from error
     lines = key_lines(text)
 
-    def place_of(path: KeyPath) -> str:
+    def line_of(path: KeyPath) -> str:
         return f"{file}:{lines[path]}" if path in lines else str(file)
 
-    return _plant(content, section, (), place_of)
+    return _plant(content, section, (), line_of)
 
 
 def _plant(
-    content: Mapping[str, object], section: type[Any], above: KeyPath, place_of: Callable[[KeyPath], str]
+    content: Mapping[str, object], section: type[Any], above: KeyPath, line_of: Callable[[KeyPath], str]
 ) -> Tree:
-    known, tree = places(section), Tree()
+    known, tree = items(section), Tree()
     for name, value in content.items():
         here = (*above, name)
         match known.get(name):
             case Key():
-                tree[name] = Given(value, place_of(here))
+                tree[name] = Given(value, line_of(here))
             case Table(inner):
-                tree[name] = _plant(_table(value, here, place_of), inner, here, place_of)
+                tree[name] = _plant(_table(value, here, line_of), inner, here, line_of)
             case NamedTables(inner):
-                entries = _table(value, here, place_of)
+                tables = _table(value, here, line_of)
                 tree[name] = {
-                    entry: _plant(_table(inside, (*here, entry), place_of), inner, (*here, entry), place_of)
-                    for entry, inside in entries.items()
+                    chosen: _plant(_table(inside, (*here, chosen), line_of), inner, (*here, chosen), line_of)
+                    for chosen, inside in tables.items()
                 }
             case None:
                 table = f" in [{dotted(above)}]" if above else ""
                 meant = did_you_mean(name, known) or _deeper(name, value, known, above)
-                raise UserMistake(f"{place_of(here)}: unknown key '{name}'{table}{meant}")
+                raise UserMistake(f"{line_of(here)}: unknown key '{name}'{table}{meant}")
     return tree
 
 
-def _deeper(name: str, value: object, known: Mapping[str, Place], above: KeyPath) -> str:
-    """For a section whose name belongs one level below: [tiers.levels.x] for [tiers.x]."""
-    under = [key for key, place in known.items() if isinstance(place, NamedTables)]
+def _deeper(name: str, value: object, known: Mapping[str, Item], above: KeyPath) -> str:
+    """A hint for a section that belongs one level below: [tiers.levels.x] for [tiers.x]."""
+    under = [key for key, item in known.items() if isinstance(item, NamedTables)]
     if not above or len(under) != 1 or not isinstance(value, dict):
         return ""
     return f"; did you mean [{dotted((*above, under[0], name))}]?"
 
 
-def _table(value: object, here: KeyPath, place_of: Callable[[KeyPath], str]) -> dict[str, object]:
+def _table(value: object, here: KeyPath, line_of: Callable[[KeyPath], str]) -> dict[str, object]:
     if not isinstance(value, dict):
         raise UserMistake(
-            f"{place_of(here)}: {dotted(here)} must be a table, [{dotted(here)}], not {toml(value)}"
+            f"{line_of(here)}: {dotted(here)} must be a table, [{dotted(here)}], not {toml(value)}"
         )
     return value
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the environment holds for us."""
+    """Penstock's settings in the environment."""
     return {
         name: value
         for name, value in sorted(environ.items())
@@ -118,7 +118,7 @@ def variable(path: KeyPath) -> str:
 
 
 def lay_environment(tree: Tree, environ: Mapping[str, str], known: Mapping[KeyPath, KeyPath]) -> None:
-    """Lay variables over the tree; `known` maps a path as it may be named to the key that it means."""
+    """Lays variables over the tree. `known` maps a path as it may be named to the key that it means."""
     meanings: dict[str, list[KeyPath]] = {}
     for named in known:
         meanings.setdefault(variable(named), []).append(named)
@@ -128,7 +128,7 @@ def lay_environment(tree: Tree, environ: Mapping[str, str], known: Mapping[KeyPa
             case [named]:
                 if (other := laid.setdefault(known[named], name)) != name:
                     raise UserMistake(f"{other} and {name} both set {dotted(known[named])}: keep one")
-                _lay(tree, known[named], Given(value, name, words=True))
+                _lay(tree, known[named], Given(value, name, as_text=True))
             case None:
                 raise UserMistake(f"unknown environment variable '{name}'{did_you_mean(name, meanings)}")
             case several:
@@ -137,12 +137,12 @@ def lay_environment(tree: Tree, environ: Mapping[str, str], known: Mapping[KeyPa
 
 
 def lay_command_line(tree: Tree, overrides: Mapping[str, object], known: Mapping[KeyPath, KeyPath]) -> None:
-    """Lay options over the tree, by their dotted keys."""
+    """Lays options over the tree, by their dotted keys."""
     by_key = {dotted(named): path for named, path in known.items()}
     for key, value in overrides.items():
         if key not in by_key:
             raise UserMistake(f"unknown setting '{key}'{did_you_mean(key, by_key)}")
-        _lay(tree, by_key[key], Given(value, option(key), words=isinstance(value, str)))
+        _lay(tree, by_key[key], Given(value, option(key), as_text=isinstance(value, str)))
 
 
 def option(key: str) -> str:

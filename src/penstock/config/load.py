@@ -1,7 +1,7 @@
-"""From a file, the environment and the command line to one `Config`, or one line that says what is wrong.
+"""Builds one `Config` from a file, the environment and the command line, or says in one line what is wrong.
 
-Precedence: command line > environment (PENSTOCK_…) > file > default. `load` lays them in that order, and
-nothing else in Penstock decides it again.
+The command line wins over the environment (PENSTOCK_…), that over the file, and that over the default. The commands
+call `load`, and nothing else in Penstock decides this order.
 """
 
 import re
@@ -24,14 +24,14 @@ from penstock.config.layers import (
     variable,
     variables,
 )
-from penstock.config.schema import Key, NamedTables, Table, did_you_mean, key_paths, places
+from penstock.config.schema import Key, NamedTables, Table, did_you_mean, items, key_paths
 from penstock.config.sections import Tiers
 from penstock.config.toml import KeyPath, dotted, toml
 from penstock.errors import UserMistake
 from penstock.units import MissingUnit
 
 USUAL_FILE = Path("penstock.toml")
-ONE_MODEL = "model"  # model.* means the one model there is, or the one that is chosen
+ONE_MODEL = "model"  # begins keys such as model.max_batch, of the only model or of the one that is chosen
 
 
 def find_file(chosen: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -44,7 +44,7 @@ def find_file(chosen: Path | None, environ: Mapping[str, str]) -> Path | None:
 
 
 def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Config:
-    """Build the configuration; an override of None was not given. Raises UserMistake."""
+    """Builds the configuration. An override of None counts as not given. Raises UserMistake."""
     settings = variables(environ)
     options = {key: value for key, value in overrides.items() if value is not None}
 
@@ -58,8 +58,8 @@ def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     known = _names_of_keys(tree, model)
     lay_environment(tree, settings, known)
     lay_command_line(tree, options, known)
-    for name, entry in tree.get("models", {}).items():
-        _a_worker_for_each_gpu(entry, ("models", name, "gpus"))
+    for name, table in tree.get("models", {}).items():
+        _a_worker_for_each_gpu(table, ("models", name, "gpus"))
 
     sources: dict[str, str] = {}
     values = _values(Config, tree, (), sources)
@@ -69,7 +69,7 @@ def load(file: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
 
 
 def _with_usual_levels(tree: Tree) -> Tree:
-    """A file that names tiers names them all; otherwise the usual ones can still be adjusted."""
+    """The tree with the usual tiers, unless the file names tiers: then it names all of them."""
     usual = {
         name: {key: Given(value, DEFAULT) for key, value in asdict(level).items() if value is not None}
         for name, level in Tiers().levels.items()
@@ -79,14 +79,14 @@ def _with_usual_levels(tree: Tree) -> Tree:
 
 
 def _a_worker_for_each_gpu(model: Tree, path: KeyPath) -> None:
-    """Unless the number of workers is said."""
+    """Gives a model with GPUs as many workers, unless their number is set."""
     gpus = model.get("gpus")
     if gpus is not None and "workers" not in model:
         model["workers"] = Given(max(1, len(_taken(Ids(), gpus, path))), gpus.source)
 
 
 def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[str, object]) -> str | None:
-    """The model that model.* and PENSTOCK_MODEL_* are about; None where nobody speaks of one."""
+    """The name of the model that model.* and PENSTOCK_MODEL_* mean; None if none of these is set."""
     spoken = [option(key) for key in options if key.startswith(f"{ONE_MODEL}.")]
     spoken += [name for name in settings if name.startswith(variable((ONE_MODEL, "")))]
     if not spoken:
@@ -114,7 +114,7 @@ def _one_model(models: list[str], settings: Mapping[str, str], options: Mapping[
 
 
 def name_after(target: str) -> str:
-    """What to call a model nobody has named: its function, its name at a gRPC endpoint, its host, or `sim`."""
+    """A name for a model that has none: its function, its name at a gRPC endpoint, its host, or `sim`."""
     if target.startswith(("http://", "https://")):
         name = _host(target)
     elif target.startswith(("grpc://", "grpcs://")):
@@ -134,22 +134,22 @@ def _host(url: str) -> str:
 
 
 def _names_of_keys(tree: Tree, model: str | None) -> dict[KeyPath, KeyPath]:
-    """Every key by its own path, and those of the one model by model.* too."""
+    """Every key by its own path, and keys of the model that model.* means by that path too."""
     paths = list(key_paths(Config, tree))
     short = {(ONE_MODEL, *path[2:]): path for path in paths if path[:2] == ("models", model)}
     return short | {path: path for path in paths}
 
 
 def _values(section: type[Any], tree: Tree, above: KeyPath, sources: dict[str, str]) -> dict[str, Any]:
-    """The arguments of a section; what is missing is left to its default."""
+    """The arguments of a section. What the tree does not have is left to its default."""
     values: dict[str, Any] = {}
-    for name, place in places(section).items():
+    for name, item in items(section).items():
         here = (*above, name)
         if name not in tree:
-            if isinstance(place, Key) and place.required:
-                raise UserMistake(f"[{dotted(above)}] needs '{name}', {place.kind.wanted}")
+            if isinstance(item, Key) and item.required:
+                raise UserMistake(f"[{dotted(above)}] needs '{name}', {item.kind.wanted}")
             continue
-        match place:
+        match item:
             case Key(kind=kind):
                 values[name] = _taken(kind, tree[name], here)
                 if tree[name].source != DEFAULT:
@@ -158,15 +158,15 @@ def _values(section: type[Any], tree: Tree, above: KeyPath, sources: dict[str, s
                 values[name] = inner(**_values(inner, tree[name], here, sources))
             case NamedTables(inner):
                 values[name] = {
-                    entry: inner(**_values(inner, inside, (*here, entry), sources))
-                    for entry, inside in tree[name].items()
+                    chosen: inner(**_values(inner, inside, (*here, chosen), sources))
+                    for chosen, inside in tree[name].items()
                 }
     return values
 
 
 def _taken(kind: Kind, given: Given, here: KeyPath) -> Any:
     try:
-        return kind.read(str(given.value)) if given.words else kind.take(given.value)
+        return kind.read(str(given.value)) if given.as_text else kind.take(given.value)
     except MissingUnit as error:
         where = given.source if given.source.startswith("--") else f"{given.source}: {dotted(here)}"
         raise UserMistake(f"{where}: {error}") from None

@@ -1,4 +1,4 @@
-"""What may stand where, read off the sections themselves."""
+"""Which keys and tables a section of penstock.toml has, read off the dataclasses in `sections`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -31,37 +31,37 @@ class NamedTables:
     section: type[Any]
 
 
-Place = Key | Table | NamedTables
+Item = Key | Table | NamedTables
 
 
-def places(section: type[Any]) -> Mapping[str, Place]:
+def items(section: type[Any]) -> Mapping[str, Item]:
     """The keys and tables of a section, in the order they are written there."""
     hints = get_type_hints(section, include_extras=True)
-    found: dict[str, Place] = {}
-    for item in fields(section):
-        hint = hints[item.name]
+    found: dict[str, Item] = {}
+    for each in fields(section):
+        hint = hints[each.name]
         if get_origin(hint) is Annotated:
-            required = item.default is MISSING and item.default_factory is MISSING
-            found[item.name] = Key(hint.__metadata__[0], required)
+            required = each.default is MISSING and each.default_factory is MISSING
+            found[each.name] = Key(hint.__metadata__[0], required)
         elif isinstance(hint, type) and is_dataclass(hint):
-            found[item.name] = Table(hint)
+            found[each.name] = Table(hint)
         elif is_dataclass(get_args(hint)[-1]):
-            found[item.name] = NamedTables(get_args(hint)[-1])
+            found[each.name] = NamedTables(get_args(hint)[-1])
     return found
 
 
 def key_paths(section: type[Any], content: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
     """Every key that could be set, given the names that `content` uses for its tables."""
-    for name, place in places(section).items():
+    for name, item in items(section).items():
         here, inside = (*above, name), content.get(name, {})
-        match place:
+        match item:
             case Key():
                 yield here
             case Table(inner):
                 yield from key_paths(inner, inside, here)
             case NamedTables(inner):
-                for entry in inside:
-                    yield from key_paths(inner, inside[entry], (*here, entry))
+                for chosen in inside:
+                    yield from key_paths(inner, inside[chosen], (*here, chosen))
 
 
 def did_you_mean(word: str, known: Mapping[str, object] | list[str]) -> str:

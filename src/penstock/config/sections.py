@@ -1,7 +1,7 @@
 """The sections of penstock.toml: every key, its default and what it may be, stated here and nowhere else.
 
-Times are seconds and sizes are bytes once inside; docs/configuration.md says the same for readers, and a
-test keeps the two together.
+Times are seconds and sizes are bytes. docs/configuration.md describes the same keys for readers, and a test keeps
+the two together.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from penstock.config.kinds import (
-    Address,
     Choice,
     Duration,
     Flag,
@@ -21,15 +20,16 @@ from penstock.config.kinds import (
     Secret,
     Size,
     Text,
+    Url,
     Whole,
 )
 
 Name = Annotated[str, Text()]
 FreeText = Annotated[str, Text(empty=True)]
-Port = Annotated[int, Whole(0, 65535)]  # 0: any that is free
+Port = Annotated[int, Whole(0, 65535)]  # 0: any free port
 Positive = Annotated[int, Whole(1)]
 Span = Annotated[float, Duration()]
-Follows = Annotated[float | None, Duration()]  # from another one, unless it is set
+Follows = Annotated[float | None, Duration()]  # None: another setting decides it (see `time_limits`)
 SpanOrNone = Annotated[float, Duration(zero=True)]
 Bytes = Annotated[int, Size()]
 Switch = Annotated[bool, Flag()]
@@ -45,22 +45,26 @@ class Server:
     port: Port = 8000
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
-    admin_token: Annotated[str, Secret()] = field(default="", repr=False)  # needed beyond this machine
-    admin_hosts: Annotated[tuple[str, ...], Ids()] = ()  # names it is asked for by, where it wants no token
+    admin_token: Annotated[str, Secret()] = field(
+        default="", repr=False
+    )  # empty: the admin plane asks for none
+    admin_hosts: Annotated[
+        tuple[str, ...], Ids()
+    ] = ()  # names that lead to the admin plane, if it has no token
     drain: SpanOrNone = 30.0  # on SIGTERM, the longest wait for accepted requests
-    drain_grace: SpanOrNone = 0.0  # before that: not ready, but serving, until load balancers have noticed
+    drain_grace: SpanOrNone = 0.0  # before draining: not ready but serving, until load balancers have noticed
     max_connections: Positive = 65536
-    cors_origins: Annotated[tuple[str, ...], Origins()] = ()  # whose pages may ask from a browser
+    cors_origins: Annotated[tuple[str, ...], Origins()] = ()  # of web pages that may use the API
     log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
     log_format: Annotated[str, Choice(("auto", "json", "text"))] = "auto"  # auto: text on a terminal
-    log_requests: Annotated[float, Number(0, 1)] = 0.0  # the part of requests that have a line in the log
+    log_requests: Annotated[float, Number(0, 1)] = 0.0  # the share of requests that get a line in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
     """How requests are answered."""
 
-    # async: with 202 and a task_id, as if each had said `Prefer: respond-async`
+    # With async, every request is answered 202 with a task_id, as if it had said `Prefer: respond-async`.
     respond: Annotated[str, Choice(("sync", "async"))] = "sync"
 
 
@@ -81,26 +85,21 @@ class Tls:
 class Redis:
     """What gateways, batchers and workers have in common when they are processes of their own."""
 
-    # rediss:// with TLS; redis+cluster://host:port,host:port
-    url: Annotated[str, Address()] = field(default="redis://127.0.0.1:6379", repr=False)
+    # Also rediss:// for TLS, and redis+cluster://host:port,host:port for a cluster.
+    url: Annotated[str, Url()] = field(default="redis://127.0.0.1:6379", repr=False)
     namespace: Name = "penstock"  # of all keys: several installations can share a Redis
-    name: FreeText = ""  # of this process, in logs and lists; empty: its role
-    shards: Annotated[int, Whole(1, 256)] = (
-        16  # streams that requests are spread over; the same for every process
-    )
-    durability: Annotated[str, Choice(("memory", "fsync", "replica"))] = (
-        "memory"  # of what counts as accepted
-    )
-    replicas: Positive = 1  # that must have it, where durability is replica
+    name: FreeText = ""  # of this process in logs and lists; empty: its role
+    shards: Annotated[int, Whole(1, 256)] = 16  # streams for requests; the same number in every process
+    # What Redis must have done with a request before it counts as accepted.
+    durability: Annotated[str, Choice(("memory", "fsync", "replica"))] = "memory"
+    replicas: Positive = 1  # that must have a request, where durability is replica
     lease: Span = 1.0  # silence after which a process counts as dead
     heartbeat: Span = 0.25
-    memory_limit: Annotated[float, Number(0, 1, above=True)] = (
-        0.8  # part of maxmemory beyond which nothing is accepted
-    )
+    # The share of Redis's maxmemory beyond which nothing is accepted.
+    memory_limit: Annotated[float, Number(0, 1, above=True)] = 0.8
     max_dead_letters: Positive = 10_000
-    store_memory: Annotated[int | None, Size()] = (
-        None  # of the store that `penstock up` starts; none: a quarter of the machine's
-    )
+    # Of the store that `penstock up` starts. None: a quarter of the machine's memory.
+    store_memory: Annotated[int | None, Size()] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +108,13 @@ class Jwt:
 
     issuer: FreeText = ""
     audience: Annotated[tuple[str, ...], Ids()] = ()  # a token must name one of them
-    jwks_url: Annotated[str, Address(empty=True)] = field(default="", repr=False)  # where its public keys are
+    jwks_url: Annotated[str, Url(empty=True)] = field(default="", repr=False)  # where its public keys are
     algorithms: Annotated[tuple[str, ...], Ids()] = ("RS256", "ES256", "EdDSA")
     key_file: FreeText = ""  # instead of a URL: a public key in PEM, or a secret for HS256
     tenant_claim: Name = "tenant"
     tier_claim: Name = "tier"
-    default_tier: FreeText = ""  # of a token that names none; empty: it is refused
-    leeway: SpanOrNone = 30.0  # that clocks may differ
+    default_tier: FreeText = ""  # of a token that names no tier; empty: such a token is refused
+    leeway: SpanOrNone = 30.0  # by which clocks may differ
     refresh: Span = 600.0  # how often the keys are fetched anew
     allow_http: Switch = False  # fetch them without TLS
 
@@ -124,11 +123,11 @@ class Jwt:
 class Auth:
     """Who may ask."""
 
-    # auto: nobody is asked who they are while only this machine can connect, and it does not start otherwise
+    # With auto nobody is asked who they are; a server that others than this machine can reach does not start.
     mode: Annotated[str, Choice(("auto", "none", "keys", "jwt", "keys+jwt"))] = "auto"
-    allow_anonymous: Switch = False  # with none: let anybody ask who can connect, from wherever
+    allow_anonymous: Switch = False  # with mode none: whoever can connect may ask, from wherever
     keys_file: Name = "penstock-keys.json"  # of `penstock serve`; gateways have their keys in Redis
-    keys_url: Annotated[str, Address(empty=True)] = field(default="", repr=False)  # instead: postgresql://…
+    keys_url: Annotated[str, Url(empty=True)] = field(default="", repr=False)  # a postgresql:// URL instead
     jwt: Jwt = Jwt()
 
 
@@ -136,7 +135,7 @@ class Auth:
 class Ledger:
     """A row for each request that was accepted."""
 
-    url: Annotated[str, Address(empty=True)] = field(default="", repr=False)  # sqlite:///file, postgresql://…
+    url: Annotated[str, Url(empty=True)] = field(default="", repr=False)  # sqlite:///file, postgresql://…
     spool: Name = "penstock-ledger"  # folder where rows wait while the database is away
     spool_size: Bytes = 1024 * MIB
     retention: SpanOrNone = 0.0  # older rows are deleted; 0: kept for ever
@@ -147,23 +146,22 @@ class Limits:
     """The bound of everything that could grow."""
 
     max_body: Bytes = 1 * MIB
-    max_unfinished_bytes: Bytes = 256 * MIB  # of all requests that have not come in full
-    max_unsent_bytes: Bytes = 256 * MIB  # of all answers that clients have not taken
+    max_unfinished_bytes: Bytes = 256 * MIB  # of all requests that are still being received
+    max_unsent_bytes: Bytes = 256 * MIB  # of all answers that clients have not read yet
     body_timeout: Span = 5.0
     header_timeout: Span = 5.0
     idle_timeout: Span = 75.0  # of a connection between two requests
     max_depth: Annotated[int, Whole(1, 512)] = 64  # of JSON; beyond 512 the decoder's own stack is at stake
     control_characters: Annotated[str, Choice(("refuse", "strip", "allow"))] = "refuse"
-    count_refused: Switch = True  # against its sender's quota: a request that was read and refused
-    max_queue: Positive = 20_000  # waiting, of one model
+    count_refused: Switch = True  # a request that was read and refused counts against its sender's quota
+    max_queue: Positive = 20_000  # requests of one model that wait
     max_queue_bytes: Bytes = 512 * MIB
     max_tasks: Positive = 100_000  # asynchronous results, pending and kept
     max_task_bytes: Bytes = 512 * MIB
     max_dead_letter_bytes: Bytes = 64 * MIB
     dead_letter_ttl: Span = 7 * 24 * 3600.0
-    tenant_share: Annotated[float, Number(0, 1, above=True)] = (
-        0.4  # of tasks, dead letters and idempotency keys, that one tenant may hold
-    )
+    # The share of tasks, dead letters and idempotency keys that one tenant may hold.
+    tenant_share: Annotated[float, Number(0, 1, above=True)] = 0.4
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
     max_lanes: Positive = 256
@@ -184,14 +182,12 @@ class Idempotency:
 class Timeouts:
     """How long a request may take: in all, in the queue, and on the worker."""
 
-    timeout: Span = 4.0  # what is not set below follows from this
-    queue: Follows = None  # until it is first sent to a worker; none: half of the time-out
-    processing: Follows = None  # of one batch; none: three quarters of it
-    request: Follows = None  # from arrival to answer; none: all of it
+    timeout: Span = 4.0  # the next three follow from it, unless they are set
+    queue: Follows = None  # until a request is first sent to a worker; None: half of the time-out
+    processing: Follows = None  # of one batch; None: three quarters of the time-out
+    request: Follows = None  # from arrival to answer; None: the time-out
     max_client: Span = 60.0  # the longest a client may ask for, and never less than `request`
-    first_batch: Span = (
-        120.0  # of a worker that may load or compile during it, and never less than `processing`
-    )
+    first_batch: Span = 120.0  # the first batch of a worker, which may load or compile; at least `processing`
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +197,9 @@ class Retries:
     attempts: Annotated[int, Whole(1, 100)] = 3  # in all, the first included
     base: SpanOrNone = 0.05
     max: SpanOrNone = 1.0
-    budget_ratio: Annotated[float, Number(0, 1)] = 0.2  # retries for each request that is not one
-    budget_per_second: Annotated[float, Number()] = (
-        10.0  # and these besides, so that a quiet server may retry
-    )
+    budget_ratio: Annotated[float, Number(0, 1)] = 0.2  # retries for each request that is no retry
+    # Retries beside those of the ratio, so that a quiet server may retry too.
+    budget_per_second: Annotated[float, Number()] = 10.0
     breaker_failures: Positive = 5
     breaker_cooldown: Span = 2.0
 
@@ -215,11 +210,12 @@ class Level:
 
     rank: Annotated[int, Whole(0)]
     weight: Annotated[float, Number(above=True)] = 1.0
-    requests_per_minute: Annotated[int | None, Whole(1)] = None  # of each tenant; none: as many as it likes
-    burst: Annotated[int | None, Whole(1)] = None  # of these at once; none: all of them
-    in_flight: Annotated[int | None, Whole(1)] = None  # accepted and not yet answered, of each tenant
+    requests_per_minute: Annotated[int | None, Whole(1)] = None  # of each tenant; None: no limit
+    burst: Annotated[int | None, Whole(1)] = None  # of the requests per minute, at once; None: all of them
+    # Requests of each tenant, accepted and not yet answered.
+    in_flight: Annotated[int | None, Whole(1)] = None
     queue_share: Annotated[float, Number(0, 1, above=True)] = 1.0  # of limits.max_queue, for all of the tier
-    queue_timeout: Follows = None  # none: as the model or [timeouts] says
+    queue_timeout: Follows = None  # None: as the model or [timeouts] says
     request_timeout: Follows = None
 
 
@@ -238,19 +234,19 @@ class Tiers:
     order: Annotated[str, Choice(("weighted", "strict"))] = "weighted"
     default: Name = "paid"  # of a tenant without a section of its own
     ageing: Span = 1.0
-    # Where several are in use: what the lowest may count on of the capacity while others wait, and how many may
-    # wait before the lowest, and then all but the best, are refused; these for a capacity of reference_rps, and in
-    # proportion.
-    lowest_share: Annotated[float, Number(0, 1, above=True)] = 0.7
+    # The next four hold only while several tiers are in use. `warning` and `critical` are meant for a capacity of
+    # `reference_rps`, and grow and shrink with the real one.
+    lowest_share: Annotated[float, Number(0, 1, above=True)] = 0.7  # of the capacity, for the lowest tier
+    # How many may wait before the lowest tier is refused.
     warning: Annotated[float, Number(above=True)] = 100.0
-    critical: Annotated[float, Number(above=True)] = 500.0
+    critical: Annotated[float, Number(above=True)] = 500.0  # before all but the best tier are refused
     reference_rps: Annotated[float, Number(above=True)] = 320.0
     levels: Mapping[str, Level] = field(default_factory=_usual_levels)
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    tier: Annotated[str | None, Text()] = None  # none: the default tier
+    tier: Annotated[str | None, Text()] = None  # None: the default tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,20 +258,20 @@ class HttpEndpoint:
     outputs: FreeText = "outputs"  # dotted path to the list; empty: the answer is the list
     item: FreeText = ""  # dotted path inside each output; empty: the output itself
     version: FreeText = ""  # of the model: a path in the answer, or header:NAME
-    pressure: FreeText = ""  # how full it is: the same, in the answers to batches and to `health`
-    health: FreeText = ""  # a path to GET; empty: that it connects must do
+    pressure: FreeText = ""  # how full it is: a path or header, in the answers to batches and to `health`
+    health: FreeText = ""  # a path to GET when probing; empty: a connection that opens is proof enough
     headers: Annotated[Mapping[str, str], Headers()] = field(default_factory=dict, repr=False)
     max_response: Bytes = 64 * MIB
     ca_file: FreeText = ""  # who signs for an https:// endpoint; empty: whom the system trusts
     client_certificate: FreeText = ""  # shown to an endpoint that asks for one
     client_key: FreeText = ""  # empty: it is in the same file
     server_name: FreeText = ""  # in its certificate; empty: the host of the URL
-    verify: Switch = True  # without, anybody could be the endpoint
+    verify: Switch = True  # if false, anybody could pose as the endpoint
 
 
 @dataclass(frozen=True, slots=True)
 class GrpcEndpoint:
-    """The tensors a fixed gRPC endpoint takes and gives, and who it is."""
+    """The tensors a fixed gRPC endpoint takes and gives, and its certificates."""
 
     input_name: FreeText = ""  # empty: the model's only input
     output_name: FreeText = ""  # empty: the only output of the answer
@@ -285,7 +281,7 @@ class GrpcEndpoint:
     ca_file: FreeText = ""  # who may vouch for it; empty: whom gRPC trusts by itself
     client_certificate: FreeText = ""
     client_key: FreeText = ""  # empty: it is in the certificate's file
-    server_name: FreeText = ""  # that its certificate is for; empty: the host
+    server_name: FreeText = ""  # the name in its certificate; empty: the host
     max_response: Bytes = 64 * MIB
 
 
@@ -307,18 +303,17 @@ class Model:
     version: FreeText = ""
     parameters: Annotated[str, Choice(("shared", "per_item"))] = "shared"
     deterministic: Switch = False  # equal inputs have equal outputs: identical requests are executed once
-    cache: Annotated[str, Choice(("tenant", "shared", "off"))] = (
-        "tenant"  # of a deterministic model's answers
-    )
+    # Who shares the kept answers of a deterministic model.
+    cache: Annotated[str, Choice(("tenant", "shared", "off"))] = "tenant"
     cache_ttl: Span = 300.0
     warmup: Annotated[tuple[object, ...], Inputs()] = ()
     memory_limit: Annotated[int | None, Size()] = None
     start_timeout: Span = 120.0
     health_interval: Span = 5.0
     gpus: Annotated[tuple[str, ...], Ids()] = ()  # given to the workers in turn
-    default: Switch = False  # the one that a request means which names none
-    respond: Annotated[str | None, Choice(("sync", "async"))] = None  # none: as [api] says
-    timeout: Follows = None  # what is not set below follows from this; none: as [timeouts] says
+    default: Switch = False  # requests that name no model mean this one
+    respond: Annotated[str | None, Choice(("sync", "async"))] = None  # None: as [api] says
+    timeout: Follows = None  # the next three follow from it, unless they are set; None: as [timeouts] says
     queue_timeout: Follows = None
     processing_timeout: Follows = None
     request_timeout: Follows = None
@@ -328,7 +323,7 @@ class Model:
 
     @property
     def protocol(self) -> str:
-        """By which a URL runs it, with or without TLS: `http`, `grpc`, or empty where no URL does."""
+        """`http` or `grpc`, with or without TLS; empty if the target is no URL."""
         scheme, found, _ = self.target.partition("://")
         return scheme.removesuffix("s") if found else ""
 
@@ -345,6 +340,5 @@ class Model:
 
     @property
     def is_warm(self) -> bool:
-        """Whether the first batch of a worker is like any other: it has run the warm-up, or an endpoint is there
-        already. Only a function may still have to load."""
+        """Whether a worker's first batch is like others. A function without warm-up may still have to load."""
         return bool(self.warmup) or not self.is_function

@@ -4,8 +4,8 @@ A limit is decided by the first of these that is set:
 
     models.x.queue_timeout ► models.x.timeout ► timeouts.queue ► timeouts.timeout      (and likewise the others)
 
-Two limits are never below another. A client may ask for as long as a request has anyway. The first batch of a
-worker may always take as long as any other.
+Two limits are raised where they would be too short: a client may always ask for as long as any request has, and the
+first batch of a worker may always take as long as any other.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ PARTS = {"queue": 0.5, "processing": 0.75, "request": 1.0}  # of the time-out
 
 
 class TimeLimits(NamedTuple):
-    """Of one model, all of them decided."""
+    """All time limits of one model, in seconds."""
 
     queue: float
     processing: float
@@ -33,7 +33,7 @@ class Decided(NamedTuple):
 
 
 def decide(timeouts: Timeouts, models: Mapping[str, Model], name: str | None, limit: str) -> Decided:
-    """Of one model, or without a name of all that have no limits of their own. `limit`: one of PARTS."""
+    """One limit of a model; for None, that of all models that set none themselves. `limit` is one of PARTS."""
     model = None if name is None else models[name]
     if name is not None and model is not None:
         own: float | None = getattr(model, f"{limit}_timeout")
@@ -60,9 +60,9 @@ def time_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str | Non
 
 
 def own_limits(timeouts: Timeouts, models: Mapping[str, Model], name: str) -> dict[str, float | None]:
-    """What this configuration says of a model's limits, by the names of a model's keys; None where it says nothing.
+    """A model's limits as this configuration sets them, by their keys in a model; None for one that is not set.
 
-    For other processes, which go by their own [timeouts] where it says nothing.
+    A worker announces them to other processes, which use their own [timeouts] for what is not set.
     """
     usual = Timeouts()
     said: dict[str, float | None] = {}

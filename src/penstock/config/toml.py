@@ -1,4 +1,4 @@
-"""TOML beyond the standard library's reader: where each key stands, and how a value is written."""
+"""What the standard library's reader of TOML lacks: the line of each key, and how a value is written."""
 
 import json
 import tomllib
@@ -11,8 +11,8 @@ KeyPath = tuple[str, ...]
 def key_lines(text: str) -> dict[KeyPath, int]:
     """The line on which each key and table of a valid document begins.
 
-    `tomllib` does not tell. But each statement of a document (a header, or a key and its value) is a
-    document too, so lines are gathered until they parse, and what they hold stands where they began.
+    `tomllib` does not tell lines. But each statement of a document (a header, or a key and its value) is a document
+    too. So lines are gathered until they parse, and the keys in them stand where the first of these lines is.
     """
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()

@@ -1,1 +1,1 @@
-"""Arrivals, traffic and the report: what the simulator and the load generator share."""
+"""What the simulator and the load generator share: when requests arrive, and how results are reported."""

@@ -1,7 +1,7 @@
 """When requests arrive: schedules, fixed before anything runs.
 
-A schedule is a sorted `array('d')` of seconds from its start. The simulator and the load generator
-take the same ones, so a figure from the one can be held against a figure from the other.
+A schedule is a sorted `array('d')` of seconds from its start. The simulator and the load generator use the same
+schedules, so that a figure from the one can be held against a figure from the other.
 """
 
 import csv
@@ -18,8 +18,8 @@ class Trace(NamedTuple):
     """Recorded traffic, sped up or slowed down to a chosen mean rate."""
 
     times: "array[float]"
-    tokens: "array[int]"  # how long each prompt was: stands for payload length, or for cost
-    credit: str  # whom a figure made from it must name; empty when not known
+    tokens: "array[int]"  # how long each prompt was; stands for the length of a payload, or for its cost
+    credit: str  # whom a figure made from it must name; empty if unknown
 
 
 def poisson(rate: float, duration: float, rng: Random) -> "array[float]":
@@ -54,8 +54,8 @@ def bursty(rate: float, duration: float, factor: float, period: float, rng: Rand
     times = array("d")
     now, start, in_burst = 0.0, 0.0, False
     while now < duration:
-        # A rate that holds until `end`; an exponential gap that crosses `end` is drawn anew there,
-        # which is exact because the exponential does not remember.
+        # The rate holds until `end`. An exponential gap that crosses `end` is drawn anew there, which is exact,
+        # because an exponential gap does not depend on how long it has lasted already.
         end = start + period * (share if in_burst else 1 - share)
         now += rng.expovariate(burst if in_burst else calm)
         if now >= end:
@@ -116,7 +116,7 @@ def _read(path: Path) -> "tuple[array[float], array[int]]":
 
 
 def _seconds(stamp: str) -> float:
-    """Traces carry seven digits after the point; `datetime` reads six, so the point is read apart."""
+    """Traces have seven digits after the point. `datetime` reads six, so the fraction is read by itself."""
     whole, _, fraction = stamp.strip().partition(".")
     base = datetime.fromisoformat(whole + "+00:00").timestamp()
     return base + (float(f"0.{fraction}") if fraction else 0.0)

@@ -1,13 +1,13 @@
 """The one summary that `sim` and `bench` both give, as JSON and as a table.
 
-Every request that was sent ends in exactly one place: sent = ok + sum(errors.values()).
+Every request that was sent is counted exactly once: sent = ok + sum(errors.values()).
 `rejected` counts those errors that were refusals (429 or 503); they are in `errors` too, by code.
 """
 
 import json
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from rich.console import Group, RenderableType
@@ -53,7 +53,7 @@ class Summary:
     rejected_latency_ms: Spread  # how soon a refusal was known
     generator_lateness_ms: Spread | None = None  # sent after its scheduled time: the generator's own doing
     resent: int = 0  # sent again, because the server closed an idle connection at that moment
-    source: str = ""  # whom to name for the traffic replayed
+    source: str = ""  # whom a report must name as the source of a replayed trace
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -73,22 +73,19 @@ class Summary:
         )
 
 
+def at_share(ordered: Sequence[float], share: float) -> float:
+    """The percentile at a share from 0 to 1: the smallest value that at least this share is not above."""
+    # The small part taken away is for floats: 0.9 x 10 may land just above 9, and would pick the tenth value.
+    return ordered[max(0, min(len(ordered), math.ceil(share * len(ordered) - 1e-9)) - 1)]
+
+
 def spread(seconds: Iterable[float]) -> Spread:
-    """Exact, by sorting: each percentile is the smallest value that so many are not above."""
+    """Exact, by sorting."""
     ordered = sorted(seconds)
-    count = len(ordered)
-    if not count:
+    if not ordered:
         return Spread()
-
-    def at(per_mille: int) -> float:
-        # Whole numbers, because 0.9 x 10 in floats may land just above 9 and pick the tenth.
-        return _ms(ordered[-(-per_mille * count // 1000) - 1])
-
-    return Spread(
-        mean=_ms(math.fsum(ordered) / count),
-        p50=at(500), p90=at(900), p95=at(950), p99=at(990), p999=at(999),
-        max=_ms(ordered[-1]),
-    )  # fmt: skip
+    p50, p90, p95, p99, p999 = (_ms(at_share(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
+    return Spread(_ms(math.fsum(ordered) / len(ordered)), p50, p90, p95, p99, p999, _ms(ordered[-1]))
 
 
 def summarize(
@@ -104,7 +101,7 @@ def summarize(
     resent: int = 0,
     source: str = "",
 ) -> Summary:
-    """Seconds in, a summary out. `latencies` are those of the ok answers; `errors` holds all others."""
+    """Makes a summary from seconds. `latencies` are of good answers; `errors` counts all others by code."""
     answered = latencies if isinstance(latencies, list | array) else list(latencies)
     refused = rejected_latencies if isinstance(rejected_latencies, list | array) else list(rejected_latencies)
     ok = len(answered)
@@ -130,7 +127,7 @@ def summarize(
 
 
 def tables(summary: Summary) -> RenderableType:
-    """The same for people: print it with a rich console."""
+    """A summary as tables for people, to be printed with a rich console."""
     parts: list[RenderableType] = [_counts(summary), _spreads(summary), Text(f"batches  {_batches(summary)}")]
     if summary.errors:
         parts.append(Text("errors   " + _listed(summary.errors), style="yellow"))

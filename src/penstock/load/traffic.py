@@ -1,4 +1,4 @@
-"""The traffic of one run, settled before anything is simulated or sent."""
+"""The traffic of one run, from what was asked for to a schedule. `penstock sim` and `penstock bench` start here."""
 
 from array import array
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from typing import NamedTuple
 from penstock.errors import UserMistake
 from penstock.load import arrivals
 
-BURST_FACTOR, BURST_PERIOD = 3.0, 10.0
+BURST_FACTOR, BURST_PERIOD = 3.0, 10.0  # times the rate, and seconds; see `arrivals.bursty`
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """What was asked for."""
 
-    rate: float = 1000.0
-    duration: float = 60.0  # measured
-    warmup: float = 2.0
+    rate: float = 1000.0  # requests a second
+    duration: float = 60.0  # seconds, measured
+    warmup: float = 2.0  # seconds before that
     arrivals: str = "poisson"
     trace: Path | None = None
     seed: int = 0
@@ -26,9 +26,9 @@ class Traffic:
 
 class Schedule(NamedTuple):
     times: "array[float]"
-    tokens: "array[int] | None"  # of each request, where a trace knows
-    measured: float  # seconds, the warm-up left out
-    source: str  # whom to name for the traffic
+    tokens: "array[int] | None"  # of each request; None unless a trace says it
+    measured: float  # seconds, without the warm-up
+    source: str  # whom a report must name as the source of the traffic
 
 
 def make_schedule(traffic: Traffic) -> Schedule:

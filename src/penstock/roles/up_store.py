@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.adapters import private
-from penstock.adapters.ledger.owned_directory import Home
+from penstock.adapters.ledger.owned_directory import OwnedDirectory
 from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
 from penstock.roles.up_processes import apart, cause, printed, send
@@ -71,7 +71,7 @@ class OwnStore:
             await self._process.wait()
         await _cancelled(self._reading)
         shutil.rmtree(self._home.path, ignore_errors=True)
-        self._home.leave()
+        self._home.release()
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -184,7 +184,7 @@ async def _info(port: int) -> str:
         writer.close()
 
 
-def _home() -> Home:
+def _home() -> OwnedDirectory:
     """A folder that only we can read, and that the next of our kind can tell from one that is in use."""
     root = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     try:
@@ -194,14 +194,14 @@ def _home() -> Home:
             raise UserMistake(
                 f"{root} belongs to another user: remove it, or name another folder with TMPDIR"
             )
-        home = Home.made(root)
+        home = OwnedDirectory.create(root)
     except OSError as error:
         raise UserMistake(
             f"the store has no place for its data: {root}: {error.strerror}; name another folder with TMPDIR"
         ) from None
-    for dead in home.deserted():
+    for dead in home.abandoned():
         shutil.rmtree(dead.path, ignore_errors=True)
-        dead.leave()
+        dead.release()
     return home
 
 

@@ -1,8 +1,8 @@
-"""The admin plane on the edge: what is served there is `admin.app`; here is who may ask, and how much at once.
+"""The admin plane on an edge of its own: who may connect and ask there, and how much at once.
 
-Whoever opens connections and says nothing must not keep the probes out. So when the admin plane is full, or one
-address has its part, the connection that has been silent longest makes room. Probes are always answered: of all
-else only so much is done at once.
+What is served is `admin.app`; `listen` starts both. A client that opens connections and says nothing must not keep
+the probes out. So when the admin plane is full, or one address has its share, the connection that has been silent
+longest makes room. Probes are always answered; of all other requests only `MOST_AT_ONCE` are handled at a time.
 """
 
 import asyncio
@@ -29,15 +29,14 @@ from penstock.errors import Internal, Overloaded, PenstockError
 MOST_CONNECTIONS = 1024
 MOST_FROM_ONE = 512  # connections of one address
 MOST_AT_ONCE = 64  # requests, besides probes
-OLDEST = (
-    2 * MOST_AT_ONCE
-)  # connections among which one is looked for to make room: not all of them are answered
+# How many of the oldest connections are looked at to find one that makes room. Not all of so many can be in use.
+OLDEST = 2 * MOST_AT_ONCE
 
 log = logging.getLogger("penstock.admin")
 
 
 class AdminPlane:
-    """An App of the edge before an ASGI application."""
+    """An App of the edge (see `edge`) in front of an ASGI application."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app
@@ -68,7 +67,7 @@ class AdminPlane:
         self.handle(connection, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Before more of a body is taken; nothing here wants one."""
+        """Called before more of a body is read. No request here needs a body."""
         self._guard.check(method, headers)
         return ""
 
@@ -133,13 +132,13 @@ class InOrder(set[Member]):
         return iter(self._order)
 
     def silent(self) -> Member | None:
-        """The oldest that never said a word, or else the oldest that nobody answers just now."""
+        """The oldest connection that never sent anything, or else the oldest without a request in hand."""
         oldest = [each for each in islice(self._order, OLDEST) if each.state < State.BUSY]
         return next((each for each in oldest if each.state == State.NEW), oldest[0] if oldest else None)
 
 
 class AdminEdge(Edge):
-    """The edge of an admin plane: here the silent make room for those who come."""
+    """The edge of an admin plane, where silent connections make room for new ones."""
 
     def __init__(
         self,
@@ -151,13 +150,13 @@ class AdminEdge(Edge):
     ) -> None:
         super().__init__(app, limits, loop, clock, tls)
         self.connections: InOrder = InOrder()
-        self._by_address: dict[str, InOrder] = {}  # with TLS only all together are counted
+        self._by_address: dict[str, InOrder] = {}  # empty with TLS: then only the total is bounded
         if tls is None:
             self._make = AdminConnection
 
     @property
     def full(self) -> bool:
-        """Asked for each that comes, when it is among the others: one of them makes room for it."""
+        """Asked for each new connection, once it is counted: another one makes room for it."""
         if super().full:
             self._make_room(self.connections)
         return super().full
@@ -177,7 +176,7 @@ class AdminEdge(Edge):
     def _make_room(self, members: InOrder) -> None:
         silent = members.silent()
         if silent is not None:
-            members.discard(silent)  # now; its end is told later
+            members.discard(silent)  # at once, because `leaves` is called for it only later
             self.connections.discard(silent)
             silent.abort()
 

@@ -1,4 +1,4 @@
-"""The certificates that the config names."""
+"""Server certificates, as the configuration names them. Used by `life` and `roles` to make the TLS of an edge."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from penstock.edge.tls import ServerTls, TlsSettings
 
 
 def server_tls(config: Config) -> ServerTls | None:
-    """None where clients are served as they are. Raises UserMistake for files that cannot be used."""
+    """None if clients are served without TLS. Raises UserMistake for files that cannot be used."""
     tls = config.tls
     if not tls.certificate:
         return None

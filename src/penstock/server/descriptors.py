@@ -1,4 +1,4 @@
-"""Descriptors: each client that waits is one, and a process may open only so many."""
+"""File descriptors: each client connection takes one, and a process may open only so many."""
 
 import logging
 import resource
@@ -7,21 +7,21 @@ from penstock.config import Config, Server
 
 log = logging.getLogger("penstock")
 
-# Kept for the probes, the admin plane, workers and their pipes, Redis, the ledger, and clients that are refused.
+# Descriptors kept for the probes, the admin plane, workers, Redis, the ledger, and clients that are refused.
 SPARE = 256
 SPARE_FOR_A_WORKER = 8
-PLENTY = 4096  # connections, where nobody has asked for more
+PLENTY = 4096  # connections; a server that may have so many does not warn, unless more were asked for
 
 
 def raise_limit() -> None:
-    """As many as this process may open at all."""
+    """Raises the soft limit of open files to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connections_allowed(config: Config) -> int:
-    """`server.max_connections`, or fewer where so many could not be opened. Says so."""
+    """`server.max_connections`, or fewer if this process cannot open so many, which the log says."""
     wanted = config.server.max_connections
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:

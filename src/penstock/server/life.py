@@ -1,4 +1,4 @@
-"""The life of a server process, whatever its role: start, serve, drain, stop."""
+"""The life of a server process, whatever its role: start, serve, drain, stop. The commands call `live`."""
 
 import asyncio
 import logging
@@ -17,18 +17,20 @@ from penstock.server.listen import AdminListener, DataListener, bind, tune_proce
 
 log = logging.getLogger("penstock")
 
-# Seconds, from the signal on, in which a client that keeps its connection may send the request that it was about
-# to. Its answer says that the connection ends; to end it without a word could cost it that request.
+# Seconds after the signal in which a client on an idle connection may still send a request. The answer then says
+# that the connection ends. To close it at once could cost the client a request that is on its way.
 FAREWELL = 1.0
 
 
 class Role(Protocol):
+    """What a role must be able to do: `penstock serve`, a gateway, a batcher or a worker."""
+
     @property
     def admin(self) -> Starlette: ...
 
     @property
     def edge(self) -> Edge | None:
-        """Where clients connect, in a role that has any."""
+        """Where clients connect; None in a role without clients."""
         ...
 
     @property
@@ -36,26 +38,26 @@ class Role(Protocol):
 
     @property
     def started(self) -> "asyncio.Future[None]":
-        """Done when it is of use; or the mistake that keeps it from starting."""
+        """Done when the role can serve; raises the mistake that keeps it from starting."""
         ...
 
     @property
     def unfinished(self) -> int:
-        """Requests that somebody still waits for because of it."""
+        """How many requests it still owes an answer."""
         ...
 
     def start(self) -> None: ...
 
     def retire(self) -> None:
-        """Say that it is not ready any more, and go on."""
+        """Tells others that it is not ready any more, and serves on."""
         ...
 
     async def drain(self, seconds: float) -> bool:
-        """Take nothing new, finish what was taken; True if all of it was finished in time."""
+        """Takes nothing new and finishes what was taken. True if all of it was finished in time."""
         ...
 
     def abandon(self) -> None:
-        """Time is up: tell everyone who still waits."""
+        """Time is up: answers everyone who still waits."""
         ...
 
     async def stop(self) -> None: ...
@@ -67,7 +69,7 @@ Announce = Callable[[DataListener | None, AdminListener], None]
 
 
 async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config, announce: Announce) -> int:
-    """Until a signal says otherwise; the exit code."""
+    """Runs a role until a signal ends it; returns the exit code."""
     tune_process()
     server = config.server
     loop = asyncio.get_running_loop()
@@ -85,7 +87,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     try:
         role.pauses.start(loop)
         role.start()
-        await admin.start()  # the probes answer while models load
+        await admin.start()  # first, so that the probes answer while models load
         if await stopping.first_of(role.started):
             if data is not None:
                 await data.start()
@@ -105,7 +107,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
 async def _drain(role: Role, data: DataListener | None, config: Config, stopping: "_Signals") -> None:
     role.retire()
     if role.edge is not None:
-        role.edge.retire()  # clients that keep their connections open are sent elsewhere, one by one
+        role.edge.retire()  # from now on each answer ends its connection, so that clients go elsewhere
     began = asyncio.get_running_loop().time()
     seconds, grace = config.server.drain, config.server.drain_grace
     log.info("draining", extra={"waiting": role.unfinished, "at_most_seconds": seconds})
@@ -152,7 +154,7 @@ class _Signals:
         self.requested.set()
 
     async def first_of(self, started: "asyncio.Future[None]") -> bool:
-        """True when it started; False when it was told to stop before. Raises what kept it from starting."""
+        """True if the role started; False if a signal came first. Raises what kept the role from starting."""
         asked = asyncio.ensure_future(self.requested.wait())
         waited: list[asyncio.Future[Any]] = [started, asked]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -163,7 +165,7 @@ class _Signals:
         return False
 
     def close(self) -> None:
-        """All is done and the exit code is known: a signal that comes now must not change it."""
+        """Ignores signals from now on: the exit code is known, and must not change any more."""
         for kind in self._kinds:
             self._loop.remove_signal_handler(kind)
             signal.signal(kind, signal.SIG_IGN)

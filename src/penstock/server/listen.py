@@ -1,4 +1,4 @@
-"""Listening: an edge for the data plane and one for the admin plane, on sockets that are bound here."""
+"""Binds sockets, and lets the edges of the data plane and of the admin plane accept connections. Used by `life`."""
 
 import asyncio
 import ctypes
@@ -18,14 +18,14 @@ from penstock.server.admin_plane import MOST_CONNECTIONS, AdminEdge, AdminPlane
 from penstock.server.descriptors import raise_limit
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
-ADMIN_BODY = 64 * 1024  # bytes; nothing wants one
-TAKEN_ALONG = 63  # connections, at most, in one turn of the loop
-LOOK = 0.01  # seconds between two looks at who is still there when a server ends
+ADMIN_BODY = 64 * 1024  # bytes; no request to the admin plane needs a body
+TAKEN_ALONG = 63  # connections at most that are accepted beside another one, in one turn of the loop
+LOOK = 0.01  # seconds between two looks at which clients are still there when a server ends
 LAST_WORDS = 0.5  # seconds for clients to notice that their connection has ended
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:
-    """A listening socket, or one line that says why not; port 0 finds a free one."""
+    """A bound socket; port 0 finds a free port. Raises UserMistake that names the option `flag`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -46,11 +46,11 @@ def url_of(bound: socket.socket, tls: ServerTls | None) -> str:
 
 
 class DataListener:
-    """A plane on one port: its edge, and who connects to it.
+    """One port: accepts connections and gives them to an edge.
 
-    libuv takes one new connection in each turn of its loop and no more (libuv#3696). Where a thousand clients keep
-    it busy a turn can take 40 ms, and 24 new ones a second are all that would get in. So whoever else waits at the
-    door when one comes is taken along with it.
+    libuv accepts only one new connection in each turn of its loop (libuv#3696). If a thousand clients keep the
+    loop busy, a turn can take 40 ms, and no more than 24 new connections a second would get in. So when one comes,
+    others that wait are accepted along with it.
     """
 
     def __init__(self, edge: Edge, bound: socket.socket) -> None:
@@ -79,7 +79,7 @@ class DataListener:
         for _ in range(most):
             try:
                 connection, _address = self._bound.accept()
-            except OSError:  # nobody waits; or no descriptor is left, and libuv knows what to do then
+            except OSError:  # no other connection waits, or no descriptor is left, which libuv handles
                 break
             task = asyncio.create_task(self._take(connection))
             self._taking.add(task)
@@ -88,7 +88,7 @@ class DataListener:
     async def _take(self, connection: socket.socket) -> None:
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(self._edge, connection)
-        except OSError:  # it is gone again
+        except OSError:  # the client has gone again
             connection.close()
             return
         if self._over:
@@ -100,7 +100,7 @@ class DataListener:
         return self._server is not None and (not self._server.is_serving() or (tls is not None and tls.dead))
 
     async def finish(self, seconds: float) -> None:
-        """Nobody new. Those who ask nothing have this long to send what may be under way, and are let go then."""
+        """Accepts nobody new. Idle clients may send what is under way, and are closed after `seconds`."""
         self._stop_listening()
         self._edge.retire()
         await self._until_all_left(seconds)
@@ -114,7 +114,7 @@ class DataListener:
             await asyncio.sleep(LOOK)
 
     def _stop_listening(self) -> None:
-        """Whoever has connected by now is taken along: to shut the door would cut them off."""
+        """Accepts those who have connected by now, because closing the socket would cut them off."""
         if self._server is not None:
             self._take_along(self._backlog)
             self._server.close()
@@ -130,7 +130,7 @@ class DataListener:
 
 
 class AdminListener(DataListener):
-    """The admin plane on one port."""
+    """The port of the admin plane."""
 
     def __init__(
         self,
@@ -150,13 +150,14 @@ class AdminListener(DataListener):
 
 
 def tune_process() -> None:
-    """What a server of many short-lived objects wants of its process."""
+    """Sets up the process for a server that makes many short-lived objects."""
     raise_limit()
-    # Requests make no cycles; what is there by now stays. Looking through everything often buys nothing.
+    # Requests make no cycles, and what exists by now stays. So the cycle collector runs seldom and skips the
+    # latter.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    # Keep freed memory for the next batch rather than give it back to the kernel and fault it in again.
+    # Freed memory is kept for the next batch, rather than given back to the kernel and faulted in again.
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 256 * 2**20)

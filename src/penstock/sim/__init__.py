@@ -1,0 +1,1 @@
+"""The simulator of `penstock sim`: the decisions of `core` in virtual time. It knows no event loop and no clock."""

@@ -1,4 +1,4 @@
-"""What no policy can beat, however clever: the latency a simulated or a real run is held against.
+"""The floor: the latency that no policy can beat. `penstock sim` prints it beside its results.
 
 G workers can start a batch every τ at best, where τ is the time in which G workers do the work of one gap:
 G·τ = S(λ·τ). An arrival waits for the next start, τ/2 on average and q·τ at quantile q, and then for its batch,

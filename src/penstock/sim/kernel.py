@@ -1,8 +1,8 @@
 """The server's own decisions in virtual time: arrivals and completions are events, nothing ever sleeps.
 
-The kernel stands where the runtime stands in a server: it feeds `core` with events and `now`, and carries out
-what `core` says. The gateway is ideal (nothing costs time but the GPU), so what comes out is what the policy is
-worth; how close a server comes to it is measured by `penstock bench`.
+The kernel takes the place of the runtime: it feeds `core` with events and `now`, and carries out what `core`
+decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth; how
+close a server comes to it is measured by `penstock bench`. Used by `study`, by tests and by the benchmarks.
 """
 
 from array import array
@@ -26,29 +26,29 @@ RESTART = 1.0  # a crashed or hung worker is back after about this long
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is simulated, but for the schedule of arrivals."""
+    """What is simulated; only the schedule of arrivals is apart."""
 
     service: ServiceModel
     workers: int = 1
     rules: BatchingRules = field(default_factory=BatchingRules)
     admission: AdmissionRules | None = field(default_factory=AdmissionRules)  # None: everything is let in
-    capacity: CapacityRules = field(default_factory=CapacityRules)  # and how much of it each tier is
+    capacity: CapacityRules = field(default_factory=CapacityRules)  # how the tiers share it
     queue_limit: Seconds = 2.0
     request_limit: Seconds = 4.0
-    tier_shares: Sequence[float] = (1.0,)  # how the arrivals fall to the tiers
-    tier_limits: Sequence[tuple[Seconds, Seconds]] = ()  # of queue and request, where each tier has its own
+    tier_shares: Sequence[float] = (1.0,)  # of the arrivals, by tier
+    tier_limits: Sequence[
+        tuple[Seconds, Seconds]
+    ] = ()  # queue and request limit of each tier; empty: as above
     tenants: int = 1
-    tenant_shares: Sequence[float] = ()  # how they fall to those; evenly where there are none
-    poisoned: Sequence[float] = ()  # the part of each tenant's requests that carries the service's poison
-    own_parameters: bool = (
-        False  # each tenant sends parameters of its own, so that none shares a batch with another
-    )
+    tenant_shares: Sequence[float] = ()  # of the arrivals, by tenant; empty: even shares
+    poisoned: Sequence[float] = ()  # by tenant: the part of its requests that carries the service's poison
+    own_parameters: bool = False  # each tenant has parameters of its own, so that tenants share no batch
     seed: int = 0
 
 
 @dataclass(slots=True)
 class Run:
-    """Everything that happened to the requests that arrived after the warm-up, and meanwhile."""
+    """What happened to the requests that arrived after the warm-up, and what the workers did from then on."""
 
     latencies: "array[float]" = field(default_factory=lambda: array("d"))  # of those served in time
     finished_at: "array[float]" = field(default_factory=lambda: array("d"))
@@ -67,7 +67,7 @@ class Run:
 
 
 def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
-    """Who asks, arrival by arrival: tenant and tier. Drawn apart, so that every policy meets the same ones."""
+    """Tenant and tier of each arrival. Drawn from random numbers of their own, the same for every policy."""
     rng = Random(f"{scenario.seed}/askers")
     shares, tenants = list(scenario.tier_shares), scenario.tenants
     ranks, parts = range(len(shares)), list(scenario.tenant_shares)
@@ -80,7 +80,7 @@ def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
 
 
 def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
-    """A server's timer: one that is set early enough is kept, and asks again when it fires."""
+    """When to wake. As in a server, a timer that is set early enough is kept: it asks the batcher when it fires."""
     return asked if wake is None or asked is None or asked < wake else wake
 
 
@@ -139,7 +139,7 @@ class Kernel:
         self.run_so_far = Run(busy_seconds=-busy)
 
     def _next_event(self, wake: Seconds | None) -> Seconds | None:
-        """Whichever is first: a completion, or the time the batcher asked to be woken at."""
+        """Plays what comes first: a completion, or the time at which the batcher asked to be woken."""
         if self._events and (wake is None or self._events[0][0] <= wake):
             now, _, happen = heappop(self._events)
             happen(now)
@@ -175,7 +175,7 @@ class Kernel:
         return make
 
     def _arrive(self, request: Request, now: Seconds) -> bool:
-        """Whether a step is called for; one that is refused changes nothing."""
+        """Whether the batcher must take a step. A refused request changes nothing."""
         run, door = self.run_so_far, self._door
         run.sent_by_tier[request.tier] += 1
         run.sent_by_tenant[request.tenant] += 1

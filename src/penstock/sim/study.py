@@ -1,4 +1,7 @@
-"""One schedule, several policies: what each made of it, beside the floor."""
+"""Plays one schedule under a policy and reports the result beside the floor; shows several side by side.
+
+Used by `cli/sim.py` and by the benchmarks.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +17,7 @@ from penstock.load.report import Batches, Spread, Summary, summarize, tables
 from penstock.load.traffic import Schedule
 from penstock.sim.kernel import Kernel, Run, Scenario
 
-STRIDE = 5_000  # arrivals between two looks at the progress
+STRIDE = 5_000  # arrivals between two updates of the progress line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,11 @@ class Finding:
     """What one policy made of the schedule."""
 
     summary: Summary
-    tiers: Mapping[str, Tier]  # empty where there is one
+    tiers: Mapping[str, Tier]  # empty if there is only one
     floor: Spread | None
 
     def as_dict(self) -> dict[str, object]:
-        """The fields of the summary, and what only a simulator knows."""
+        """The fields of the summary, with the tiers and the floor, which only a simulator knows."""
         tiers = {name: {**asdict(tier), "share": round(tier.share, 4)} for name, tier in self.tiers.items()}
         floor = None if self.floor is None else asdict(self.floor)
         return {**self.summary.as_dict(), "tiers": tiers, "floor_ms": floor}
@@ -81,7 +84,7 @@ def _summary(run: Run, scenario: Scenario, schedule: Schedule, warmup: float) ->
 
 
 class _Watched(Sequence[float]):
-    """A schedule that tells how far it has been played."""
+    """A schedule that reports how far it has been played."""
 
     def __init__(self, times: Sequence[float], progress: Callable[[int], None]) -> None:
         self._times = times
@@ -101,7 +104,7 @@ class _Watched(Sequence[float]):
 
 
 def shown(findings: Mapping[str, Finding]) -> RenderableType:
-    """For people: one policy in full, several side by side."""
+    """Findings for people: one policy in full, several side by side."""
     parts: list[RenderableType]
     first = next(iter(findings.values()))
     if len(findings) == 1:

@@ -1,1 +1,1 @@
-"""Where API keys are kept: a file, or PostgreSQL. (Those in Redis are `adapters.redis.records.api_keys`.)"""
+"""Stores of API keys: a file, or PostgreSQL. Another one, in Redis, is `adapters.redis.records.api_keys`."""

@@ -1,7 +1,8 @@
 """API keys in a JSON file: for one machine, or for files that something else distributes.
 
-Written beside and moved over, so that a reader sees the old or the new file and nothing between; writers take
-turns by a lock on a file of its own, since the file itself changes its identity with every write.
+A change is written to another file, which then takes the old one's place, so that readers see the old or the new
+file and nothing between. Writers take turns by a lock on a third file, because every write makes a new file of
+keys.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from penstock.adapters import private
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
-FORMAT = 1
+FORMAT = 1  # of the file
 MOST_BYTES = 256 * 2**20
 
 
@@ -34,7 +35,7 @@ _decoder = msgspec.json.Decoder(_Contents)
 
 
 class KeysFile:
-    """A `KeyStore`. The disk is asked in threads: it may be slow, and the lock may be held."""
+    """A `KeyStore`. The file is used in threads: the disk may be slow, and another writer may hold the lock."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -108,7 +109,7 @@ class KeysFile:
         return changed
 
     def _write(self, records: list[KeyRecord]) -> None:
-        target = self._path.resolve()  # what a link points to is replaced, and not the link
+        target = self._path.resolve()  # behind a link, the file is replaced and not the link
         text = msgspec.json.format(msgspec.json.encode(_Contents(FORMAT, records)), indent=1)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
@@ -145,7 +146,7 @@ class KeysFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """What the system says of the file, in words that say what to do."""
+        """Translates what the system says of the file into a message that says what to do."""
         try:
             yield
         except FileNotFoundError:

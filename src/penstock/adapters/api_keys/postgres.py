@@ -1,28 +1,28 @@
 """API keys in PostgreSQL, for all gateways of an installation.
 
 The tables are made by whoever adds the first key; a gateway only reads, so that its user needs no more than SELECT.
-That a key is revoked stays in its row and cannot be taken back. Each change is stamped in the same transaction, and
-the stamp is all that a gateway asks for while nothing changes. It is a time and not a count: a database that was
-restored from a copy would count to the same number again with other keys.
+A revoked key keeps its row, and revoking cannot be undone. Each change sets a stamp in the same transaction, and a
+gateway asks for nothing but the stamp while it stays the same. The stamp is a time and not a count: a database that
+was restored from a copy would count to the same number again with other keys.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import asyncpg
 
+from penstock.adapters.private import shown_url
 from penstock.auth.records import KeyRecord
 from penstock.errors import StoreDown, UserMistake
 
 T = TypeVar("T")
 Connection = Any  # asyncpg comes without types
 
-TIME_LIMIT = 3.0
-_LETTING_GO = 0.5
+TIME_LIMIT = 3.0  # seconds for one question
+_LETTING_GO = 0.5  # seconds for a connection or a cancelled question to end
 _FAULTS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
-_LOCK = 0x70656E6B65797300  # one at a time makes the tables; the number is a name in ASCII
+_LOCK = 0x70656E6B65797300  # "penkeys" in ASCII: one process at a time makes the tables
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS penstock_keys (
@@ -34,7 +34,7 @@ _TABLES = """
     INSERT INTO penstock_keys_stamp SELECT 0 WHERE NOT EXISTS (SELECT FROM penstock_keys_stamp);
 """
 _NOW = "extract(epoch FROM clock_timestamp())"
-# Always later than the last, whatever the server's clock does; changes take turns at this row.
+# A stamp is always above the last one, whatever the server's clock does. Changes take turns at this row.
 _STAMP = f"UPDATE penstock_keys_stamp SET stamp = greatest(stamp + 1, ({_NOW} * 1000000)::bigint)"
 _COLUMNS = "id, tenant, tier, created, salt, digest, expires, revoked, note"
 _ADD = f"INSERT INTO penstock_keys ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING"
@@ -49,10 +49,10 @@ class PostgresKeys:
         self._limit = time_limit
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
-        self._seen = False  # keys were there
+        self._seen = False  # whether the tables were ever there
 
     async def version(self) -> object:
-        """A database without the tables is as good as one that is away, to who has seen them there."""
+        """The stamp. Once the tables were there, a database without them counts as one that is away."""
 
         async def ask(connection: Connection) -> object:
             try:
@@ -63,7 +63,8 @@ class PostgresKeys:
         stamp = await self._asked(ask)
         if stamp is None and self._seen:
             raise StoreDown(
-                f"{self._shown} has lost the API keys: make them anew, or restore it", retry_after=1.0
+                f"{shown_url(self._url)} has lost the API keys: make them anew, or restore it",
+                retry_after=1.0,
             )
         self._seen |= stamp is not None
         return stamp
@@ -109,7 +110,8 @@ class PostgresKeys:
 
         record = await self._asked(change)
         if record is None:
-            raise UserMistake(f"there is no key {key_id!r} in {self._shown}: penstock keys list shows them")
+            where = shown_url(self._url)
+            raise UserMistake(f"there is no key {key_id!r} in {where}: penstock keys list shows them")
         return record
 
     async def close(self) -> None:
@@ -122,7 +124,7 @@ class PostgresKeys:
     # ---- one question --------------------------------------------------------------------------------------
 
     async def _asked(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Raises StoreDown, within the time limit even where the server hangs: then it is not asked to let go."""
+        """Raises StoreDown, within the time limit even if the server hangs; the connection is then just dropped."""
         async with self._turn:
             attempt = asyncio.ensure_future(self._connected(work))
             try:
@@ -142,7 +144,7 @@ class PostgresKeys:
 
     async def _connected(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         if self._connection is None or self._connection.is_closed():
-            # Without a cache of prepared statements a pooler may stand between.
+            # No cache of prepared statements, so that a pooler may stand between.
             self._connection = await asyncpg.connect(
                 self._url, timeout=self._limit, statement_cache_size=0,
                 server_settings={"application_name": "penstock keys"},
@@ -157,12 +159,7 @@ class PostgresKeys:
 
     def _away(self, why: str) -> StoreDown:
         """The server's own words stay out: they may quote what it was asked."""
-        return StoreDown(f"{self._shown} cannot be reached: {why}", retry_after=1.0)
-
-    @property
-    def _shown(self) -> str:
-        parts = urlsplit(self._url)
-        return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        return StoreDown(f"{shown_url(self._url)} cannot be reached: {why}", retry_after=1.0)
 
 
 def _record(row: Any) -> KeyRecord:

@@ -1,9 +1,9 @@
 """The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`.
 
 It loads the function, then answers batches one at a time, in its main thread (CUDA and signals want
-that). What goes wrong inside the function is an answer; what kills the process is seen by the server.
-The process never outlives the server: the kernel kills it along, and a closed socket ends it. Told to
-leave, it closes the user's object first.
+that). What goes wrong inside the function is an answer; what kills the process is seen by the server, in `spawned`.
+The process never outlives the server: the kernel kills both, and a closed socket ends it. When the server tells it
+to leave, it closes the user's object first.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from penstock.adapters.backends.foreign_text import describe, named, utf8, without_quotes
 from penstock.adapters.backends.frames import (
     BEAT_EVERY,
     BadFrame,
@@ -49,10 +50,9 @@ from penstock.adapters.backends.outputs import ContractBroken, Outputs
 from penstock.adapters.backends.pressure import Pressure
 from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
-from penstock.adapters.backends.words import describe, named, utf8, without_quotes
 
 PR_SET_PDEATHSIG = 1
-TRACEBACKS = 32  # logged at most, each place once: a poisoned stream must not flood the log
+TRACEBACKS = 32  # logged at most, and each line of code once: a poisoned stream must not flood the log
 HERE = Path(__file__).parent
 
 
@@ -70,7 +70,7 @@ class Channel:
             if not count:
                 leave(0)
             if messages := self._inbox.filled(count):
-                return messages[0]  # and the only one: the server asks one question at a time
+                return messages[0]  # there is only one, because the server asks one question at a time
 
     def send(self, frame: bytes | bytearray) -> None:
         try:
@@ -87,7 +87,7 @@ class Channel:
 
 
 class Contract:
-    """The user's function, and what must hold of its inputs and outputs."""
+    """The user's function, and the frames that answer for it."""
 
     def __init__(self, loaded: Loaded, setup: Setup) -> None:
         try:
@@ -98,9 +98,9 @@ class Contract:
         self._loaded = loaded
         self.read = Inputs(self.name, setup.input_kind, per_item=setup.per_item).read
         self._outputs = Outputs(self.name, setup.output_kind)
-        self._seen: set[tuple[type, str, int]] = set()
+        self._logged: set[tuple[type, str, int]] = set()  # kind of error, file and line
         self._pressure = Pressure(loaded.pressure, setup.memory_limit)
-        self._memory_left = memory_left()  # now that it is loaded and nothing has run
+        self._memory_left = memory_left()  # bytes, when the function is loaded and nothing has run
 
     @property
     def parameters(self) -> list[str] | None:
@@ -117,18 +117,19 @@ class Contract:
         return any(map(inspect.iscoroutinefunction, parts))
 
     def begin(self) -> Any:
-        """What `setup` returns: it may have to be awaited."""
+        """Calls the user's `setup`; what it returns may have to be awaited."""
         return None if self._loaded.setup is None else self._loaded.setup()
 
     def end(self) -> Any:
+        """Calls the user's `close`; what it returns may have to be awaited."""
         return None if self._loaded.close is None else self._loaded.close()
 
     def not_set_up(self, target: str, error: BaseException) -> CannotLoad:
-        place = target.rpartition(":")[0]
-        return CannotLoad(why_not(f"setup of {self._loaded.where} failed", place, error), trace_of(error))
+        file = target.rpartition(":")[0]
+        return CannotLoad(why_not(f"setup of {self._loaded.where} failed", file, error), trace_of(error))
 
     def call(self, reading: Reading) -> Any:
-        """What the function returns: it may have to be awaited. It is not called where no input can be read."""
+        """Calls the function, unless no input can be read; what it returns may have to be awaited."""
         if reading.unread and not reading.inputs:
             return []
         return self._calling(reading.inputs, reading.parameters)
@@ -151,32 +152,32 @@ class Contract:
     def refusal(self, work: Work, error: BaseException) -> bytearray:
         if isinstance(error, ContractBroken):
             return pack(Rejected(work.id, utf8(str(error))))
-        if isinstance(error, Unfit):  # trying again would not help
+        if isinstance(error, Unfit):  # the parameters do not fit, so that trying again would not help
             why = utf8(f"{self.name} {error}")
             count = len(work.inputs)
-            return self._done(work, [b""] * count, [(place, why, "") for place in range(count)])
+            return self._done(work, [b""] * count, [(position, why, "") for position in range(count)])
         kind = type(error).__name__
-        words = describe(error)
+        details = describe(error)
         spent = isinstance(error, MemoryError) and self._memory_is_gone(error)
-        rejected = Rejected(work.id, utf8(f"{self.name} raised {kind}"), words, spent)
+        rejected = Rejected(work.id, utf8(f"{self.name} raised {kind}"), details, spent)
         if self._is_new(error):
-            quotable = without_quotes(words, [*work.inputs, work.parameters])
+            quotable = without_quotes(details, [*work.inputs, work.parameters])
             rejected.logged = named(type(error), quotable)
             rejected.trace = where_raised(error)
         return pack(rejected)
 
     def _memory_is_gone(self, error: MemoryError) -> bool:
-        """One input may have asked for too much, and all is well again; or what leaked is never coming back."""
-        traceback.clear_frames(error.__traceback__)  # what the function held while it ran
+        """Whether memory has leaked. If one input just asked for too much, all of it is free again."""
+        traceback.clear_frames(error.__traceback__)  # lets go of what the function held while it ran
         return memory_left() < self._memory_left / 2
 
     def _is_new(self, error: BaseException) -> bool:
-        """Whether the log has not been told of such an error at this place."""
+        """Whether no such error raised at this line was logged before."""
         frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
-        place = (type(error), frame.f_code.co_filename, line)
-        if place in self._seen or len(self._seen) >= TRACEBACKS:
+        raised = (type(error), frame.f_code.co_filename, line)
+        if raised in self._logged or len(self._logged) >= TRACEBACKS:
             return False
-        self._seen.add(place)
+        self._logged.add(raised)
         return True
 
 
@@ -194,9 +195,9 @@ def serve(channel: Channel, contract: Contract) -> NoReturn:
             frame = run(contract, work)
         except SystemExit:
             raise
-        except BaseException as error:  # everything else the function raises is an answer
+        except BaseException as error:  # whatever the function raises is an answer to this batch
             frame = contract.refusal(work, error)
-        del work  # a waiting process holds nobody's input
+        del work  # so that a waiting process holds nobody's input
         channel.send(frame)
         del frame
 
@@ -212,7 +213,7 @@ async def run_async(contract: Contract, work: Work) -> bytearray:
 
 
 async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
-    """The same on one event loop that keeps turning between batches, for what the user left on it."""
+    """As `serve`, on one event loop that keeps turning between batches for the tasks that the user left on it."""
     questions: asyncio.Queue[Question] = asyncio.Queue()
     asyncio.get_running_loop().add_reader(
         channel.sock.fileno(), lambda: questions.put_nowait(channel.receive())
@@ -238,19 +239,19 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
 
 
 async def _awaited(result: Any) -> Any:
-    """Of a function, its setup and its close, not all need be async."""
+    """The result of a function, a setup or a close, any of which may be async."""
     return await result if inspect.isawaitable(result) else result
 
 
 def where_raised(error: BaseException) -> str:
-    """Its traceback, without our own frames above the function's."""
+    """The traceback of an error, without Penstock's own frames above the function's."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = sum(1 for _ in takewhile(lambda frame: Path(frame.filename).parent == HERE, frames))
     return utf8("".join(traceback.format_list(frames[ours:] or frames)).rstrip())
 
 
 def memory_left() -> float:
-    """Bytes until the limit, if there is one."""
+    """Bytes until the memory limit of this process; infinite if there is none."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return math.inf
@@ -259,7 +260,7 @@ def memory_left() -> float:
 
 
 def settle() -> None:
-    """Be a child that dies with its parent, leaves Ctrl-C to it, and says where it crashed."""
+    """Makes this a process that dies with its parent, leaves signals to it, and prints where it crashed."""
     with contextlib.suppress(OSError, AttributeError):  # not every system has prctl
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -272,7 +273,7 @@ def settle() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End now: neither a thread of the user's nor a half-dead library may keep the process."""
+    """Ends the process now: neither a thread of the user's nor a half-dead library may keep it."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -315,7 +316,7 @@ async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) 
 
 def give_up(channel: Channel, setup: Setup, error: CannotLoad) -> NoReturn:
     channel.send(pack(Broken(setup.id, utf8(str(error)), error.details)))
-    channel.receive()  # the server has heard when it closes the socket
+    channel.receive()  # returns never: the server closes the socket once it has read the frame
     leave(1)
 
 

@@ -1,4 +1,4 @@
-"""TLS towards an endpoint: whom we trust, and who we say we are."""
+"""TLS towards an HTTP endpoint: who must vouch for it, and the certificate that Penstock shows. Used by `http`."""
 
 import logging
 import ssl
@@ -9,17 +9,17 @@ from penstock.errors import UserMistake
 
 log = logging.getLogger("penstock.worker")
 
-Stamps = list[tuple[int, int] | None]
+Stamps = list[tuple[int, int] | None]  # of files: when each was changed, and its size; None: it is not there
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointTls:
-    """Of `[models.NAME.http]` in config; files are in PEM."""
+    """The part of `[models.NAME.http]` that is about TLS. Files are in PEM."""
 
-    ca_file: str = ""  # who signs for the endpoint; "": whom the system trusts
-    client_certificate: str = ""  # to be shown to an endpoint that asks
-    client_key: str = ""  # "": in the same file
-    server_name: str = ""  # in its certificate; "": the host of its URL
+    ca_file: str = ""  # who signs for the endpoint; empty: whom the system trusts
+    client_certificate: str = ""  # shown to an endpoint that asks for one
+    client_key: str = ""  # empty: in the file of the certificate
+    server_name: str = ""  # the name in the endpoint's certificate; empty: the host of its URL
     verify: bool = True
 
     @property
@@ -28,7 +28,7 @@ class EndpointTls:
         return {name: Path(getattr(self, name)) for name in names if getattr(self, name)}
 
     def make_context(self) -> ssl.SSLContext:
-        """Raises UserMistake, naming the key."""
+        """Raises UserMistake that names the setting."""
         for name, file in self.files.items():
             try:
                 file.read_bytes()
@@ -83,5 +83,5 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _refuse_to_ask() -> str:
-    """OpenSSL would ask at the terminal."""
+    """For OpenSSL, which would ask for the password at the terminal."""
     raise UserMistake("http.client_key is encrypted with a password: give one that is not")

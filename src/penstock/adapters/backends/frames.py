@@ -1,5 +1,7 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
+Used at both ends: by `spawned` in the server and by `child` in the process.
+
     server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶            Leave ──▶
     child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)
                   ◀── Broken                                                        (◀── Beat, at any time)
@@ -13,10 +15,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 HEADER = 4
-LARGEST = 1 << 30  # of one frame; a length above it can only be garbage
-ROOMY = 1 << 18  # holds a usual batch, so that it is read with one call
+LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
+ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
-BEAT_EVERY = 0.5  # seconds
+BEAT_EVERY = 0.5  # seconds from one heartbeat to the next
 
 
 class Setup(msgspec.Struct, tag=1, array_like=True):
@@ -38,7 +40,7 @@ class Ready(msgspec.Struct, tag=3, array_like=True):
     id: int
     function: str
     parameters: list[str] | None  # their names; None: it takes any
-    closes: bool = False  # it wants to be told before it ends
+    closes: bool = False  # the user has a `close`: send `Leave` before the kill
     pid: int = 0
 
 
@@ -54,17 +56,19 @@ class Done(msgspec.Struct, tag=5, array_like=True):
     id: int
     outputs: list[bytes]
     pressure: float = 0.0
-    at: float = 0.0  # when, on the clock that all processes of a machine have in common
-    failed: list[tuple[int, str, str]] = []  # inputs that have no output: their place, and as in `Rejected`
+    at: float = 0.0  # when it was done, on the monotonic clock, which all processes of a machine share
+    failed: list[tuple[int, str, str]] = []  # of inputs: position, message, details
 
 
 class Rejected(msgspec.Struct, tag=6, array_like=True):
     id: int
-    message: str  # fit for anybody
+    message: str  # fit for anybody to read
     details: str = ""  # the exception's own words, which may quote an input
-    spent: bool = False  # its memory is used up: what leaked stays, and the next batch would fail as well
-    logged: str = ""  # the exception without what it quotes; empty if this place has been told of before
-    trace: str = ""  # where it was raised
+    spent: bool = False  # the process's memory is used up: the next batch would fail as well
+    logged: str = (
+        ""  # the exception without what it quotes; empty if the log knows of one raised at that line
+    )
+    trace: str = ""  # where the exception was raised
 
 
 class Beat(msgspec.Struct, tag=7, array_like=True):
@@ -72,7 +76,7 @@ class Beat(msgspec.Struct, tag=7, array_like=True):
 
 
 class Look(msgspec.Struct, tag=8, array_like=True):
-    """How are you? Answered by the thread that runs the function."""
+    """Asks how full the process is. Answered by the thread that runs the function."""
 
     id: int
 

@@ -1,4 +1,4 @@
-"""A setting that names an environment variable instead of holding the secret itself."""
+"""Settings that name an environment variable instead of holding a secret themselves: headers of endpoints."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _FROM_ENVIRONMENT = re.compile(r"(|.* )env:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def from_environment(value: str, environ: Mapping[str, str], where: str) -> str:
-    """`env:NAME` and `Bearer env:NAME` with what the variable holds; anything else as it is."""
+    """`env:NAME`, `Bearer env:NAME` with what the variable holds; others as they are. `where`: the setting."""
     match = _FROM_ENVIRONMENT.fullmatch(value)
     if match is None:
         return value

@@ -1,4 +1,4 @@
-"""A fixed gRPC endpoint that speaks the Open Inference Protocol v2, such as Triton or KServe.
+"""The backend for grpc:// targets: endpoints of the Open Inference Protocol v2, such as Triton or KServe.
 
 A batch is one ModelInfer with one BYTES tensor of n inputs. What the endpoint does wrong is one of four things:
 
@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-# gRPC's core writes lines of its own to stderr, where ours are JSON; all it has to say comes back as a status too.
+# Without this, gRPC's core writes plain lines to stderr between our JSON; all it has to say comes back as a status.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc
@@ -22,6 +22,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from penstock.adapters.backends.from_environment import from_environment
+from penstock.adapters.backends.getting_ready import getting_ready, no_warm_up
 from penstock.adapters.backends.oip.answer import AnswerReader
 from penstock.adapters.backends.oip.asking import Asking, InputTensor, described_input
 from penstock.adapters.backends.oip.messages import (
@@ -30,12 +31,11 @@ from penstock.adapters.backends.oip.messages import (
     ModelReadyRequest,
     ModelReadyResponse,
 )
-from penstock.adapters.backends.oip.shape import Address, GrpcShape
+from penstock.adapters.backends.oip.shape import GrpcShape, GrpcTarget
 from penstock.adapters.backends.trace import trace_of
 from penstock.errors import (
     BackendCrashed,
     BackendError,
-    BackendTimeout,
     BackendUnavailable,
     BatchRejected,
     UserMistake,
@@ -44,7 +44,7 @@ from penstock.types import Batch, Result, Seconds
 
 _SHOWN = 200  # characters of a foreign text that are worth repeating
 _SETTLED = 0.05  # seconds within which a channel has noticed that its connection is gone
-# The words that go with a connection lost in mid-call: gRPC's own, and a proxy's on the one behind it.
+# What a status says when the connection was lost in mid-call: gRPC's own words, or those of a proxy in between.
 _LOST = re.compile("Stream removed|Socket closed|Connection reset|Broken pipe|GOAWAY|connection termination")
 _TOO_LARGE = "larger than max"  # gRPC's words for a message over a limit, of either side
 
@@ -52,7 +52,7 @@ _TOO_LARGE = "larger than max"  # gRPC's words for a message over a limit, of ei
 class GrpcBackend:
     """One connection to the endpoint, one batch on it at a time.
 
-    The time a batch may take is the owner's to watch; the time-outs here are for what surrounds it.
+    The worker slot that owns the backend limits the time of a batch; the time-outs here are for start and probe.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class GrpcBackend:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._shape = shape = shape or GrpcShape()
-        self._address = address = Address.parse(url)
-        if not address.tls and (shape.certificates.any or shape.server_name):
+        self._target = target = GrpcTarget.parse(url)
+        if not target.tls and (shape.certificates.any or shape.server_name):
             raise UserMistake(f"{url}: certificates are for TLS: write grpcs:// to use them")
-        self._where = address.place
+        self._where = target.authority
         self._headers = _headers(shape, os.environ if environ is None else environ)
-        self._asking = Asking(address.model, shape.version, shape.output_name, text=input_kind == "text")
+        self._asking = Asking(target.model, shape.version, shape.output_name, text=input_kind == "text")
         self._reader = AnswerReader(shape.output_name, output_kind)
         self._warm_up = list(warm_up)
         self._start_timeout = start_timeout
@@ -85,22 +85,13 @@ class GrpcBackend:
     async def start(self) -> None:
         await self.close()
         self._channel = self._connect()
-        try:
-            async with asyncio.timeout(self._start_timeout):
-                await self.probe()
-                if not self._shape.input_name or self._shape.shape == "auto":
-                    self._tensor = await self._describe()
-                if self._warm_up:
-                    await self._infer(self._warm_up, b"", "warm-up", {})
-        except TimeoutError:
-            await self.close()
-            raise BackendTimeout(
-                f"{self._where} did not answer its warm-up within the {self._start_timeout:g} s that"
-                " start_timeout allows"
-            ) from None
-        except BaseException:
-            await self.close()
-            raise
+        seconds = self._start_timeout
+        async with getting_ready(self, seconds, no_warm_up(self._where, seconds)):
+            await self.probe()
+            if not self._shape.input_name or self._shape.shape == "auto":
+                self._tensor = await self._describe()
+            if self._warm_up:
+                await self._infer(self._warm_up, b"", "warm-up", {})
 
     async def run(self, batch: Batch) -> Result:
         headers = {"x-penstock-batch-id": str(batch.id), **trace_of(batch)}
@@ -109,7 +100,7 @@ class GrpcBackend:
 
     async def probe(self) -> float:
         """The model's own readiness: a server is not ready while any of its models is not, ours or another."""
-        request = ModelReadyRequest(name=self._address.model, version=self._shape.version)
+        request = ModelReadyRequest(name=self._target.model, version=self._shape.version)
         try:
             content = await self._call("ModelReady", request.SerializeToString(), timeout=self._probe_timeout)
             ready = bool(ModelReadyResponse.FromString(content).ready)
@@ -118,8 +109,8 @@ class GrpcBackend:
         except DecodeError:
             raise BackendUnavailable(f"{self._where} answered its health probe with nonsense") from None
         if not ready:
-            raise BackendUnavailable(f"{self._where} says that {self._address.model!r} is not ready")
-        return 0.0  # how full it is, the protocol cannot say
+            raise BackendUnavailable(f"{self._where} says that {self._target.model!r} is not ready")
+        return 0.0  # the protocol has no word for how full an endpoint is
 
     async def close(self) -> None:
         channel, self._channel = self._channel, None
@@ -130,21 +121,21 @@ class GrpcBackend:
         options: list[tuple[str, str | int]] = [
             ("grpc.max_receive_message_length", self._shape.max_response),
             ("grpc.max_send_message_length", -1),
-            # Each worker has a connection of its own, and a new start a new one.
+            # Each worker has a connection of its own, and each start makes a new one.
             ("grpc.use_local_subchannel_pool", 1),
-            # What is tried again, and where it goes, is decided by us: no retries, no proxies, no word from DNS.
+            # Penstock decides what is tried again and where: no retries, no proxy, no configuration from DNS.
             ("grpc.enable_retries", 0),
             ("grpc.enable_http_proxy", 0),
             ("grpc.service_config_disable_resolution", 1),
         ]
-        if not self._address.tls:
+        if not self._target.tls:
             return grpc.aio.insecure_channel(self._where, options)
         if self._shape.server_name:
             options.append(("grpc.ssl_target_name_override", self._shape.server_name))
         return grpc.aio.secure_channel(self._where, self._shape.certificates.load(), options)
 
     async def _describe(self) -> InputTensor:
-        request = ModelMetadataRequest(name=self._address.model, version=self._shape.version)
+        request = ModelMetadataRequest(name=self._target.model, version=self._shape.version)
         try:
             content = await self._call(
                 "ModelMetadata", request.SerializeToString(), timeout=self._probe_timeout
@@ -153,7 +144,7 @@ class GrpcBackend:
             if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 raise self._no_health(error) from error
             raise BackendUnavailable(
-                f"{self._where} does not describe {self._address.model!r} ({error.code().name}):"
+                f"{self._where} does not describe {self._target.model!r} ({error.code().name}):"
                 " set grpc.input_name and grpc.shape"
             ) from error
         found = described_input(content, self._shape.input_name)
@@ -167,7 +158,7 @@ class GrpcBackend:
         self._busy = True
         try:
             if self._open().get_state() is not grpc.ChannelConnectivity.READY:
-                await self.probe()  # a batch goes only where it is awaited: what fails from here on had it
+                await self.probe()  # so that whatever fails from here on is known to have had the batch
             request = self._asking.request(self._tensor, inputs, parameters, batch_id)
             content = await self._call("ModelInfer", request, headers)
             answer = self._reader.read(content, batch_id, len(inputs))
@@ -192,7 +183,7 @@ class GrpcBackend:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._channel is not channel and task is not None and not task.cancelling():
-                # Nobody cancelled us: gRPC ends what runs on a closed channel in this way.
+                # Nobody cancelled this task: gRPC cancels the calls of a channel that is closed.
                 raise BackendUnavailable(f"the connection to {self._where} was closed") from None
             raise
 
@@ -203,25 +194,25 @@ class GrpcBackend:
                     f"{self._where} did not answer the health probe within {self._probe_timeout:g} s"
                 )
             case grpc.StatusCode.UNAVAILABLE:
-                return BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}")
+                return BackendUnavailable(f"{self._where} cannot be reached: {_message(error)}")
             case grpc.StatusCode.UNIMPLEMENTED:
                 return BackendUnavailable(f"{self._where} does not speak the Open Inference Protocol v2")
             case code:
                 return BackendUnavailable(
-                    f"{self._where} answered its health probe with {code.name}: {_words(error)}"
+                    f"{self._where} answered its health probe with {code.name}: {_message(error)}"
                 )
 
     async def _no_answer(self, error: grpc.aio.AioRpcError) -> BackendError:
-        code, words = error.code(), _words(error)
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in words:
+        code, message = error.code(), _message(error)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
             limit = self._shape.max_response
-            return BatchRejected(f"a message was too large; grpc.max_response is {limit}", details=words)
-        if code is grpc.StatusCode.UNAVAILABLE and (_LOST.search(words) or await self._connection_lost()):
-            # It had the batch, and may have died of it.
-            return BackendCrashed(f"{self._where} gave no answer: {words}")
+            return BatchRejected(f"a message was too large; grpc.max_response is {limit}", details=message)
+        if code is grpc.StatusCode.UNAVAILABLE and (_LOST.search(message) or await self._connection_lost()):
+            # The endpoint had the batch, and may have died of it.
+            return BackendCrashed(f"{self._where} gave no answer: {message}")
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
-            return BackendUnavailable(f"endpoint answered {code.name}", details=words)
-        return BatchRejected(f"endpoint answered {code.name}", details=words)
+            return BackendUnavailable(f"endpoint answered {code.name}", details=message)
+        return BatchRejected(f"endpoint answered {code.name}", details=message)
 
     async def _connection_lost(self) -> bool:
         """Whether the status was gRPC's own and not the endpoint's, which looks the same."""
@@ -250,7 +241,7 @@ def _headers(shape: GrpcShape, environ: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def _words(error: grpc.aio.AioRpcError) -> str:
-    # What stands before the last error is the same each time.
-    words = (error.details() or "").rpartition("last error: ")[2]
-    return (words or error.code().name)[:_SHOWN]
+def _message(error: grpc.aio.AioRpcError) -> str:
+    """The last error's own part of the message: what stands before it is the same each time."""
+    last = (error.details() or "").rpartition("last error: ")[2]
+    return (last or error.code().name)[:_SHOWN]

@@ -1,4 +1,4 @@
-"""A fixed HTTP endpoint that takes a batch as JSON, in a shape described by config.
+"""The backend for http:// and https:// targets: an endpoint that takes a batch as JSON, in a shape set in config.
 
 The inputs go out as the bytes they came in, and the outputs come back as the bytes the endpoint wrote:
 only the frame around them is read. What the endpoint does wrong is one of four things:
@@ -24,18 +24,19 @@ from yarl import URL
 
 from penstock.adapters.backends.endpoint_tls import EndpointTls, RenewedContext
 from penstock.adapters.backends.from_environment import from_environment
+from penstock.adapters.backends.getting_ready import getting_ready, no_warm_up
 from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
 from penstock.adapters.backends.trace import trace_of
-from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
+from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Batch, Result, Seconds
 
-_PLACE = re.compile(r"\$(inputs|parameters|count)\b")
-# A member that is left out, with one comma, where a request has no parameters.
+_BLANK = re.compile(r"\$(inputs|parameters|count)\b")
+# A member of the JSON object that is left out, with one comma, if the batch has no parameters.
 _OPTIONAL = r'"(?:[^"\\]|\\.)*"\s*:\s*\$parameters\?'
 _LEFT_OUT = re.compile(rf"\s*,\s*{_OPTIONAL}|{_OPTIONAL}\s*,?")
-_FARTHEST = 63  # place in a list that a path may name
-_AT_ONCE = 1024 * 1024  # bytes that are written in one go; more would hold up the loop
-_NONE = (b"", b"{}")  # no parameters
+_FARTHEST = 63  # the highest index into a list that a path may name
+_AT_ONCE = 1024 * 1024  # bytes of a body that are written with one call; more would hold up the loop
+_NONE = (b"", b"{}")  # what a batch without parameters has
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +44,23 @@ class HttpShape:
     """What the endpoint's requests and responses look like; `[models.NAME.http]` in config."""
 
     method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME`: from there
+    headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME` name a variable
     request: str = '{"inputs": $inputs, "parameters": $parameters?}'  # may say $count as well
     outputs: str = "outputs"  # dotted path to the list; "" if the response is it; a number counts in a list
     item: str = ""  # dotted path inside each element of the list; "" for the element
     version: str = ""  # of the model: a dotted path in the response, or `header:NAME`
-    pressure: str = ""  # how full it is: the same, in the response to a batch and in that to `health`
-    health: str = ""  # path to GET when asking for its health; without one a connection must do
+    pressure: str = ""  # how full it is: a path or header, in the responses to a batch and to `health`
+    health: str = ""  # path to GET when probing; empty: a connection that opens is proof enough
     max_response: int = 64 * 1024 * 1024  # bytes
 
     def __post_init__(self) -> None:
         if self.method not in ("POST", "PUT", "PATCH"):
             raise UserMistake(f"http.method is {self.method!r}: use POST, PUT or PATCH")
-        places = _PLACE.findall(self.request)
-        if places.count("inputs") != 1 or places.count("parameters") > 1:
+        blanks = _BLANK.findall(self.request)
+        if blanks.count("inputs") != 1 or blanks.count("parameters") > 1:
             raise UserMistake("http.request must say $inputs once, and $parameters at most once")
         try:
-            # Quotes in the sample, so that a place inside a JSON string is found out as well.
+            # The sample has quotes in it, so that a $name inside a JSON string is found out as well.
             for parameters in (b'{"a": 1}', b""):
                 json.loads(self.fill([b'"a"'], parameters))
         except ValueError as error:
@@ -82,7 +83,7 @@ class HttpShape:
 
     @property
     def takes_parameters(self) -> bool:
-        return "parameters" in _PLACE.findall(self.request)
+        return "parameters" in _BLANK.findall(self.request)
 
     def fill(self, inputs: list[bytes], parameters: bytes) -> bytes:
         """The body of a request; all are JSON and go in as they are."""
@@ -90,7 +91,7 @@ class HttpShape:
         request = (
             _LEFT_OUT.sub("", self.request) if none else self.request.replace("$parameters?", "$parameters")
         )
-        parts = _PLACE.split(request)
+        parts = _BLANK.split(request)
         listed = b"[" + b",".join(inputs) + b"]"
         filled = {"inputs": listed, "parameters": parameters or b"{}", "count": b"%d" % len(inputs)}
         return b"".join(filled[part] if i % 2 else part.encode() for i, part in enumerate(parts))
@@ -99,7 +100,7 @@ class HttpShape:
 class HttpBackend:
     """One connection to the endpoint, one batch on it at a time.
 
-    The time a batch may take is the owner's to watch; the time-outs here are for what surrounds it.
+    The worker slot that owns the backend limits the time of a batch; the time-outs here are for start and probe.
     """
 
     def __init__(
@@ -138,20 +139,11 @@ class HttpBackend:
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
         )
-        try:
-            async with asyncio.timeout(self._start_timeout):
-                await self.probe()
-                if self._warm_up:
-                    await self._ask(self._warm_up, b"", {})
-        except TimeoutError:
-            await self.close()
-            raise BackendTimeout(
-                f"{self._where} did not answer its warm-up within the {self._start_timeout:g} s that"
-                " start_timeout allows"
-            ) from None
-        except BaseException:
-            await self.close()
-            raise
+        seconds = self._start_timeout
+        async with getting_ready(self, seconds, no_warm_up(self._where, seconds)):
+            await self.probe()
+            if self._warm_up:
+                await self._ask(self._warm_up, b"", {})
 
     async def run(self, batch: Batch) -> Result:
         if batch.parameters not in _NONE and not self._shape.takes_parameters:
@@ -168,7 +160,7 @@ class HttpBackend:
                 f"{self._where} did not answer the health probe within {self._probe_timeout:g} s"
             ) from None
         except (OSError, aiohttp.ClientError) as error:
-            raise BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}") from error
+            raise BackendUnavailable(f"{self._where} cannot be reached: {_message(error)}") from error
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -187,13 +179,13 @@ class HttpBackend:
 
     async def _connect(self) -> float:
         if self._tls is not None:
-            # With TLS 1.3 it is only after the handshake that a client is told whether it was let in.
+            # With TLS 1.3 a client learns only after the handshake whether its certificate was accepted.
             async with self._open().head(self._url, allow_redirects=False, **self._secured()):
-                return 0.0  # whatever it answers, it did
+                return 0.0  # any answer shows that it is there
         _, writer = await asyncio.open_connection(self._url.host, self._url.port)
         writer.close()
         await writer.wait_closed()
-        return 0.0  # a connection does not tell
+        return 0.0  # a connection does not tell how full the endpoint is
 
     async def _ask(self, inputs: list[bytes], parameters: bytes, headers: Mapping[str, str]) -> Result:
         session = self._open()
@@ -217,13 +209,13 @@ class HttpBackend:
                 return self._result(content, response, len(inputs))
         except (aiohttp.ClientError, OSError) as error:
             if answering:
-                raise BackendCrashed(f"{self._where} broke off its answer: {_words(error)}") from error
-            # Writing to a connection that had closed meanwhile: of what goes in one write, nothing has gone.
+                raise BackendCrashed(f"{self._where} broke off its answer: {_message(error)}") from error
+            # The connection had closed before the write, and a body that goes in one write has not gone in part.
             unsent = at_once and isinstance(error.__cause__, aiohttp.ClientConnectionResetError)
             if unsent or isinstance(error, aiohttp.ClientConnectorError):
-                raise BackendUnavailable(f"{self._where} cannot be reached: {_words(error)}") from error
-            # It had the batch, and may have died of it.
-            raise BackendCrashed(f"{self._where} gave no answer: {_words(error)}") from error
+                raise BackendUnavailable(f"{self._where} cannot be reached: {_message(error)}") from error
+            # The endpoint had the batch, and may have died of it.
+            raise BackendCrashed(f"{self._where} gave no answer: {_message(error)}") from error
         finally:
             self._busy = False
 
@@ -251,14 +243,14 @@ class HttpBackend:
     def _result(self, content: bytes, response: aiohttp.ClientResponse, expected: int) -> Result:
         outputs = self._reader.outputs(content)
         if len(outputs) != expected:
-            raise BatchRejected(f"{self._reader.place}: expected {expected} outputs, found {len(outputs)}")
+            raise BatchRejected(f"{self._reader.where}: expected {expected} outputs, found {len(outputs)}")
         if self._text and not all(output.startswith(b'"') for output in outputs):
-            raise BatchRejected(f"{self._reader.place}: expected strings, since the model's output is text")
+            raise BatchRejected(f"{self._reader.where}: expected strings, since the model's output is text")
         reader, headers = self._reader, response.headers
         return Result(outputs, reader.version(content, headers), pressure=reader.pressure(content, headers))
 
     def _secured(self) -> dict[str, Any]:
-        """For whatever opens a connection; a changed certificate opens another one."""
+        """Arguments for whatever may open a connection. A changed certificate makes aiohttp open another one."""
         if self._tls is None:
             return {}
         return {
@@ -299,7 +291,7 @@ def _headers(shape: HttpShape, environ: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     untrusted = getattr(error, "certificate_error", error)
     if isinstance(untrusted, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({untrusted.verify_message}): name its authority with http.ca_file"

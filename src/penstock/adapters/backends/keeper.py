@@ -1,10 +1,11 @@
 """The parent of a function's process: whatever that process starts ends with it, daemons too.
 
-    the server ──► this ──► the process that runs the function ──► whatever that starts
+    the server (`spawned`) ──► the keeper ──► the process that runs the function (`child`) ──► whatever that starts
 
-The kernel hands the orphans of that process to this one, so none can leave the family. When the process ends, when
-the server says so (by `END`) or when the server dies, all that is left of the family is killed. Then this ends as
-the process did. It runs as a plain script without Penstock's own modules, so that it is small and starts at once.
+The kernel hands orphans of that process to the keeper, so that none can leave the family. When the process ends,
+when the server says so (by `END`) or when the server dies, the keeper kills all that is left of the family. Then
+it ends as the process did. It runs as a plain script without Penstock's own modules, so that it is small and
+starts at once.
 """
 
 import ctypes
@@ -15,12 +16,15 @@ import sys
 import time
 from contextlib import suppress
 
-END = (
-    signal.SIGUSR1
-)  # not SIGTERM: a supervisor that signals everybody must not cut off the server's draining
-CLEAR_LIMIT = 1.0  # seconds to clear up in; a process that is stuck in the kernel must not hold up the news
+# The server's order to end. Not SIGTERM: a supervisor that signals everybody must not cut off the server's
+# draining.
+END = signal.SIGUSR1
+CLEAR_LIMIT = (
+    1.0  # seconds to kill the family in; a process that is stuck in the kernel must not hold up the end
+)
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-ORPHANED = signal.SIGCONT  # of all signals the one that wakes a process that was stopped
+# Sent by the kernel when the server dies. Of all signals this one also wakes a process that was stopped.
+ORPHANED = signal.SIGCONT
 AWAITED = {signal.SIGCHLD, END, ORPHANED}
 
 
@@ -31,7 +35,7 @@ def main(fd: int, name: str, server: int) -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, ORPHANED)
     if os.getppid() != server:
-        return  # the server was killed meanwhile
+        return  # the server was killed before the kernel could be told to report its death
     child = os.fork()
     if child == 0:
         # -P: what lies in the working directory must not stand in for what the child itself imports.
@@ -44,14 +48,14 @@ def main(fd: int, name: str, server: int) -> None:
 
 
 def prctl(option: int, value: int) -> None:
-    """Not every system has it; there, what leaves the process group is not found."""
+    """Calls prctl where the system has it. Elsewhere, processes that leave the process group are not found."""
     call = getattr(ctypes.CDLL(None), "prctl", None)
     if call is not None:
         call(option, value)
 
 
 def watch(child: int, server: int) -> int:
-    """How the child ended. Orphans that end before it are buried, so that they do not pile up."""
+    """Waits for the child; says how it ended. Orphans that end earlier are reaped, so that they do not pile up."""
     while signal.sigwait(AWAITED) != END and os.getppid() == server:
         for pid, status in ended():
             if pid == child:
@@ -60,6 +64,7 @@ def watch(child: int, server: int) -> int:
 
 
 def ended() -> list[tuple[int, int]]:
+    """Pid and status of each process that has ended since the last call."""
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -72,11 +77,11 @@ def ended() -> list[tuple[int, int]]:
 
 
 def clear() -> None:
-    """Kill what is left. The children of those that die become ours, until there are none."""
+    """Kills what is left of the family. Children of those that die become the keeper's, until there are none."""
     until = time.monotonic() + CLEAR_LIMIT
     while (left := children()) and time.monotonic() < until:
         for pid in left:
-            with suppress(OSError):  # it has changed its user; or it is gone
+            with suppress(OSError):  # the process runs as another user, or is gone
                 os.kill(pid, signal.SIGKILL)
         signal.sigtimedwait({signal.SIGCHLD}, 0.05)
         ended()
@@ -101,17 +106,17 @@ def parent(pid: str) -> int:
 def read(path: str) -> bytes:
     file = os.open(path, os.O_RDONLY)
     try:
-        return b"".join(iter(lambda: os.read(file, 1 << 16), b""))  # half a number would be another process
+        return b"".join(iter(lambda: os.read(file, 1 << 16), b""))  # half a number would name another process
     finally:
         os.close(file)
 
 
 def end_as(status: int) -> None:
-    """So that the server sees what became of the child."""
+    """Ends the keeper as the child ended, so that the server sees what became of it."""
     if os.WIFEXITED(status):
         os._exit(os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child may have left one; this has nothing to show
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump of the keeper would show nothing
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,11 +1,11 @@
-"""Finding the user's function inside the child process, and saying in one line why it is not there.
+"""Loads the user's function, and says in one line why that fails. Used by `child`, in the function's process.
 
     app.py:function           a function
     app.py:Model              a class: one object is made here, and called with each batch
     app.py:Model.predict      the same, and the method that is called
     app.py:model.predict      a method of an object that the file makes itself
 
-Of an object that is made here, `setup()` is called before the first batch and `close()` at the end.
+If the object is made here, its `setup()` is called before the first batch and its `close()` at the end.
 """
 
 import difflib
@@ -19,10 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from penstock.adapters.backends.words import named, utf8
+from penstock.adapters.backends.foreign_text import named, utf8
 
 
 class CannotLoad(Exception):
+    """The message is one line for the operator; `details` is the traceback."""
+
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)
         self.details = details
@@ -31,49 +33,49 @@ class CannotLoad(Exception):
 class Loaded(NamedTuple):
     function: Callable[..., Any]
     name: str
-    where: str  # both names, as messages have them
-    pressure: Callable[[], Any] | None = None  # how full it is, where its module says so
+    where: str  # path and source, as messages show them
+    pressure: Callable[[], Any] | None = None  # the user's own measure of how full the function is
     setup: Callable[[], Any] | None = None  # to be called before the first batch
     close: Callable[[], Any] | None = None  # to be called after the last
 
 
 def load(target: str) -> Loaded:
-    """The function that `target` names, and what goes with it."""
-    place, _, path = target.rpartition(":")
+    """The function that `target` names, and what goes with it. Its source is app.py or package.module."""
+    source, _, path = target.rpartition(":")
     try:
-        module = import_file(Path(place)) if place.endswith(".py") else import_module(place)
+        module = import_file(Path(source)) if source.endswith(".py") else import_module(source)
     except BaseException as error:  # whatever it is, also SystemExit: the code at import is the user's
-        raise CannotLoad(why_not(f"cannot import {place}", place, error), trace_of(error)) from None
-    function, made = follow(module, path, place)
+        raise CannotLoad(why_not(f"cannot import {source}", source, error), trace_of(error)) from None
+    function, made = follow(module, path, source)
     if not callable(function):
-        raise CannotLoad(f"{path!r} in {place} is not a function but {type(function).__name__}")
+        raise CannotLoad(f"{path!r} in {source} is not a function but {type(function).__name__}")
     name = getattr(function, "__name__", type(function).__name__)
     setup, close = (getattr(made, hook, None) for hook in ("setup", "close"))
-    return Loaded(function, name, f"{path!r} in {place}", pressure_in(module, place), setup, close)
+    return Loaded(function, name, f"{path!r} in {source}", pressure_in(module, source), setup, close)
 
 
-def follow(module: ModuleType, path: str, place: str) -> tuple[Any, Any]:
+def follow(module: ModuleType, path: str, source: str) -> tuple[Any, Any]:
     """What the dotted path leads to, and the object that was made for it, if any."""
     here: Any = module
     made: Any = None
     for name in path.split("."):
         if isinstance(here, type) and inspect.isfunction(inspect.getattr_static(here, name, None)):
-            here = made = make(here, place)
+            here = made = make(here, source)
         try:
             here = getattr(here, name)
         except AttributeError:
             if here is module:
-                raise CannotLoad(f"{place} has no function {name!r}{suggestion(name, here)}") from None
+                raise CannotLoad(f"{source} has no function {name!r}{suggestion(name, here)}") from None
             kind = here.__name__ if isinstance(here, type) else type(here).__name__
-            raise CannotLoad(f"{kind} in {place} has no method {name!r}{suggestion(name, here)}") from None
+            raise CannotLoad(f"{kind} in {source} has no method {name!r}{suggestion(name, here)}") from None
     if isinstance(here, type):
-        check_callable(here, path, place)
-        here = made = make(here, place)
+        check_callable(here, path, source)
+        here = made = make(here, source)
     return here, made
 
 
-def check_callable(kind: type, path: str, place: str) -> None:
-    """Before it is made, which may take long."""
+def check_callable(kind: type, path: str, source: str) -> None:
+    """Checks a class before an object of it is made, which may take long."""
     if any("__call__" in vars(each) for each in kind.__mro__):
         return
     methods = [
@@ -81,26 +83,26 @@ def check_callable(kind: type, path: str, place: str) -> None:
         for name, value in vars(kind).items()
         if inspect.isfunction(value) and not name.startswith("_") and name not in ("setup", "close")
     ]
-    hint = f", or name a method: {place}:{path}.{methods[0]}" if methods else ""
-    raise CannotLoad(f"{path!r} in {place} is a class without `def __call__(self, inputs)`: add one{hint}")
+    hint = f", or name a method: {source}:{path}.{methods[0]}" if methods else ""
+    raise CannotLoad(f"{path!r} in {source} is a class without `def __call__(self, inputs)`: add one{hint}")
 
 
-def make(kind: type, place: str) -> Any:
+def make(kind: type, source: str) -> Any:
     try:
         inspect.signature(kind).bind()
     except TypeError:
         declared = inspect.signature(kind)
         raise CannotLoad(
-            f"{kind.__name__!r} in {place} is made without arguments, and it is declared {declared}:"
+            f"{kind.__name__!r} in {source} is made without arguments, and it is declared {declared}:"
             " give each a default"
         ) from None
     except ValueError:
-        pass  # it is written in C and does not tell
+        pass  # a class written in C does not tell its signature
     try:
         return kind()
     except BaseException as error:
         raise CannotLoad(
-            why_not(f"cannot make {kind.__name__} of {place}", place, error), trace_of(error)
+            why_not(f"cannot make {kind.__name__} of {source}", source, error), trace_of(error)
         ) from None
 
 
@@ -108,8 +110,8 @@ def trace_of(error: BaseException) -> str:
     return utf8("".join(traceback.format_exception(error)))
 
 
-def pressure_in(module: ModuleType, place: str) -> Callable[[], Any] | None:
-    """What has that name and wants arguments is something else."""
+def pressure_in(module: ModuleType, source: str) -> Callable[[], Any] | None:
+    """The module's function `pressure`, if it has one that needs no arguments."""
     pressure = getattr(module, "pressure", None)
     if not callable(pressure):
         return None
@@ -118,7 +120,9 @@ def pressure_in(module: ModuleType, place: str) -> Callable[[], Any] | None:
     except (TypeError, ValueError):
         return None
     if inspect.iscoroutinefunction(pressure):
-        raise CannotLoad(f"'pressure' in {place} is async: write it as a plain function that answers at once")
+        raise CannotLoad(
+            f"'pressure' in {source} is async: write it as a plain function that answers at once"
+        )
     return pressure  # type: ignore[no-any-return]
 
 
@@ -143,18 +147,18 @@ def import_module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def why_not(what: str, place: str, error: BaseException) -> str:
-    line = line_in(place, error)
+def why_not(what: str, source: str, error: BaseException) -> str:
+    line = line_in(source, error)
     message = named(error.__class__, error.msg if isinstance(error, SyntaxError) else error)
     return f"{what}: {message}" + (f" (line {line})" if line else "")
 
 
-def line_in(place: str, error: BaseException) -> int | None:
-    """Where in the user's own file it went wrong, if it did so there."""
-    if place.endswith(".py"):
-        path = str(Path(place).resolve())
+def line_in(source: str, error: BaseException) -> int | None:
+    """The line of the user's own file in which the error came up, if it came up there."""
+    if source.endswith(".py"):
+        path = str(Path(source).resolve())
     else:
-        path = getattr(sys.modules.get(place), "__file__", None) or f"/{place.replace('.', '/')}.py"
+        path = getattr(sys.modules.get(source), "__file__", None) or f"/{source.replace('.', '/')}.py"
     if isinstance(error, SyntaxError) and error.filename and error.filename.endswith(path):
         return error.lineno
     lines = [

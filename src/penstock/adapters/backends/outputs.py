@@ -1,4 +1,4 @@
-"""From what a function returns to JSON, one piece for each input.
+"""From what a function returns to JSON, one piece for each input. Used by `child`, in the function's process.
 
 A batch of plain texts is encoded at once. Whatever else people return (arrays and tensors, rows of one,
 dataclasses, pydantic models, bytes) is recognised by what it can do, so that no library is imported that the
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from penstock.adapters.backends.words import describe, utf8
+from penstock.adapters.backends.foreign_text import describe, utf8
 from penstock.output import Output, with_note
 
 _encode_text = msgspec.json.Encoder().encode
@@ -26,7 +26,7 @@ class ContractBroken(Exception):
 
 
 class ItemFailed(Exception):
-    """One input has no output: in words fit for anybody, and in words that may quote it."""
+    """One input has no output. `message` is fit for anybody; `details` may quote the input."""
 
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)
@@ -35,8 +35,8 @@ class ItemFailed(Exception):
 
 
 class Encoded(NamedTuple):
-    outputs: list[bytes]  # JSON, with its note; empty where there is none
-    failed: list[tuple[int, str, str]]  # as `frames.Done` has them
+    outputs: list[bytes]  # JSON, each with its note; empty for an input that failed
+    failed: list[tuple[int, str, str]]  # as in `frames.Done.failed`
 
 
 class Outputs:
@@ -56,14 +56,14 @@ class Outputs:
             try:
                 return Encoded(list(map(_encode_text, outputs)), [])
             except UnicodeEncodeError:
-                pass  # to be found below
+                pass  # the loop below finds the text that cannot be encoded
         encoded, failed = [], []
-        for place, output in enumerate(outputs):
+        for position, output in enumerate(outputs):
             try:
                 encoded.append(self._encode_one(output))
             except ItemFailed as why:
                 encoded.append(b"")
-                failed.append((place, why.message, why.details))
+                failed.append((position, why.message, why.details))
         return Encoded(encoded, failed)
 
     def _listed(self, outputs: Any) -> Sequence[Any]:
@@ -96,8 +96,8 @@ class Outputs:
         kind = type(output).__name__
         try:
             encoded = encode_anything(output)
-            # msgspec writes null for NaN and infinity: only an output with a null in it need be searched for them.
-            # A single letter is found, or not found, several times as fast as a word.
+            # msgspec writes null for NaN and infinity, so only an output with a null in it is searched for them.
+            # The letter n is looked for first: one letter is found several times as fast as a word.
             unspeakable = not_finite(output) if b"n" in encoded and b"null" in encoded else ""
         except UnicodeEncodeError:
             raise ItemFailed(

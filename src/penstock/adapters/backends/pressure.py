@@ -1,7 +1,7 @@
-"""How full the process of a user's function is: read after each batch, and when the server asks.
+"""How full the process of a user's function is. Used by `child` after each batch, and when the server asks.
 
-The fullest of three counts: the GPU's memory, where the function uses PyTorch; the memory of the process, where it
-has a limit; and what the user's own `pressure()` says, where it stands beside the function.
+The fullest of three measures counts: the GPU's memory, where the function uses PyTorch; the memory of the process,
+where it has a limit; and what the user's own `pressure()` says, where it stands beside the function.
 """
 
 import gc
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HIGH = 0.8  # memory taken to here by the first batch was taken on purpose
+HIGH = 0.8  # share of memory; if the first batch takes more, the model is meant to
 STATM = Path("/proc/self/statm")
 
 
@@ -29,7 +29,7 @@ class Pressure:
         return self._guarded(self._after_batch)
 
     def at_rest(self) -> float:
-        """When asked between batches."""
+        """For a question between batches."""
         return self._guarded(self._at_rest)
 
     def _after_batch(self) -> float:
@@ -39,7 +39,7 @@ class Pressure:
 
     def _at_rest(self) -> float:
         if self._memory() >= HIGH:
-            gc.collect()  # what hangs together in cycles would stay: an idle process collects nothing by itself
+            gc.collect()  # an idle process collects no cycles by itself
         return max(self._memory(), self._said())
 
     def _memory(self) -> float:
@@ -49,7 +49,7 @@ class Pressure:
         return 0.0 if self._say is None else as_share(self._say())
 
     def _guarded(self, read: Callable[[], float]) -> float:
-        """What cannot be read counts as nothing, and is said once: it must not cost a batch that went well."""
+        """A measure that fails counts as 0 and is told once: it must not cost a batch that went well."""
         try:
             return read()
         except Exception:
@@ -61,11 +61,11 @@ class Pressure:
 
 
 class Memory:
-    """One kind of memory. A model that fills it by itself is at home there, and not full: no waiting would help."""
+    """One kind of memory. If the first batch nearly fills it, it does not count: waiting would not free any."""
 
     def __init__(self, read: Callable[[], float | None]) -> None:
         self._read = read
-        self._counts: bool | None = None  # not known until a batch has run
+        self._counts: bool | None = None  # None until a batch has run
 
     def learn(self) -> None:
         if self._counts is None and (level := self._read()) is not None:
@@ -76,10 +76,11 @@ class Memory:
 
 
 def gpu_memory() -> float | None:
-    """Of the GPU in use, by all who use it; None where PyTorch has not been set to work on one.
+    """The share of the GPU's memory that is taken, by whomever; None if PyTorch does not use a GPU.
 
-    What PyTorch keeps for the batches to come is free for them. To ask for that takes longer, so it is only done
-    where it matters. Neither waits for what the GPU is doing."""
+    Memory that PyTorch keeps for later batches counts as free. To ask for that takes longer, so it is only asked
+    for
+    where it matters. Neither question waits for what the GPU is doing."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None
@@ -99,7 +100,7 @@ def own_memory() -> int:
 
 
 def as_share(value: Any) -> float:
-    """0 to 1. A number above 1 is a percentage, and so is whatever ends in %."""
+    """0 to 1, from a number or a text. A number above 1 is a percentage, and so is a text that ends in %."""
     percent = isinstance(value, str) and value.rstrip().endswith("%")
     number = float(value.rstrip().removesuffix("%") if percent else value)
     if not math.isfinite(number):

@@ -1,4 +1,4 @@
-"""What a function's process prints, to the server's log, whatever and however much it prints.
+"""Carries what a function's process prints into the server's log, however much that is. Used by `spawned`.
 
     its stdout and stderr ──► one pipe ──► lines ──► the server's stderr
                                       └──► nowhere, beyond the allowance; the log says how many bytes
@@ -19,12 +19,12 @@ from penstock.printed import Lines, Spout
 log = logging.getLogger("penstock.worker")
 
 RATE = 256 * 1024  # bytes of one process that the log takes in a second, for any length of time
-BURST = 1 << 20  # bytes that it takes at once, and that are held while whoever reads the log is behind
+BURST = 1 << 20  # bytes that the log takes at once, and that are held while its reader is behind
 TURN = 0.005  # seconds from one look into the pipe to the next
 PIPE = 1 << 20  # bytes that a process can print between two looks, where the system allows
 CHUNK = 1 << 16
-COMPLAIN_EVERY = 5.0  # seconds
-UNFINISHED = 1.0  # seconds that a line may lack its end before it is shown as it is
+COMPLAIN_EVERY = 5.0  # seconds between two complaints that something was left out
+UNFINISHED = 1.0  # seconds after which a line without an end is shown as it is
 STDERR = 2
 _F_SETPIPE_SZ = 1031  # of Linux
 
@@ -36,18 +36,18 @@ class Printout:
         self._name, self._loop = name, loop
         self._lines, self._spout = Lines(), Spout(STDERR, loop, BURST)
         self._allowance, self._at = float(BURST), loop.time()
-        self._told = 0  # of the bytes that were left out, those that the log knows of
+        self._told = 0  # bytes left out that the log has been told of
         self._told_at = loop.time() - COMPLAIN_EVERY
         self._timer: asyncio.TimerHandle | None = None
         self._ours, self.theirs = os.pipe()
         os.set_blocking(self._ours, False)
-        with suppress(OSError):  # it is more than the system grants to one user
+        with suppress(OSError):  # the system may grant one user less
             fcntl.fcntl(self._ours, _F_SETPIPE_SZ, PIPE)
         self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         self._watch()
 
     def close(self) -> None:
-        """The process has ended: its last words, and no more."""
+        """The process has ended: shows what is left in the pipe."""
         self._rest()
         for _ in range(2 * PIPE // CHUNK):
             if not self._take():
@@ -68,13 +68,13 @@ class Printout:
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Something was printed, or nobody can print any more."""
+        """Called when something was printed, or when nobody can print any more."""
         self._rest()
         if self._take():
             self._timer = self._loop.call_later(TURN, self._watch)
 
     def _catch_up(self) -> None:
-        """Nothing was printed for a while."""
+        """Called when nothing was printed for a while."""
         self._rest()
         self._show(self._lines.flush())
         if self._loop.time() - self._told_at >= COMPLAIN_EVERY:
@@ -82,7 +82,7 @@ class Printout:
         self._watch()
 
     def _take(self) -> int:
-        """How much of what is in the pipe was taken out of it."""
+        """Takes some bytes out of the pipe; returns how many."""
         now = self._loop.time()
         self._allowance = min(BURST, self._allowance + (now - self._at) * RATE)
         self._at = now

@@ -1,8 +1,10 @@
-"""A user's function in a process of its own: spawned, watched, killed, never imported here."""
+"""The backend for a user's function: it runs in a process of its own, and is never imported here.
+
+`spawned` holds that process, and `child` is what runs in it.
+"""
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -18,6 +20,7 @@ from penstock.adapters.backends.frames import (
     Setup,
     Work,
 )
+from penstock.adapters.backends.getting_ready import getting_ready
 from penstock.adapters.backends.spawned import Spawned
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.types import Batch, Failure, Result
@@ -27,7 +30,7 @@ log = logging.getLogger("penstock.worker")
 Kind = Literal["auto", "text", "json"]
 
 SILENCE = 3.0  # seconds without a heartbeat, after which a process counts as frozen
-BUSY = 0.002  # seconds that an answer may lie before it is read, and still count as under way
+BUSY = 0.002  # seconds for which an answer may lie unread and still count as part of the function's time
 LOOK_LIMIT = 1.5  # seconds in which a process that has nothing to do says how it is
 CLOSE_LIMIT = 5.0  # seconds that the user's `close` may take
 
@@ -60,12 +63,12 @@ class ProcessBackend:
         self._child: Spawned | None = None
         self._asked = 0
         self._closes = False
-        self.function = ""  # its name; known once started, as is the next
-        self.parameter_names: Sequence[str] | None = None  # None: any, or not known yet
+        self.function = ""  # the function's name; empty until it has started once
+        self.parameter_names: Sequence[str] | None = None  # None: any, or not started yet
 
     @property
     def is_known(self) -> bool:
-        """Whether it has started once, and so which parameters it takes."""
+        """Whether the function has started once, so that its parameters are known."""
         return bool(self.function)
 
     @property
@@ -76,25 +79,14 @@ class ProcessBackend:
     def pid(self) -> int | None:
         return self._child.pid if self._child else None
 
-    @property
-    def heartbeat_age(self) -> float:
-        """Seconds since the process was last heard of."""
-        return self._child.silence if self._child else math.inf
-
     async def start(self) -> None:
         await self.close()
-        try:
-            async with asyncio.timeout(self._start_timeout):
-                await self._start()
-        except TimeoutError:
-            await self.close()
-            raise StartFailed(
-                f"{self._setup.target} was not ready within the {self._start_timeout:g} s that start_timeout"
-                " allows; if it loads something large, raise it"
-            ) from None
-        except BaseException:
-            await self.close()
-            raise
+        too_late = StartFailed(
+            f"{self._setup.target} was not ready within the {self._start_timeout:g} s that start_timeout"
+            " allows; if it loads something large, raise it"
+        )
+        async with getting_ready(self, self._start_timeout, too_late):
+            await self._start()
 
     async def _start(self) -> None:
         try:
@@ -127,8 +119,8 @@ class ProcessBackend:
             raise BackendUnavailable(f"{self.name} is not running")
         inputs = [request.input for request in batch.requests]
         done = await self._run(self._child, batch.parameters, inputs)
-        # A server that was busy with other things (five hundred clients that came at once) has let the answer lie:
-        # taken for slowness of the function, that would have it refuse what it can well do.
+        # A busy server (five hundred clients may come at once) reads an answer late. If that delay counted as the
+        # function's time, the server would refuse requests that the function could well do.
         lay = time.monotonic() - done.at
         result = Result(done.outputs, pressure=done.pressure, held_up=lay if lay > BUSY else 0.0)
         if done.failed:
@@ -144,7 +136,8 @@ class ProcessBackend:
             },
         )  # fmt: skip
         return {
-            place: Failure(BatchRejected.code, message, details) for place, message, details in done.failed
+            position: Failure(BatchRejected.code, message, details)
+            for position, message, details in done.failed
         }
 
     async def _run(self, child: Spawned, parameters: bytes, inputs: list[bytes]) -> Done:
@@ -173,7 +166,7 @@ class ProcessBackend:
         if child.ended is not None:
             raise BackendUnavailable(child.ended)
         if child.silence > SILENCE:
-            # It may be this server that was stopped for a while, and heartbeats wait to be read.
+            # The server itself may have been stopped for a while, so that heartbeats wait to be read.
             try:
                 async with asyncio.timeout(2 * BEAT_EVERY):
                     await child.next_beat()

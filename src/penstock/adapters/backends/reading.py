@@ -1,7 +1,7 @@
-"""From the JSON of a batch to what a function is called with.
+"""From the JSON of a batch to what a function is called with. Used by `child`, in the function's process.
 
-The door lets in only what can be read here. Should anything else come, it fails its own request, and the function
-is called with the others.
+The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and
+the function is called with the others.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from penstock.adapters.backends.foreign_text import describe
 from penstock.adapters.backends.frames import Work
 from penstock.adapters.backends.signature import Unfit
-from penstock.adapters.backends.words import describe
 
-Failures = list[tuple[int, str, str]]  # inputs that have no output, as `frames.Done` has them
+Failures = list[tuple[int, str, str]]  # inputs without an output, as in `frames.Done.failed`
 
 decode_json = msgspec.json.Decoder().decode
 decode_text = msgspec.json.Decoder(str).decode
@@ -27,14 +27,14 @@ class Reading(NamedTuple):
     unread: Failures
 
     def among_all(self, encoded: list[bytes], failed: Failures) -> tuple[list[bytes], Failures]:
-        """Outputs and failures of what was read, each at its place among all inputs."""
-        unread = {place for place, _, _ in self.unread}
+        """Outputs and failures of what was read, each at its position among all inputs."""
+        unread = {position for position, _, _ in self.unread}
         count = len(encoded) + len(unread)
-        places = [place for place in range(count) if place not in unread]
+        read = [position for position in range(count) if position not in unread]
         outputs = [b""] * count
-        for place, output in zip(places, encoded, strict=True):
-            outputs[place] = output
-        return outputs, sorted([*self.unread, *((places[at], why, words) for at, why, words in failed)])
+        for position, output in zip(read, encoded, strict=True):
+            outputs[position] = output
+        return outputs, sorted([*self.unread, *((read[at], why, details) for at, why, details in failed)])
 
 
 class Inputs:
@@ -46,7 +46,7 @@ class Inputs:
         self._per_item = per_item
 
     def read(self, work: Work) -> Reading:
-        """Raises Unfit if the parameters cannot be read: these the whole batch has in common."""
+        """Raises Unfit if the parameters cannot be read, which the whole batch has in common."""
         try:
             parameters = decode_json(work.parameters) if work.parameters else None
         except Exception as error:
@@ -59,15 +59,15 @@ class Inputs:
             return self._read_each(work, parameters)
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
-        inputs, own, unread = [], [], []
-        for place, payload in enumerate(work.inputs):
+        inputs, read, unread = [], [], []
+        for position, payload in enumerate(work.inputs):
             try:
                 inputs.append(self._decode(payload))
-                own.append(place)
+                read.append(position)
             except Exception as error:
                 kind = type(error).__name__
                 why = f"{self._function} was not called for this input, which cannot be read ({kind})"
-                unread.append((place, why, describe(error)))
+                unread.append((position, why, describe(error)))
         if self._per_item:
-            parameters = [parameters[place] for place in own]
+            parameters = [parameters[position] for position in read]
         return Reading(inputs, parameters, unread)

@@ -1,8 +1,8 @@
-"""How a function takes the parameters of its batch, told once from its signature.
+"""How a function takes the parameters of its batch, read once from its signature. Used by `child`.
 
-    f(inputs)                           none: a request with parameters is refused
+    f(inputs)                           takes none: a request with parameters is refused
     f(inputs, anything)                 all of them in a dict, the second argument
-    f(inputs, parameters=None)          the same; so does the name `params`
+    f(inputs, parameters=None)          the same, also under the name `params`
     f(inputs, top_k=5, *, sample=True)  each by its name; other names are refused
     f(inputs, **anything)               each by its name, whatever it is
 
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 Kind = inspect.Parameter
-DICT_NAMES = ("parameters", "params")  # of an argument that takes them all, also where it has a default
+DICT_NAMES = ("parameters", "params")  # arguments that take all parameters, also if they have a default
 
 
 class Unfit(Exception):
-    """The function cannot be called with a list of inputs; or not with these parameters. The words say why."""
+    """The function cannot be called with a list of inputs, or not with these parameters. The message says why."""
 
 
 class Calling:
@@ -26,13 +26,13 @@ class Calling:
 
     def __init__(self, function: Callable[..., Any], *, per_item: bool = False) -> None:
         self._function = function
-        self._dict_kind: Any = None  # of the argument that takes all, an `inspect` kind
-        self._dict_name = ""
+        self._dict_name = ""  # the argument that takes all parameters as a dict; empty: there is none
+        self._dict_kind: Any = None  # the `inspect` kind of that argument
         self._first = ""  # the name of the argument for the inputs, where it can be used by name
-        self.names: list[str] | None = []  # None: any
+        self.names: list[str] | None = []  # of the parameters it takes; None: any
         try:
             signature = inspect.signature(function)
-        except (TypeError, ValueError):  # it is written in C and does not tell
+        except (TypeError, ValueError):  # a function written in C does not tell its signature
             return
         self._read(signature)
         if per_item and not self._dict_name and self.names != []:
@@ -48,7 +48,7 @@ class Calling:
             others = [other for other in others if other.kind is not Kind.VAR_POSITIONAL]
         elif first.kind is Kind.POSITIONAL_OR_KEYWORD:
             self._first = first.name
-        takes_all = next((other for place, other in enumerate(others) if _takes_all(other, place)), None)
+        takes_all = next((other for index, other in enumerate(others) if _takes_all(other, index)), None)
         if takes_all is not None:
             self._dict_kind, self._dict_name, self.names = takes_all.kind, takes_all.name, None
         elif any(other.kind is Kind.VAR_KEYWORD for other in others):
@@ -58,7 +58,7 @@ class Calling:
             self.names = [other.name for other in others if other.kind in by_name]
 
     def _try(self, signature: inspect.Signature) -> None:
-        """Whether it can be called without parameters, as most requests have none."""
+        """Raises Unfit if the function cannot be called without parameters: most requests have none."""
         try:
             if not self._dict_name:
                 signature.bind([])
@@ -72,12 +72,8 @@ class Calling:
                 f" defaults; it is declared {signature}"
             ) from None
 
-    @property
-    def takes_parameters(self) -> bool:
-        return self.names != []
-
     def __call__(self, inputs: list[Any], parameters: Any) -> Any:
-        """`parameters`: None where there are none. Raises Unfit for such as the function does not take."""
+        """`parameters`: None if there are none. Raises Unfit if the function does not take one of them."""
         if self._dict_name:
             parameters = {} if parameters is None else parameters
             if self._dict_kind is Kind.POSITIONAL_ONLY:
@@ -93,10 +89,10 @@ class Calling:
         return self._function(inputs, **parameters)
 
 
-def _takes_all(argument: inspect.Parameter, place: int) -> bool:
-    """`place`: among the arguments behind the inputs."""
+def _takes_all(argument: inspect.Parameter, index: int) -> bool:
+    """`index`: of the argument among those behind the inputs."""
     if argument.kind in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD):
         return False
-    if argument.kind is Kind.KEYWORD_ONLY or place > 0:
+    if argument.kind is Kind.KEYWORD_ONLY or index > 0:
         return argument.kind is not Kind.POSITIONAL_ONLY and argument.name in DICT_NAMES
     return argument.name in DICT_NAMES or argument.default is Kind.empty

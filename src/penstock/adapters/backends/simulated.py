@@ -1,21 +1,23 @@
-"""`sim:`, a simulated GPU: one batch at a time, a service time, faults on demand."""
+"""The backend for `sim:…`, a simulated GPU: one batch at a time, a service time, faults on demand.
+
+How long a batch takes and what goes wrong is decided by `penstock.service_model`; here time really passes.
+"""
 
 import asyncio
 import time
-from dataclasses import replace
 from random import Random
 
 from penstock.errors import BackendCrashed, BatchRejected
 from penstock.service_model import Fault, ServiceModel
 from penstock.types import Batch, Result, Seconds
 
-_TICK = 0.001  # what an event loop's timers resolve
+_TICK = 0.001  # seconds; an event loop's timers are no finer
 
 
 class SimulatedBackend:
     """Answers each input with itself after the time the model says.
 
-    `seed` tells the workers of one run apart; the model's own seed tells runs apart.
+    `seed` makes the workers of one run differ; the model's own seed makes runs differ.
     """
 
     def __init__(self, model: ServiceModel, seed: int = 0) -> None:
@@ -23,15 +25,6 @@ class SimulatedBackend:
         self._random = Random(f"{model.seed}/{seed}")
         self._busy = False
         self._started = False
-
-    @property
-    def slow_factor(self) -> float:
-        """How many times slower than usual; may be set while it runs, for the batches to come."""
-        return self._model.slow_factor
-
-    @slow_factor.setter
-    def slow_factor(self, factor: float) -> None:
-        self._model = replace(self._model, slow_factor=factor)
 
     async def start(self) -> None:
         self._started = True
@@ -56,7 +49,7 @@ class SimulatedBackend:
         self._started = False
 
     async def _serve(self, batch: Batch) -> Result:
-        # Both draws are taken for every batch, so that a fault does not shift the times of later ones.
+        # Both random numbers are drawn for every batch, so that a fault does not shift the times of later batches.
         z, u = self._random.gauss(0.0, 1.0), self._random.random()
         fault = self._model.fault(u)
         if fault is Fault.HANG:

@@ -1,7 +1,8 @@
-"""One spawned process of ours, from start to end, and the conversation with it.
+"""The process of a user's function as the server sees it, from start to end: `child`, and the frames sent to it.
 
-A keeper stands between the two, and ends whatever the process started when it ends (see `keeper`). The keeper is
-watched through a pidfd: that all is over is known even while something holds the socket open.
+Used by `process`. A keeper stands between the two, and ends whatever the process started when it ends (see
+`keeper`). The server watches the keeper through a pidfd, so that it knows of the end even while something holds
+the socket open.
 """
 
 import asyncio
@@ -32,21 +33,23 @@ from penstock.adapters.backends.keeper import END
 from penstock.adapters.backends.printout import Printout
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 
-LAST_GRACE = 1.0  # from a closed connection to the kill: a dying process closes its socket before it ends
+LAST_GRACE = (
+    1.0  # seconds from a closed connection to the kill: a dying process closes its socket before it ends
+)
 KEEPER = Path(__file__).with_name("keeper.py")
-OURS = "PENSTOCK_"  # how the variables begin that configure the server: tokens, passwords, addresses
-REAP_WAIT = 5.0  # a process stuck in the kernel must not hold up its successor
-SOCKET_BUFFER = 1 << 20  # so that a usual batch is one write and one wake-up
-# Left alone, glibc hands the memory of each batch back to the kernel and faults it in again for the next:
-# a hundred page faults, more than the rest of a quick batch costs. Whoever sets these knows better.
+OURS = "PENSTOCK_"  # begins the server's own variables, among them tokens and passwords: not for the function
+REAP_WAIT = 5.0  # seconds to wait for the end: a process stuck in the kernel must not hold up its successor
+SOCKET_BUFFER = 1 << 20  # bytes, so that a usual batch is one write and one wake-up
+# Without these, glibc hands the memory of each batch back to the kernel and faults it in again for the next batch:
+# a hundred page faults, more than the rest of a quick batch costs. A user's own setting of a variable wins.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 
 
 class Spawned(asyncio.BufferedProtocol):
-    """Asks one question at a time. Every start makes a new one of these, so nothing carries over."""
+    """Asks one question at a time. Every start makes a new object, so nothing carries over."""
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
-        self.ended: str | None = None  # how, in words, once it is so
+        self.ended: str | None = None  # how the process ended, once it has
         self._name = name
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
@@ -71,14 +74,14 @@ class Spawned(asyncio.BufferedProtocol):
                     os.close(self._printout.theirs)
             undo.callback(self._process.wait)
             undo.callback(self._process.kill)
-            self.pid = self._process.pid  # until the process itself has told its own
+            self.pid = self._process.pid  # the keeper's, until `Ready` tells that of the function's process
             self._pidfd = os.pidfd_open(self._process.pid)
             self._loop.add_reader(self._pidfd, self._on_exit)
             undo.pop_all()
 
     @property
     def silence(self) -> float:
-        """Seconds since it was last heard of."""
+        """Seconds since the process was last heard of."""
         return self._loop.time() - self._heard
 
     async def connect(self) -> None:
@@ -99,9 +102,11 @@ class Spawned(asyncio.BufferedProtocol):
         try:
             answer = await self._answer
         except BackendCrashed:
-            self._answer = None  # it holds the error, and the error's traceback holds us: nobody would let go
+            self._answer = None  # the future holds the error, whose traceback holds this object: a cycle
             raise
-        self._answer = None  # but not when cancelled: then the process still works on it, and is of no use
+        self._answer = (
+            None  # if cancelled it stays: the process still works on that question and can take no other
+        )
         return answer
 
     async def next_beat(self) -> None:
@@ -109,7 +114,7 @@ class Spawned(asyncio.BufferedProtocol):
         await self._beat.wait()
 
     async def leave(self, seconds: float) -> None:
-        """Let it end by itself, if it has nothing else to do, within this time."""
+        """Gives an idle process this time to end by itself."""
         if self.ended is None and self._answer is None and self._transport is not None:
             self._transport.write(pack(Leave()))
             await asyncio.wait((self._exited,), timeout=seconds)
@@ -122,7 +127,7 @@ class Spawned(asyncio.BufferedProtocol):
         elif not self._disconnected.done():
             self._sock.close()
             self._disconnected.set_result(None)
-        # Should it take longer, `_on_exit` still reaps it when the kernel lets go.
+        # If it takes longer, `_on_exit` still reaps the process when the kernel lets go of it.
         await asyncio.wait((self._exited, self._disconnected), timeout=REAP_WAIT)
         if not self._exited.done():
             self._kill_group()
@@ -158,12 +163,12 @@ class Spawned(asyncio.BufferedProtocol):
             self.ended = self.ended or why  # the first reason is the true one
             self._kill()
             if self._transport is not None:
-                self._transport.abort()  # nothing it still says can be understood
+                self._transport.abort()  # nothing that still comes can be understood
 
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self._kill_group()  # what is left, should the keeper itself have been killed; its number is not free yet
+        self._kill_group()  # if the keeper itself was killed; its pid cannot belong to another until it is reaped
         code = self._process.wait()
         self._printout.close()
         self.ended = self.ended or f"{self._name} {how_it_ended(code)}"
@@ -172,8 +177,8 @@ class Spawned(asyncio.BufferedProtocol):
             self._answer.set_exception(BackendCrashed(self.ended))
 
     def _kill(self) -> None:
-        """The keeper kills its family, and itself in the end."""
-        for number in (END, signal.SIGCONT):  # a keeper that was stopped must hear of it too
+        """Tells the keeper to kill its family and to end; SIGCONT wakes a keeper that was stopped."""
+        for number in (END, signal.SIGCONT):
             os.kill(self._process.pid, number)
 
     def _kill_group(self) -> None:

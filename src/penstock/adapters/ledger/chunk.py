@@ -1,4 +1,4 @@
-"""A chunk of rows on its way to the database: a file, or bytes in memory while the disk takes none."""
+"""A chunk of rows on its way to the database: a file in the spool, or bytes in memory while the disk takes none."""
 
 import os
 from collections.abc import Callable
@@ -8,37 +8,39 @@ from pathlib import Path
 from penstock.adapters import private
 
 _SUFFIX = ".jsonl"
-_SHARED = "-shared"
+_SHARED = "-shared"  # in a file's name: see `Chunk.shared`
 _UNFINISHED = ".part"
-_BLOCK = 4096
+_BLOCK = 4096  # bytes
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    spool: str
+    spool: str  # the name of its spool's directory
     number: int  # within its spool
     rows: int
-    size: int  # on disk
-    home: Path
-    held: bytes | None = None  # in memory only
-    shared: bool = False  # others may have its rows as well
-    on_fate: Callable[[bool], None] | None = None  # told once: it is safe, or it was dropped
+    size: int  # bytes on disk
+    directory: Path
+    held: bytes | None = None  # its lines, while they are in memory only
+    shared: bool = False  # other gateways may spool the same rows
+    on_fate: Callable[[bool], None] | None = (
+        None  # called once: True if the chunk is safe, False if it was dropped
+    )
 
     @property
     def path(self) -> Path:
-        return self.home / f"{self.number:012d}-{self.rows}{_SHARED if self.shared else ''}{_SUFFIX}"
+        return self.directory / f"{self.number:012d}-{self.rows}{_SHARED if self.shared else ''}{_SUFFIX}"
 
-    def is_safe(self, safe: bool) -> None:
-        told, self.on_fate = self.on_fate, None
-        if told is not None:
-            told(safe)
+    def tell_fate(self, safe: bool) -> None:
+        on_fate, self.on_fate = self.on_fate, None
+        if on_fate is not None:
+            on_fate(safe)
 
     def lines(self) -> bytes:
-        held = self.held  # which may be saved by another thread at this moment
+        held = self.held  # read once: another thread may save the chunk at this moment
         return self.path.read_bytes() if held is None else held
 
     def save(self, sync: bool) -> None:
-        """Whole, or not at all: under its name there is never a part of it. Raises OSError."""
+        """Writes the file whole or not at all: under its name there is never a part of it. Raises OSError."""
         assert self.held is not None
         part = self.path.with_suffix(_UNFINISHED)
         try:
@@ -52,25 +54,26 @@ class Chunk:
             part.unlink(missing_ok=True)
             raise
         if sync:
-            _sync_directory(self.home)
+            _sync_directory(self.directory)
         self.held = None
 
 
-def chunks_in(home: Path) -> list[Chunk]:
-    """What somebody left behind, the oldest first. What was not finished was never said to be safe."""
-    for part in home.glob(f"*{_UNFINISHED}"):
+def chunks_in(directory: Path) -> list[Chunk]:
+    """The chunks that a dead process left there, the oldest first. Unfinished files are deleted: nobody was told
+    that they are safe."""
+    for part in directory.glob(f"*{_UNFINISHED}"):
         part.unlink(missing_ok=True)
     found = []
-    for path in sorted(home.glob(f"*-*{_SUFFIX}")):
+    for path in sorted(directory.glob(f"*-*{_SUFFIX}")):
         number, _, rows = path.stem.removesuffix(_SHARED).partition("-")
         if number.isdecimal() and rows.isdecimal():
             size, shared = size_on_disk(path.stat().st_size), path.stem.endswith(_SHARED)
-            found.append(Chunk(home.name, int(number), int(rows), size, home, shared=shared))
+            found.append(Chunk(directory.name, int(number), int(rows), size, directory, shared=shared))
     return found
 
 
 def size_on_disk(size: int) -> int:
-    """A file of one row takes a block as well: a million of them would be 4 GB."""
+    """Whole blocks: a file of one row takes a block too, and a million of them would be 4 GB."""
     return -(-size // _BLOCK) * _BLOCK
 
 

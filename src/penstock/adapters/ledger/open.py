@@ -1,4 +1,7 @@
-"""A ledger by its URL."""
+"""Makes a ledger from its settings: the store that its URL names, and the recorder in front of it.
+
+Used by `roles`. Only here is it decided which database module is loaded.
+"""
 
 import asyncio
 import time
@@ -27,11 +30,11 @@ class LedgerSettings:
 
 
 def open_store(url: str, *, read_only: bool = False) -> Store:
-    """Nothing is connected yet. Raises UserMistake for what is no ledger's URL."""
+    """The store of a URL, not connected yet. Raises UserMistake for what is no ledger's URL."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SqliteStore(Path(rest[1:]), read_only=read_only)
-    if scheme in ("postgresql", "postgres") and _has_a_place(url):
+    if scheme in ("postgresql", "postgres") and _has_host(url):
         try:
             from penstock.adapters.ledger.postgres import PostgresStore
         except ImportError:
@@ -42,7 +45,7 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
     raise UserMistake(f"ledger.url cannot be used: write {FORMS}")
 
 
-def _has_a_place(url: str) -> bool:
+def _has_host(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(parts.netloc) and parts.port != 0
@@ -57,7 +60,7 @@ def open_recorder(
     clock: Clock,
     wall: Callable[[], float] = time.time,
 ) -> Recorder:
-    """Not started yet. Raises UserMistake; a database that is away is none."""
+    """A recorder, not started yet. Raises UserMistake for wrong settings, and not for a database that is away."""
     store = open_store(settings.url)
     spool = Spool(settings.spool, settings.spool_size)
     return Recorder(Writer(spool, store, settings.retention, wall), tier_names, loop, clock, wall)

@@ -1,7 +1,7 @@
-"""A directory of one process's own, which others can tell from one whose process has died.
+"""A directory that belongs to one process, and to whoever finds it once that process has died.
 
-The kernel lets go of a lock when its holder ends, however it ends: whoever can lock a directory may have what is
-in it.
+Used by the ledger's spool and by `penstock up` for its store. The owner holds a lock on the directory. The kernel
+releases it when the owner ends, however it ends: whoever can take the lock may have what is in the directory.
 """
 
 import fcntl
@@ -16,25 +16,26 @@ from penstock.adapters import private
 _LOCK = "lock"
 
 
-class Home:
+class OwnedDirectory:
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
 
     @classmethod
-    def made(cls, root: Path) -> "Home":
+    def create(cls, root: Path) -> "OwnedDirectory":
+        """A new one below `root`."""
         private.make_folder(root)
         while True:
             path = root / secrets.token_hex(6)
             path.mkdir(mode=private.FOLDER)
             (path / _LOCK).touch(mode=private.FILE)
-            home = cls.found(path)
-            if home is not None:
-                return home  # else somebody took it for a dead one's between these lines
+            owned = cls.take_over(path)
+            if owned is not None:
+                return owned  # otherwise another process took it for an abandoned one between these lines
 
     @classmethod
-    def found(cls, path: Path) -> "Home | None":
-        """This directory, if nobody lives in it any more."""
+    def take_over(cls, path: Path) -> "OwnedDirectory | None":
+        """This directory, if nobody owns it any more."""
         try:
             lock = os.open(path / _LOCK, os.O_RDWR)
         except (FileNotFoundError, NotADirectoryError):
@@ -48,15 +49,15 @@ class Home:
         os.close(lock)
         return None
 
-    def deserted(self) -> Iterator["Home"]:
-        """The homes of the dead beside this one."""
+    def abandoned(self) -> Iterator["OwnedDirectory"]:
+        """Those beside this one whose owners have died."""
         for path in sorted(self.path.parent.iterdir()):
-            if path != self.path and (home := Home.found(path)) is not None:
-                yield home
+            if path != self.path and (owned := OwnedDirectory.take_over(path)) is not None:
+                yield owned
 
-    def leave(self) -> None:
-        """The directory goes too, unless something is left in it for another to find."""
-        with suppress(FileNotFoundError):  # somebody has cleared it away
+    def release(self) -> None:
+        """Deletes the directory, unless something is left in it for another process to take over."""
+        with suppress(FileNotFoundError):  # somebody has deleted it
             if [entry.name for entry in self.path.iterdir()] == [_LOCK]:
                 (self.path / _LOCK).unlink()
                 self.path.rmdir()

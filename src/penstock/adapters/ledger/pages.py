@@ -1,7 +1,7 @@
-"""Rows in SQLite by the chunk: a page is one JSON array, found by the time of its newest row.
+"""Pages: a chunk of rows as one row of an SQLite table, found by the time of its newest row. Used by `sqlite`.
 
-Rows are written by the million on the machine that serves, and read by a person now and then, so it is the reader
-who takes them apart. A table row for each would cost the writer many times as much.
+Rows are written by the million on the machine that serves, and read by a person now and then. So the reader takes
+them apart: a table row for each would cost the writer many times as much.
 """
 
 import logging
@@ -12,7 +12,7 @@ from operator import itemgetter
 
 import msgspec
 
-from penstock.adapters.ledger.rows import COLUMNS, Entry, Row, as_array, entry
+from penstock.adapters.ledger.rows import COLUMNS, PastRequest, Row, as_array, past_request
 from penstock.adapters.ledger.store import ChunkRejected
 
 TABLE = """
@@ -21,8 +21,8 @@ TABLE = """
 """
 FIELDS = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(COLUMNS)))  # of a row in an array
 UNPACKED = f"SELECT {FIELDS} FROM penstock_ledger_pages, json_each(rows)"
-# Whether it is JSON at all SQLite finds out by itself, in its own time: a look at each row here would keep the
-# server from its work meanwhile. How many rows that makes is not asked: all of it would be read once more.
+# SQLite itself checks that the page is JSON, while the server's own threads run on: Python would hold them up. It
+# is not asked to count the rows, because it would have to read all of them once more.
 _INSERT = """
     INSERT INTO penstock_ledger_pages (newest, count, rows) SELECT ?1, ?2, ?3 WHERE json_valid(?3)
 """
@@ -39,7 +39,10 @@ _completed = itemgetter(_COMPLETED)
 
 
 def insert_page(database: sqlite3.Connection, lines: bytes) -> int:
-    """How many rows it has: they are in the order in which they ended. What is no chunk now will never be one."""
+    """Inserts a chunk, whose rows are in the order in which they ended; returns how many they are.
+
+    Raises ChunkRejected for what is no chunk: it would not be one the next time either.
+    """
     count = lines.count(b"\n")
     try:
         last = _row_decoder.decode(lines[lines.rfind(b"\n", 0, -1) + 1 :])
@@ -52,7 +55,7 @@ def insert_page(database: sqlite3.Connection, lines: bytes) -> int:
 
 
 def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> int:
-    """Pages whose rows all ended before then, until that were so many rows; how many it was."""
+    """Deletes pages whose rows all ended before then, until that is `at_least` so many rows; returns how many."""
     forgotten = 0
     for page, count in database.execute(_OLD, (before, at_least)).fetchall():
         if forgotten >= at_least:
@@ -63,7 +66,7 @@ def forget_pages(database: sqlite3.Connection, before: float, at_least: int) -> 
 
 
 def _rows(array: str) -> list[Row]:
-    """None of a page that is JSON, but not made of rows: one bad page must not hide the others."""
+    """The rows of a page; of a page that is JSON but not made of rows, none. One bad page must not hide others."""
     try:
         return _decoder.decode(array)
     except msgspec.DecodeError as error:
@@ -71,19 +74,19 @@ def _rows(array: str) -> list[Row]:
         return []
 
 
-def entries(
+def past_requests(
     database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
-) -> Iterator[Entry]:
-    """The newest first. The pages of several servers overlap: a row waits until no page can have a newer one."""
+) -> Iterator[PastRequest]:
+    """The newest first. Pages of several servers overlap, so a row waits until no page can have a newer one."""
     begin = -inf if since is None else since
     waiting: list[Row] = []
     for newest, array in database.execute(_SINCE, (begin,)):
         while waiting and waiting[-1][_COMPLETED] > newest:
-            yield entry(waiting.pop())
+            yield past_request(waiting.pop())
         waiting += [
             row
             for row in _rows(array)
             if tenant in (None, row[_TENANT]) and status in (None, row[_STATUS]) and _completed(row) >= begin
         ]
         waiting.sort(key=_completed)
-    yield from map(entry, reversed(waiting))
+    yield from map(past_request, reversed(waiting))

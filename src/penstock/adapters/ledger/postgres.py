@@ -1,34 +1,34 @@
-"""The ledger in PostgreSQL: for many machines.
+"""The store of a ledger in PostgreSQL: for many machines.
 
 It has an event loop of its own, in the thread that delivers. A chunk is one COPY in one transaction. Whatever goes
-wrong, the connection is thrown away and the server rolls back: nothing is asked of a server that may be hanging,
-and no transaction is left open, for the server ends it too after the same time.
+wrong, the connection is thrown away and the server rolls back. Nothing more is asked of a server that may be
+hanging, and no transaction stays open, because the server too ends it after the time limit.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import asyncpg
 
-from penstock.adapters.ledger.rows import COLUMNS, Entry, as_array, as_csv
+from penstock.adapters.ledger.rows import COLUMNS, PastRequest, as_array, as_csv
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
+from penstock.adapters.private import shown_url
 from penstock.errors import UserMistake
 
 T = TypeVar("T")
 Connection = Any  # asyncpg comes without types
 Work = Callable[[Connection], Awaitable[T]]
 
-TIME_LIMIT = 10.0
-_LETTING_GO = 0.5
-# The last attempt's transaction may still run in the server when the next begins; it must not stay for ever.
+TIME_LIMIT = 10.0  # seconds for one transaction
+_LETTING_GO = 0.5  # seconds for a cancelled attempt to end
+# Begins a transaction that the server ends by itself: a given-up one may still run there when the next begins.
 _BEGIN = """
     BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL lock_timeout = {0};
     SET LOCAL idle_in_transaction_session_timeout = {0}
 """
 _LOCK = 0x70656E73746F636B  # one gateway at a time makes tables; the number is the name in ASCII
-# One entry a version; `penstock_ledger_version` says how many have been made.
+# One migration for each version; the table `penstock_ledger_version` says how many were made.
 MIGRATIONS = (
     """
     CREATE TABLE penstock_ledger (
@@ -64,7 +64,7 @@ _FORGET = """
         SELECT ctid FROM penstock_ledger WHERE completed < $1 ORDER BY completed LIMIT $2 FOR UPDATE SKIP LOCKED
     ))
 """
-_THE_ROWS_FAULT = ("22", "23")  # SQLSTATE classes: wrong data, broken constraint
+_WRONG_ROWS = ("22", "23")  # SQLSTATE classes: wrong data, broken constraint
 
 
 class PostgresStore:
@@ -99,15 +99,15 @@ class PostgresStore:
 
     def query(
         self, tenant: str | None, since: float | None, status: str | None, limit: int
-    ) -> Sequence[Entry]:
+    ) -> Sequence[PastRequest]:
         where, given = conditions(tenant, since, status, "${}")
         asked = f"""
             SELECT {", ".join(COLUMNS)}, round(((completed - created) * 1000)::numeric, 3)::float8
             FROM penstock_ledger {where} ORDER BY completed DESC LIMIT ${len(given) + 1}
         """
 
-        async def select(connection: Connection) -> list[Entry]:
-            return [Entry(*row) for row in await connection.fetch(asked, *given, limit)]
+        async def select(connection: Connection) -> list[PastRequest]:
+            return [PastRequest(*row) for row in await connection.fetch(asked, *given, limit)]
 
         return self._in_transaction(select)
 
@@ -138,24 +138,24 @@ class PostgresStore:
             attempt.cancel()
             attempt.add_done_callback(_swallow)
             await asyncio.wait([attempt], timeout=_LETTING_GO)
-            raise LedgerAway(f"{shown(self._url)} did not answer within {self._limit:g} s")
+            raise LedgerAway(f"{shown_url(self._url)} did not answer within {self._limit:g} s")
         error = attempt.exception()
         if error is None:
             return attempt.result()
-        self._drop()  # whatever it was: a transaction may be open
+        self._drop()  # whatever failed, a transaction may be open
         if isinstance(error, (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)):
             raise self._translated(error) from error
         raise error
 
     def _translated(self, error: BaseException) -> LedgerAway | ChunkRejected:
-        message = f"{shown(self._url)}: {type(error).__name__}: {error}"
-        if str(getattr(error, "sqlstate", ""))[:2] in _THE_ROWS_FAULT:
+        message = f"{shown_url(self._url)}: {type(error).__name__}: {error}"
+        if str(getattr(error, "sqlstate", ""))[:2] in _WRONG_ROWS:
             return ChunkRejected(message)
         return LedgerAway(message)
 
     async def _connected(self, work: Work[T]) -> T:
         if self._connection is None or self._connection.is_closed():
-            # Without a cache of prepared statements a pooler may stand between.
+            # No cache of prepared statements, so that a pooler may stand between.
             self._connection = await asyncpg.connect(
                 self._url, timeout=self._limit, statement_cache_size=0,
                 server_settings={"application_name": "penstock ledger"},
@@ -167,7 +167,9 @@ class PostgresStore:
         known = "SELECT to_regclass('penstock_ledger_version') IS NOT NULL"
         if self._read_only:
             if not await connection.fetchval(known):
-                raise UserMistake(f"{shown(self._url)} holds no ledger: say where it is with --ledger URL")
+                raise UserMistake(
+                    f"{shown_url(self._url)} holds no ledger: say where it is with --ledger URL"
+                )
             return
         await connection.execute(_BEGIN.format(round(self._limit * 1000)))
         await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
@@ -179,7 +181,7 @@ class PostgresStore:
         version = await connection.fetchval("SELECT version FROM penstock_ledger_version")
         if version > len(MIGRATIONS):
             raise LedgerAway(
-                f"{shown(self._url)}: made by a newer Penstock (version {version} of the ledger)"
+                f"{shown_url(self._url)}: made by a newer Penstock (version {version} of the ledger)"
             )
         for migration in MIGRATIONS[version:]:
             await connection.execute(migration)
@@ -192,13 +194,6 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _swallow(attempt: "asyncio.Future[Any]") -> None:
-    """It was given up: how it ended in the end is nobody's concern, but asyncio wants to be asked."""
+    """Asks how a given-up attempt ended, only because asyncio complains of a result that nobody asked for."""
     if not attempt.cancelled():
         attempt.exception()
-
-
-def shown(url: str) -> str:
-    """Fit for a log: without the password."""
-    parts = urlsplit(url)
-    place = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
-    return f"{parts.scheme}://{place}{parts.path}"

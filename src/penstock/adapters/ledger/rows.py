@@ -1,8 +1,8 @@
-"""A request's row, and rows as the lines of a chunk.
+"""A request's row in the ledger, and rows as the lines of a chunk.
 
 A chunk is written once, as JSON lines, and nothing is decoded again on the way to a database: a line without its
-brackets is a line of CSV to PostgreSQL, and the lines with commas between them are one array to SQLite. For that no
-control character may stand in a text, which has no place in a name either.
+brackets is a line of CSV to PostgreSQL, and the lines with commas between them are one array to SQLite. That works
+because no text in a row holds a control character: `to_lines` replaces them.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.errors import PenstockError
 
-# id, request_id, tenant, tier, model, status, created, completed: times in seconds since the epoch
+# The values of COLUMNS. `created` and `completed` are seconds since the epoch.
 Row = tuple[str, str, str, str, str, str, float, float]
 COLUMNS = ("id", "request_id", "tenant", "tier", "model", "status", "created", "completed")
 
@@ -29,8 +29,8 @@ class ChunkRejected(PenstockError):
 
 
 @dataclass(slots=True, frozen=True)
-class Entry:
-    """A row as it is read back."""
+class PastRequest:
+    """A row as it is read back: one request that has ended."""
 
     id: str
     request_id: str
@@ -43,12 +43,13 @@ class Entry:
     latency_ms: float
 
 
-def entry(row: Row) -> Entry:
+def past_request(row: Row) -> PastRequest:
     *_, created, completed = row
-    return Entry(*row, round((completed - created) * 1000, 3))
+    return PastRequest(*row, round((completed - created) * 1000, 3))
 
 
 def to_lines(rows: Sequence[Row]) -> bytes:
+    """One JSON array for each row, each on a line of its own."""
     try:
         lines = _encoder.encode_lines(rows)
     except UnicodeEncodeError:  # half of a surrogate pair, which no database takes
@@ -67,14 +68,14 @@ def _clean(text: str) -> str:
 
 
 def as_array(lines: bytes) -> str:
-    """Raises ChunkRejected for what is no text."""
+    """The lines of a chunk as one JSON array. Raises ChunkRejected if they are no text."""
     try:
-        # Bytes have their newlines replaced in a tenth of the time that text takes, and the server waits meanwhile.
+        # Newlines are replaced in bytes, which takes a tenth of the time that text takes: the server waits for it.
         return (b"[%b]" % lines.rstrip(b"\n").replace(b"\n", b",")).decode()
     except UnicodeDecodeError as error:
         raise ChunkRejected(str(error)) from None
 
 
 def as_csv(lines: bytes) -> bytes:
-    """With `"` to quote and `\\` to escape. A raw newline never stands inside a JSON text."""
+    """The lines of a chunk as CSV that quotes with `"` and escapes with `\\`. No JSON text holds a raw newline."""
     return lines.strip(b"[]\n").replace(b"]\n[", b"\n") + b"\n"

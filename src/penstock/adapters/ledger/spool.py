@@ -1,9 +1,9 @@
-"""Chunks between the server and the database: on disk, in order, bounded.
+"""The spool: chunks of rows between the server and the database, on disk, in order, bounded.
 
 Every chunk goes through here, also while the database is well: there is one way, and it is used all the time.
-It is synced to disk before it counts as spooled, and its file goes when the database has it. Beyond `max_bytes` the
-oldest are dropped, counted and complained of; so are those in memory, beyond `max_held`, while the disk takes none.
-Used by two threads: one adds, one delivers.
+A chunk is synced to disk before it counts as spooled, and its file is deleted when the database has it. Beyond
+`max_bytes` the oldest chunks are dropped, counted and logged. While the disk takes none, chunks stay in memory, and
+beyond `max_held` the oldest of those are dropped. Two threads of `Writer` use the spool: one adds, one delivers.
 """
 
 import logging
@@ -15,14 +15,14 @@ from threading import Condition
 
 from penstock.adapters import private
 from penstock.adapters.ledger.chunk import Chunk, chunks_in, size_on_disk
-from penstock.adapters.ledger.owned_directory import Home
+from penstock.adapters.ledger.owned_directory import OwnedDirectory
 from penstock.errors import UserMistake
 
 log = logging.getLogger("penstock.ledger")
 
-MAX_HELD = 32 * 2**20
+MAX_HELD = 32 * 2**20  # bytes of chunks in memory
 _REJECTED = "rejected"
-_KEEP_REJECTED = 16
+_KEEP_REJECTED = 16  # chunks that the database refused, kept for people to look at
 
 
 class Spool:
@@ -30,7 +30,7 @@ class Spool:
         self, directory: Path, max_bytes: int, *, max_held: int = MAX_HELD, sync: bool = True
     ) -> None:
         try:
-            self._home = Home.made(directory)
+            self._owned = OwnedDirectory.create(directory)
         except OSError as error:
             raise UserMistake(
                 f"the ledger cannot spool to {directory} ({error.strerror}): name a directory that can be written"
@@ -38,22 +38,22 @@ class Spool:
         self._max_bytes, self._max_held, self._sync = max_bytes, max_held, sync
         self._numbers = count(1)
         self._chunks: deque[Chunk] = deque()  # the oldest first
-        self._in_memory: list[Chunk] = []  # those of them that the disk did not take
-        self._in_hand: Chunk | None = None  # with the database now: it cannot be dropped, for it may be there
-        self._adopted: dict[str, Home] = {}
-        self._chunks_of: Counter[str] = Counter()  # how many of each spool are here
+        self._in_memory: list[Chunk] = []  # chunks that the disk did not take
+        self._in_hand: Chunk | None = None  # being delivered; not dropped, because the database may have it
+        self._adopted: dict[str, OwnedDirectory] = {}
+        self._chunks_of: Counter[str] = Counter()  # by spool: how many of its chunks are here
         self._changed = Condition()
         self._finished = False
-        self.added = 0  # rows that were ever handed to us, and are not the caller's any more
-        self.rows = 0  # that wait here
-        self.bytes = 0
+        self.added = 0  # rows ever taken over from the caller
+        self.rows = 0  # rows that wait here
+        self.bytes = 0  # of the rows that wait here
         self.lost = 0  # rows that were dropped
         self.rejected = 0  # rows that were set aside
         self.adopt()
 
     @property
     def name(self) -> str:
-        return self._home.path.name
+        return self._owned.path.name
 
     def counts(self) -> tuple[int, int, int, int, int]:
         """Rows ever added, rows that wait and their bytes, rows lost, rows rejected: as they were at one moment."""
@@ -61,15 +61,15 @@ class Spool:
             return self.added, self.rows, self.bytes, self.lost, self.rejected
 
     def adopt(self) -> None:
-        """Take over what the dead have left: nobody else will deliver it."""
-        for home in self._home.deserted():
-            found = chunks_in(home.path)
+        """Takes over the chunks of processes that have died: nobody else will deliver them."""
+        for left in self._owned.abandoned():
+            found = chunks_in(left.path)
             if not found:
-                home.leave()
+                left.release()
                 continue
             log.warning("the ledger takes over what was left behind", extra={"chunks": len(found)})
             with self._changed:
-                self._adopted[home.path.name] = home
+                self._adopted[left.path.name] = left
                 for chunk in reversed(found):
                     self._chunks.appendleft(chunk)
                     self._count(chunk, 1)
@@ -89,7 +89,7 @@ class Spool:
         it was dropped."""
         size = size_on_disk(len(lines))
         chunk = Chunk(
-            self.name, next(self._numbers), rows, size, self._home.path, lines, shared, on_fate
+            self.name, next(self._numbers), rows, size, self._owned.path, lines, shared, on_fate
         )  # fmt: skip
         self._drop_oldest(self._chunks, self.bytes + size - self._max_bytes, "the ledger's spool is full")
         with self._changed:
@@ -109,13 +109,13 @@ class Spool:
             self._drop_oldest(self._in_memory, excess, why)
 
     def _save(self) -> OSError | None:
-        """What is in memory only, the oldest first; it stays there if the disk takes none of it."""
+        """Saves the chunks that are in memory only, the oldest first. They stay there if the disk takes none."""
         for chunk in self._in_memory.copy():
             try:
                 chunk.save(self._sync)
             except OSError as error:
                 return error
-            chunk.is_safe(True)
+            chunk.tell_fate(True)
             with self._changed:
                 if chunk in self._in_memory:
                     self._in_memory.remove(chunk)
@@ -129,7 +129,7 @@ class Spool:
                     return
                 self._remove(chunk)
                 self.lost += chunk.rows
-            chunk.is_safe(False)
+            chunk.tell_fate(False)
             self._erase(chunk)
             excess -= chunk.size
             log.error(f"{why}: the oldest rows are lost", extra={"rows": chunk.rows, "lost": self.lost})
@@ -137,26 +137,26 @@ class Spool:
     # ---- one thread delivers -------------------------------------------------------------------------------
 
     def oldest(self, seconds: float) -> Chunk | None:
-        """The next to be delivered; None if none came for so long, or none will come."""
+        """The next chunk to deliver; None if none came within these seconds, or none will come."""
         with self._changed:
             self._changed.wait_for(lambda: self._chunks or self._finished, seconds)
             self._in_hand = self._chunks[0] if self._chunks else None
             return self._in_hand
 
     def put_back(self) -> None:
-        """It was not delivered, and will be the next again."""
+        """The chunk in hand was not delivered, and will be the next again."""
         with self._changed:
             self._in_hand = None
 
     def delivered(self, chunk: Chunk) -> None:
-        chunk.is_safe(True)
+        chunk.tell_fate(True)
         with self._changed:
             self._remove(chunk)
         self._erase(chunk)
 
     def set_aside(self, chunk: Chunk) -> None:
-        """It will never be taken; a few of its kind are kept."""
-        aside = self._home.path.parent / _REJECTED
+        """The database will never take this chunk: its file is kept beside the spools, with a few others."""
+        aside = self._owned.path.parent / _REJECTED
         try:
             aside.mkdir(mode=private.FOLDER, exist_ok=True)
             chunk.path.rename(aside / f"{chunk.spool}-{chunk.path.name}")
@@ -176,12 +176,12 @@ class Spool:
             self._in_memory.remove(chunk)
 
     def _erase(self, chunk: Chunk) -> None:
-        """Its file; and the home of the dead it came from, when it was the last there."""
+        """Deletes its file, and the directory of a dead process if this was the last chunk there."""
         chunk.path.unlink(missing_ok=True)
         with self._changed:
-            home = None if self._chunks_of[chunk.spool] else self._adopted.pop(chunk.spool, None)
-        if home is not None:
-            home.leave()
+            emptied = None if self._chunks_of[chunk.spool] else self._adopted.pop(chunk.spool, None)
+        if emptied is not None:
+            emptied.release()
 
     # ---- the end -------------------------------------------------------------------------------------------
 
@@ -197,11 +197,11 @@ class Spool:
             return self._finished and not self._chunks
 
     def close(self) -> None:
-        """What has not been delivered is found by the next who comes here."""
+        """Chunks that were not delivered stay on disk for the next process."""
         error = self._save()
         if error is not None:
             rows = sum(chunk.rows for chunk in self._in_memory)
             self.lost += rows
             log.error("rows of the ledger are lost", extra={"rows": rows, "error": error.strerror})
-        for home in [*self._adopted.values(), self._home]:
-            home.leave()
+        for directory in [*self._adopted.values(), self._owned]:
+            directory.release()

@@ -1,7 +1,7 @@
-"""The ledger in an SQLite file: for one machine, with nothing else to run.
+"""The store of a ledger in an SQLite file: for one machine, with nothing else to run.
 
-A chunk stays together (see `pages`). Shared rows, each of which must be known by its id, have a table of their own,
-where there are also the rows that an older Penstock wrote one by one.
+A chunk stays together (see `pages`). Shared rows, each of which must be found by its id, have a table of their own.
+Rows that an older Penstock wrote one by one are in that table too.
 """
 
 import sqlite3
@@ -14,14 +14,14 @@ from typing import TypeVar
 
 from penstock.adapters import private
 from penstock.adapters.ledger import pages
-from penstock.adapters.ledger.rows import COLUMNS, Entry, as_array
+from penstock.adapters.ledger.rows import COLUMNS, PastRequest, as_array
 from penstock.adapters.ledger.store import ChunkRejected, LedgerAway, conditions
 from penstock.errors import UserMistake
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 5.0  # how long another process may hold the file
-# One entry a version; `user_version` says how many have been made.
+BUSY_SECONDS = 5.0  # for which another process may lock the file
+# One migration for each version; the pragma `user_version` says how many were made.
 MIGRATIONS = (
     """
     CREATE TABLE penstock_ledger (
@@ -87,11 +87,13 @@ class SqliteStore:
 
     def query(
         self, tenant: str | None, since: float | None, status: str | None, limit: int
-    ) -> Sequence[Entry]:
-        def newest(database: sqlite3.Connection) -> list[Entry]:
+    ) -> Sequence[PastRequest]:
+        def newest(database: sqlite3.Connection) -> list[PastRequest]:
             found = [_singly(database, tenant, since, status)]
-            if _version(database) > 1:  # not by an older Penstock, and read before a newer one wrote to it
-                found.append(pages.entries(database, tenant, since, status))
+            if (
+                _version(database) > 1
+            ):  # otherwise an older Penstock made it, and there is no table of pages yet
+                found.append(pages.past_requests(database, tenant, since, status))
             return list(islice(merge(*found, key=attrgetter("completed"), reverse=True), limit))
 
         if self._read_only and not self._path.exists():
@@ -128,7 +130,7 @@ class SqliteStore:
 
     def _opened(self) -> sqlite3.Connection:
         if not self._read_only:
-            # SQLite gives the files beside it the rights of this one.
+            # SQLite gives its journal files the rights of the database's file.
             private.make_file(self._path, "the ledger")
         mode = "ro" if self._read_only else "rwc"
         database = sqlite3.connect(
@@ -138,7 +140,9 @@ class SqliteStore:
         try:
             if not self._read_only:
                 database.execute("PRAGMA journal_mode = WAL")
-                database.execute("PRAGMA synchronous = FULL")  # a chunk's file goes when this has the rows
+                database.execute(
+                    "PRAGMA synchronous = FULL"
+                )  # a chunk's file is deleted when the database has it
             self._migrate(database)
         except BaseException:
             database.close()
@@ -164,7 +168,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _insert_shared(database: sqlite3.Connection, lines: bytes) -> int:
-    """How many; what is wrong with the rows themselves will be wrong the next time too."""
+    """Returns how many were new. Raises ChunkRejected for wrong rows: they would be wrong the next time too."""
     rows = as_array(lines)
     try:
         return database.execute(_INSERT_SHARED, (rows,)).rowcount
@@ -178,10 +182,10 @@ def _insert_shared(database: sqlite3.Connection, lines: bytes) -> int:
 
 def _singly(
     database: sqlite3.Connection, tenant: str | None, since: float | None, status: str | None
-) -> Iterator[Entry]:
+) -> Iterator[PastRequest]:
     where, given = conditions(tenant, since, status, "?")
     asked = f"""
         SELECT {", ".join(COLUMNS)}, round((completed - created) * 1000, 3)
         FROM penstock_ledger {where} ORDER BY completed DESC
     """
-    return (Entry(*row) for row in database.execute(asked, given))
+    return (PastRequest(*row) for row in database.execute(asked, given))

@@ -1,18 +1,18 @@
-"""What the ledger asks of a database. Called from one thread, which may wait; nothing here knows the event loop.
+"""What the ledger asks of a database (`sqlite`, `postgres`). Called from one thread, which may wait.
 
-A chunk is numbered within its spool, and a spool is delivered in order. The database remembers each spool's last
-number in the transaction that brings the rows: what is delivered again, because nobody heard that it was done, is
-known by its number and changes nothing.
+A chunk is numbered within its spool, and a spool is delivered in order. The transaction that brings the rows also
+stores the number as the last of its spool. A chunk that is delivered again, because its success was not heard of,
+is recognised by its number and changes nothing.
 
-Rows that Redis told of may be in the spools of several gateways, since one that died may have got as far as its
-disk: they are shared, and the database takes each by its id once. That costs an index, so it is for those alone.
+Rows that a gateway was told of by Redis are shared: another gateway may have spooled them too, before it died. The
+database takes each of these by its id once. That costs an index, so it is done for shared rows alone.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.adapters.ledger.rows import ChunkRejected as ChunkRejected
-from penstock.adapters.ledger.rows import Entry
+from penstock.adapters.ledger.rows import PastRequest
 from penstock.errors import PenstockError
 
 
@@ -24,17 +24,19 @@ class LedgerAway(PenstockError):
 
 class Store(Protocol):
     def write(self, spool: str, number: int, lines: bytes, *, shared: bool = False) -> int:
-        """All rows of a chunk, or none; how many were not there already. Raises LedgerAway or ChunkRejected."""
+        """Writes all rows of a chunk or none; returns how many were new. Raises LedgerAway or ChunkRejected."""
         ...
 
     def forget(self, before: float, about: int) -> int:
-        """Delete rows that ended before then, about so many: fewer if there are no more, and more by the rest of a
-        chunk where chunks go as a whole, with their last row. How many it was. Raises LedgerAway."""
+        """Deletes `about` so many rows that ended before then, and returns how many.
+
+        It may be more where a chunk is deleted as a whole. Raises LedgerAway.
+        """
         ...
 
     def query(
         self, tenant: str | None, since: float | None, status: str | None, limit: int
-    ) -> Sequence[Entry]:
+    ) -> Sequence[PastRequest]:
         """The newest first. Raises LedgerAway, or UserMistake where there is no ledger to read."""
         ...
 

@@ -1,7 +1,7 @@
-"""From the server's memory to the database, in two threads: neither the disk nor the database is ever waited for.
+"""Carries rows from the server's memory to the database in two threads, so that the event loop waits for neither.
 
-One thread spools chunks of rows; the other delivers the oldest chunk, and when the database is away it tries again,
-ever more seldom. A database that hangs keeps only the second one.
+Used by `recorder`. One thread spools chunks of rows on disk. The other delivers the oldest chunk to the database;
+if that is away, it tries again, ever more seldom. A database that hangs holds up only the second thread.
 """
 
 import logging
@@ -21,23 +21,23 @@ log = logging.getLogger("penstock.ledger")
 
 OnFate = Callable[[bool], None]
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-CHORES_EVERY = 60.0
-FORGET_AT_ONCE = 2_000
-FORGET_AGAIN_AFTER = 0.1  # up to 20,000 rows/s, and the database has time for others in between
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before the next attempt, while the database is away
+CHORES_EVERY = 60.0  # seconds; see `_do_chores`
+FORGET_AT_ONCE = 2_000  # rows
+FORGET_AGAIN_AFTER = 0.1  # seconds: 20,000 rows/s at most, so that the database has time for other work
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """For metrics and people."""
+    """How the ledger is doing, for metrics and people."""
 
     written: int  # rows that this process brought to the database
-    waiting: int  # rows that are not there yet
-    waiting_bytes: int  # of them in the spool
+    waiting: int  # rows that the database does not have yet
+    waiting_bytes: int  # of rows that wait in the spool
     lost: int  # rows that were dropped because a bound was reached
     rejected: int  # rows that the database refused for ever
     forgotten: int  # rows that were deleted for their age
-    away: str  # why the database takes none, or nothing
+    away: str  # why the database takes no rows; empty if it does
 
 
 class Writer:
@@ -51,10 +51,10 @@ class Writer:
         self._handed: SimpleQueue[tuple[bytes, int, OnFate | None] | None] = SimpleQueue()
         self._stopped = Event()
         self._closing = False
-        self._chores_due = 0.0  # at once: a long-closed ledger may have much to forget
+        self._chores_due = 0.0  # due at once: a ledger that was closed for long may have much to forget
         self._away = ""
         self._failures = 0
-        self.given = 0  # rows that were handed to us
+        self.given = 0  # rows handed over so far
         self._written = 0
         self._forgotten = 0
         self._spooling = kept_thread("ledger spool", self._spool_all)
@@ -65,12 +65,12 @@ class Writer:
         self._delivering.start()
 
     def hand(self, lines: bytes, rows: int, on_fate: OnFate | None = None) -> None:
-        """A chunk. With `on_fate` (see `Spool.add`) it is one of rows that others may have as well."""
+        """Takes over a chunk. One with `on_fate` (see `Spool.add`) has shared rows (see `store`)."""
         self.given += rows
         self._handed.put((lines, rows, on_fate))
 
     def close(self, seconds: float) -> None:
-        """Spool what was handed, deliver what can be delivered in time. What cannot stays in the spool."""
+        """Spools what was handed over, and delivers what it can in time. The rest stays in the spool."""
         if self._spooling.ident is None:  # never started
             self._spool.close()
             return
@@ -90,12 +90,14 @@ class Writer:
 
     @property
     def in_memory(self) -> int:
-        """Rows that have not come to the spool."""
+        """Rows that are not in the spool yet."""
         return self.given - self._spool.added
 
     @property
     def state(self) -> LedgerState:
-        added, rows, size, lost, rejected = self._spool.counts()  # before those that they go over to
+        added, rows, size, lost, rejected = (
+            self._spool.counts()
+        )  # read first, so that a row on its way is counted
         waiting = self.given - added + rows
         return LedgerState(self._written, waiting, size, lost, rejected, self._forgotten, self._away)
 
@@ -107,7 +109,7 @@ class Writer:
             try:
                 self._spool.add(lines, rows, shared=on_fate is not None, on_fate=on_fate)
             except BaseException:
-                if on_fate is not None:  # whoever waits for that tells of them again
+                if on_fate is not None:  # whoever waits for the fate hands the rows over again
                     on_fate(False)
                 raise
         self._spool.finish()
@@ -126,7 +128,7 @@ class Writer:
             self._do_chores()
         except LedgerAway as away:
             self._pause(away.message)
-        except Exception as error:  # of ours; the rows are safe, and the next attempt may go well
+        except Exception as error:  # a bug; the rows are safe, and the next attempt may go well
             log.exception("the ledger's writer failed")
             self._pause(type(error).__name__)
         else:
@@ -139,7 +141,7 @@ class Writer:
             log.error("a chunk of the ledger is set aside", extra={"rows": chunk.rows, "error": str(error)})
             self._spool.set_aside(chunk)
         else:
-            self._written += written  # before it waits no more: a row is never in neither count
+            self._written += written  # before the chunk leaves the spool, so that no row is missing
             self._spool.delivered(chunk)
 
     def _do_chores(self) -> None:

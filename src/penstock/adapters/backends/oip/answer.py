@@ -1,4 +1,4 @@
-"""From the protocol's response to outputs, one for each input, or a rejected batch that says why.
+"""From the protocol's response to outputs, one for each input, or a rejected batch that says why. Used by `grpc`.
 
 A tensor comes with its values spelled out, or as raw bytes: little-endian numbers one after the other, and each
 text behind its length. Whatever does not add up is refused; nothing is filled in, cut off or guessed.
@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from penstock.adapters.backends.oip.messages import ModelInferResponse
 from penstock.errors import BatchRejected
 
-# datatype: the field that spells its values out, the letter by which `struct` reads one
+# For each datatype: the field that spells its values out, and the letter by which `struct` reads one of them.
 _NUMBERS = {
     "BOOL": ("bool_contents", "?"),
     "INT8": ("int_contents", "b"),
@@ -27,12 +27,12 @@ _NUMBERS = {
     "UINT16": ("uint_contents", "H"),
     "UINT32": ("uint_contents", "I"),
     "UINT64": ("uint64_contents", "Q"),
-    "FP16": ("", "e"),  # raw only
+    "FP16": ("", "e"),  # comes raw only
     "FP32": ("fp32_contents", "f"),
     "FP64": ("fp64_contents", "d"),
 }
 _FLOATS = ("FP16", "FP32", "FP64")
-_DEEPEST = 16  # dimensions
+_DEEPEST = 16  # dimensions of a tensor
 _LENGTH = struct.Struct("<I")
 
 
@@ -44,10 +44,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReader:
+    """`kind` is the model's `output`: with auto, bytes are read as texts and numbers become JSON."""
+
     output: str  # the tensor's name; empty: the only one
-    kind: Literal[
-        "auto", "text", "json"
-    ]  # bytes are texts unless json is said; numbers are JSON unless text is
+    kind: Literal["auto", "text", "json"]
 
     def read(self, content: bytes, batch_id: str, expected: int) -> Answer:
         try:
@@ -146,5 +146,5 @@ def _numbers(tensor: Any, raw: bytes | None) -> Sequence[Any]:
 
 
 def _all_finite(numbers: Sequence[float]) -> bool:
-    """The sum tells nearly always, and fast; only a sum that overflowed is looked into."""
+    """A finite sum has finite parts and is quickly made. Only if it overflows is each number looked at."""
     return isfinite(sum(numbers)) or all(map(isfinite, numbers))

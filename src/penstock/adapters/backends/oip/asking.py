@@ -1,4 +1,4 @@
-"""From a batch to the protocol's request: one BYTES tensor that holds every input."""
+"""From a batch to the protocol's request: one BYTES tensor that holds every input. Used by `grpc`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class InputTensor:
     """The one tensor that the model takes."""
 
     name: str
-    column: bool = False  # of shape [n, 1], where others are [n]
+    column: bool = False  # its shape is [n, 1] instead of [n]
 
     def shape(self, count: int) -> list[int]:
         return [count, 1] if self.column else [count]
@@ -80,7 +80,7 @@ def texts(inputs: Iterable[bytes]) -> list[bytes]:
 
 
 def set_parameters(into: Any, parameters: bytes) -> None:
-    """Raises BatchRejected for what the protocol has no words for, rather than leave it out."""
+    """Raises BatchRejected for a value that the protocol cannot carry, rather than leave it out."""
     for name, value in msgspec.json.decode(parameters or b"{}", type=dict[str, Any]).items():
         match value:
             case bool():

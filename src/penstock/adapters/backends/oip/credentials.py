@@ -1,4 +1,4 @@
-"""Who the endpoint must prove to be, and who we are to it: TLS and mTLS."""
+"""TLS towards a gRPC endpoint: who must vouch for it, and the certificate that Penstock shows to it."""
 
 import ssl
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from penstock.errors import BackendUnavailable, UserMistake
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Files in PEM; they are read at each start, so that renewed ones are taken up."""
+    """Files in PEM. They are read at each start, so that renewed ones are taken up."""
 
     ca_file: str = ""  # who may vouch for the endpoint; empty: whom gRPC trusts by itself
     client_certificate: str = ""
@@ -44,7 +44,7 @@ class Certificates:
             ) from None
 
     def load(self) -> grpc.ChannelCredentials:
-        """Looked at once more: for an authority's file that has become empty, gRPC would trust whom it likes."""
+        """Checks the files once more: with an authority's file that has become empty, gRPC trusts its own list."""
         try:
             self.check()
             return grpc.ssl_channel_credentials(

@@ -1,7 +1,7 @@
-"""The protocol's messages: names and numbers are the protocol's, and only what a batch needs is here.
+"""The protocol's messages as protobuf classes, with its own names and numbers; only what a batch needs is here.
 
-They are built when this is imported, so nothing generated is kept and no compiler is needed to install. Fields that
-are not listed are passed over when read, as protobuf always does.
+The classes are built when this is imported, so nothing generated is kept and no compiler is needed to install.
+Fields that are not listed are passed over when read, as protobuf always does.
 """
 
 import re
@@ -83,7 +83,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, path: str, text: str) ->
         _add_field(entry, path, "string key = 1")
         _add_field(entry, path, f"{kind} value = 2")
         kind = f"{path}.{entry.name}"
-    if manner == "one":  # of these, one is set
+    if manner == "one":  # a oneof: at most one of these fields is set
         if not message.oneof_decl:
             message.oneof_decl.add(name="parameter_choice")
         field.oneof_index = 0
@@ -93,7 +93,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, path: str, text: str) ->
         field.type, field.type_name = _Field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
 
 
-# A pool of its own: a client of the same protocol in this process has these names in the common one.
+# A pool of its own: another client of the protocol in this process may have these names in the common pool.
 _POOL = descriptor_pool.DescriptorPool()
 _POOL.Add(_file())
 

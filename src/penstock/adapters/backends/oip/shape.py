@@ -1,4 +1,4 @@
-"""What can be set about an endpoint, and where it is."""
+"""The settings of a gRPC endpoint, and its URL taken apart. Used by `grpc` and by `roles/backends.py`."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from penstock.adapters.backends.oip.credentials import Certificates
 from penstock.errors import UserMistake
 
-_ADDRESS = re.compile(r"(grpcs?)://((?:[\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5})/([^/?#\s]+)")
+_URL = re.compile(r"(grpcs?)://((?:[\w.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5})/([^/?#\s]+)")
 _KEY = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 
 
@@ -21,11 +21,11 @@ class GrpcShape:
     output_name: str = ""  # of the tensor that holds the outputs; empty: the only one in the response
     shape: Literal["auto", "[n]", "[n,1]"] = "auto"  # of the inputs; auto: as the model describes itself
     version: str = ""  # of the model to ask for; empty: the server's choice
-    headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME`: from there
+    headers: Mapping[str, str] = field(default_factory=dict)  # `env:NAME`, `Bearer env:NAME` name a variable
     ca_file: str = ""
     client_certificate: str = ""
     client_key: str = ""
-    server_name: str = ""  # that its certificate is for, where that is not the host
+    server_name: str = ""  # the name in its certificate; empty: the host
     max_response: int = 64 * 1024 * 1024  # bytes
 
     def __post_init__(self) -> None:
@@ -42,17 +42,17 @@ class GrpcShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class GrpcTarget:
     """`grpc://host:port/model`, or `grpcs://` with TLS."""
 
-    place: str  # host:port
+    authority: str  # host:port
     model: str
     tls: bool
 
     @classmethod
-    def parse(cls, url: str) -> "Address":
-        match = _ADDRESS.fullmatch(url)
+    def parse(cls, url: str) -> "GrpcTarget":
+        match = _URL.fullmatch(url)
         if match is None:
             raise UserMistake(f"{url!r} is not an endpoint: write it as grpc://host:port/model")
-        scheme, place, model = match.groups()
-        return cls(place, unquote(model), scheme == "grpcs")
+        scheme, authority, model = match.groups()
+        return cls(authority, unquote(model), scheme == "grpcs")

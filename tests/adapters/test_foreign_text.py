@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.backends.words import MOST_COMPARED, named, without_quotes
+from penstock.adapters.backends.foreign_text import MOST_COMPARED, named, without_quotes
 
 
 @pytest.mark.parametrize(

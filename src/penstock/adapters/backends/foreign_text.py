@@ -1,4 +1,4 @@
-"""Foreign words, made fit for a frame, and fit for a log."""
+"""Text from the user's code, made fit for a frame and for a log. Used in the function's process, by `child`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,17 +6,15 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 LONGEST_MESSAGE = 500
-SHORTEST_QUOTE = (
-    4  # characters in a row that an exception has in common with an input, and count as a quotation
-)
-MOST_COMPARED = 1 << 20  # bytes of a batch; the words about a larger one are not logged
-GAP = "…"
+SHORTEST_QUOTE = 4  # characters in a row that a message has in common with an input to count as a quotation
+MOST_COMPARED = 1 << 20  # bytes of a batch; an error's message about a larger one is not logged
+GAP = "…"  # stands for what was left out
 
 _WORD = re.compile(r"\w+")
 
 
 def describe(error: BaseException | object) -> str:
-    """What it says, on one line, fit for a frame."""
+    """The message of an error, on one line, fit for a frame."""
     try:
         text = str(error)
     except Exception:  # an exception that cannot even say what it is
@@ -24,9 +22,9 @@ def describe(error: BaseException | object) -> str:
     return utf8(" ".join(text.split())[:LONGEST_MESSAGE])
 
 
-def named(kind: type[BaseException], words: object) -> str:
+def named(kind: type[BaseException], message: object) -> str:
     """`ValueError: message`."""
-    text = describe(words)
+    text = describe(message)
     return utf8(f"{kind.__name__}: {text}"[:LONGEST_MESSAGE] if text else kind.__name__)
 
 
@@ -35,32 +33,32 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def without_quotes(words: str, payloads: Sequence[bytes]) -> str:
-    """The words of an exception without what they may have from the batch: a gap stands for each such word.
+def without_quotes(message: str, payloads: Sequence[bytes]) -> str:
+    """An error's message without what it may quote from the batch: a gap stands for each such word.
 
     A word is left out if any four characters of it stand in a row in a payload too, or if it is a word of one.
     What a function has made of an input (its translation, its hash) cannot be recognised.
     """
     if sum(map(len, payloads)) > MOST_COMPARED:
         return GAP
-    told = words.casefold()
-    if len(told) != len(words):  # some letters become two: places would no longer agree
-        words = told
+    folded = message.casefold()
+    if len(folded) != len(message):  # some letters become two, so that positions would no longer agree
+        message = folded
     given = "\n".join(_readable(payload) for payload in payloads).casefold()
-    quoted = bytearray(len(words))
-    for start in range(len(words) - SHORTEST_QUOTE + 1):
-        if told[start : start + SHORTEST_QUOTE] in given:
+    quoted = bytearray(len(message))
+    for start in range(len(message) - SHORTEST_QUOTE + 1):
+        if folded[start : start + SHORTEST_QUOTE] in given:
             quoted[start : start + SHORTEST_QUOTE] = b"\x01" * SHORTEST_QUOTE
     known = set(_WORD.findall(given))
-    for word in _WORD.finditer(told):
+    for word in _WORD.finditer(folded):
         if any(quoted[word.start() : word.end()]) or word[0] in known:
             quoted[word.start() : word.end()] = b"\x01" * len(word[0])
-    kept = "".join("\0" if hidden else letter for letter, hidden in zip(words, quoted, strict=True))
+    kept = "".join("\0" if hidden else letter for letter, hidden in zip(message, quoted, strict=True))
     return re.sub("\0+", GAP, kept)
 
 
 def _readable(payload: bytes) -> str:
-    """JSON, and its texts with their escapes read: either may be quoted."""
+    """A payload as JSON and, if it has escapes, with its texts decoded: a message may quote either."""
     text = payload.decode(errors="replace")
     if "\\" not in text:
         return text

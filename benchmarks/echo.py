@@ -1,0 +1,17 @@
+"""The echo that throughput is measured with: the function as Penstock serves it, and 2 KB of text to ask."""
+
+import json
+from pathlib import Path
+
+SERVERS = Path(__file__).parent / "peers" / "servers"
+TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
+MAX_BATCH = ("--max-batch", "64")
+FLAGS = ("--workers", "1", *MAX_BATCH)
+TEXT = "".join(chr(ord("a") + index % 26) for index in range(2048))
+
+
+def body(text: str = TEXT) -> bytes:
+    return json.dumps({"input": text}).encode()
+
+
+BODY = body()

@@ -1,0 +1,29 @@
+"""The start of a backend, within a time limit: what every backend does around its own first steps."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.errors import BackendError, BackendTimeout
+from penstock.ports import Backend
+
+
+@asynccontextmanager
+async def getting_ready(backend: Backend, seconds: float, too_late: BackendError) -> AsyncIterator[None]:
+    """A backend that does not get ready is closed again; `too_late` is raised when the time is over."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        await backend.close()
+        raise too_late from None
+    except BaseException:
+        await backend.close()
+        raise
+
+
+def no_warm_up(where: str, seconds: float) -> BackendTimeout:
+    """For an endpoint that was asked to run its warm-up."""
+    return BackendTimeout(
+        f"{where} did not answer its warm-up within the {seconds:g} s that start_timeout allows"
+    )
