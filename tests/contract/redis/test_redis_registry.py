@@ -32,7 +32,7 @@ class Process:
     """A member that notes who comes and goes, whenever it is told that something has changed."""
 
     def __init__(self, store: Store, kind: Kind, name: str) -> None:
-        self.description = GatewayHeartbeat(waiting=1)
+        self.description = GatewayHeartbeat(host="h", waiting=1)
         self.registry = Registry(store, kind, name, lambda: self.description)
         self.told: list[str] = []
         self.changes = 0
@@ -58,9 +58,11 @@ def test_members_see_each_other_with_their_descriptions(redis_settings: RedisSet
             await becomes(lambda: gateway.sees("workers") == {"w1"} and worker.sees("gateways") == {"g1"})
             assert gateway.registry.reachable
             assert gateway.registry.memory_ratio == 0
-            assert worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(waiting=1)
-            gateway.description = GatewayHeartbeat(waiting=2)
-            await becomes(lambda: worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(waiting=2))
+            assert worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(host="h", waiting=1)
+            gateway.description = GatewayHeartbeat(host="h", waiting=2)
+            await becomes(
+                lambda: worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(host="h", waiting=2)
+            )
         assert sorted(gateway.told) == ["+g1", "+w1"]
         assert gateway.changes >= 2
         await store.close()
