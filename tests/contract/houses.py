@@ -1,21 +1,20 @@
-"""The same house built twice: gateways, the way to a batcher and back; in one process, and over a Redis."""
+"""The same house built thrice: gateways, the way to a batcher and back.
+
+In one process, over a bus in memory, and over a Redis.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from time import monotonic, time
 from typing import Protocol
-from uuid import uuid4
+
+from meeting import Meeting, meet_at
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.adapters.redis.bus.intake import Intake
-from penstock.adapters.redis.bus.mailbox import Mailbox, Post
-from penstock.adapters.redis.bus.publisher import Publisher
+from penstock.adapters.redis.bus.bus import RedisBus
 from penstock.adapters.redis.link.connect import Store
-from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Outcomes
-from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.tasks import TaskDesk
 from penstock.errors import Refused
@@ -30,7 +29,7 @@ from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request
 from penstock.words.messages import Notice, decode, task_name
-from redis_servers import becomes, patient, running
+from redis_servers import KINDS, becomes, running
 
 _numbers = count()
 
@@ -157,16 +156,15 @@ class MemoryHouse:
 
 
 class Gate:
-    """One gateway's connection to the house."""
+    """One gateway's way into the house."""
 
-    def __init__(self, store: Store, name: str, ttl: float) -> None:
-        self.store = store
-        self.mailbox = Mailbox(store, name)
-        self.publisher = Publisher(store, name, monotonic)
-        self._tasks = RedisTasks(store, name, Post(store), ttl)
+    def __init__(self, meeting: Meeting, name: str) -> None:
+        self.mailbox = meeting.bus.mailbox(name)
+        self.publisher = meeting.shards.publisher(name, monotonic, 65_536, 1 << 28)
+        self._tasks = meeting.records.tasks(name)
         self.wheel = Wheel(asyncio.get_running_loop(), monotonic)
         self.desk = TaskDesk(self._tasks, self.publisher, monotonic, self.wheel)
-        self.keyed = KeyedDesk(self.desk, RedisClaims(store, Post(store), ttl, ttl), monotonic)
+        self.keyed = KeyedDesk(self.desk, meeting.records.claims, monotonic)
         waiters = Waiters(self.wheel, self.publisher.withdraw)
         self.door = KeyedDoor(self.keyed, self.publisher, waiters)
 
@@ -181,19 +179,46 @@ class Gate:
         self.desk.over(message)
 
 
-class RedisHouse:
-    owned: Sequence[int] = range(16)
+class AllShards:
+    """Leases that nobody contests."""
 
-    def __init__(self, store: Store, ttl: float) -> None:
+    on_gained: Callable[[int], None]
+    on_lost: Callable[[int], None]
+
+    def __init__(self, number: int) -> None:
+        self.owned = frozenset(range(number))
+
+    def fence(self, shard: int) -> int:
+        return 1
+
+    def batchers_changed(self) -> None: ...
+
+    async def release_all(self) -> None: ...
+
+    async def run(self) -> None: ...
+
+
+class BusHouse:
+    """Over a bus, in memory or over a Redis."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self.meeting = meeting
         self.inbox = Inbox()
-        self.gates = [Gate(store, name, ttl) for name in ("here", "there")]
+        self.gates = [Gate(meeting, name) for name in ("here", "there")]
         self.broker: Broker = self.gates[0].publisher
         self.tasks: Tasks = self.gates[0].desk
         self.elsewhere: Tasks = self.gates[1].desk
         self.door, self.back_door = (gate.door for gate in self.gates)
-        self.intake = Intake(store, "batcher", monotonic, self, lambda: {"batcher"})
+        leases = AllShards(meeting.shards.number)
+        self.intake = meeting.shards.intake("batcher", monotonic, leases, lambda: {"batcher"})
         self.intake.subscribe(self.inbox.take, self.inbox.give_up)
-        self._outcomes = Outcomes(store, Post(store))
+        self._endings = meeting.records.endings
+
+    @property
+    def store(self) -> Store:
+        """Of a house over a Redis."""
+        assert isinstance(self.meeting.bus, RedisBus)
+        return self.meeting.bus.store
 
     async def accept(self, request: Request) -> Task:
         def enter(asker: Asker) -> Waiting:
@@ -202,10 +227,10 @@ class RedisHouse:
         return await self.tasks.accept(request, enter, lambda: 1.0)
 
     async def begin(self, request: Request) -> None:
-        await self._outcomes.processing([named(request)])
+        await self._endings.processing([named(request)])
 
     async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
-        await self._outcomes.settle([Ended(named(request), outcome, output, failure)])
+        await self._endings.settle([Ended(named(request), outcome, output, failure)])
 
 
 @asynccontextmanager
@@ -217,13 +242,13 @@ async def memory_house(ttl: float = 60.0) -> AsyncIterator[House]:
         house.wheel.close()
 
 
-def redis_house(url: str) -> Build:
+def house_at(url: str) -> Build:
+    """Empty: over a bus in memory."""
+
     @asynccontextmanager
     async def build(ttl: float = 60.0) -> AsyncIterator[House]:
-        store = Store(patient(url, namespace=f"test-{uuid4().hex[:8]}"))
-        await store.open()
-        try:
-            house = RedisHouse(store, ttl)
+        async with meet_at(url)(ttl=ttl) as meeting:
+            house = BusHouse(meeting)
             for gate in house.gates:
                 await gate.mailbox.create()
             loops = [gate.mailbox.run(gate.hear) for gate in house.gates]
@@ -234,7 +259,16 @@ def redis_house(url: str) -> Build:
                 finally:
                     for gate in house.gates:
                         await gate.close()
-        finally:
-            await store.close()
 
     return build
+
+
+ONE_PROCESS, MEMORY_BUS = "one process", "a bus in memory"
+EVERY_HOUSE = (ONE_PROCESS, MEMORY_BUS, *KINDS, "cluster")
+
+
+def house_of(kind: str, redis_urls: dict[str, str]) -> Build:
+    """One of `EVERY_HOUSE`."""
+    if kind == ONE_PROCESS:
+        return memory_house
+    return house_at("" if kind == MEMORY_BUS else redis_urls[kind])

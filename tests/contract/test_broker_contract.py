@@ -4,18 +4,18 @@ import asyncio
 from time import monotonic
 
 import pytest
-from houses import Build, ask, memory_house, redis_house
+from houses import EVERY_HOUSE, Build, ask, house_of
 from msgspec.structs import fields
 
 from penstock.types import Request
-from redis_servers import KINDS, becomes
+from redis_servers import becomes
 
 OWN = {"arrival", "expires", "deadline", "origin", "waiting"}  # of the process that has it
 
 
-@pytest.fixture(params=["memory", *KINDS, "cluster"])
+@pytest.fixture(params=EVERY_HOUSE)
 def build(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> Build:
-    return memory_house if request.param == "memory" else redis_house(redis_urls[request.param])
+    return house_of(request.param, redis_urls)
 
 
 WARM_UP = 48  # messages: each shard is met three times, over connections that are there by then

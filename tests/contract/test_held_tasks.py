@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from houses import RedisHouse, ask, redis_house
+from houses import BusHouse, ask, house_at
 
 from penstock.errors import Conflict, Overloaded
 from penstock.ports import Asker, Task, Waiting
@@ -13,7 +13,7 @@ from redis_servers import VALKEY, becomes
 
 FULL = Failure(Overloaded.code, "no room")
 
-Body = Callable[[RedisHouse, list[str]], Awaitable[None]]
+Body = Callable[[BusHouse, list[str]], Awaitable[None]]
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def play(redis_urls: dict[str, str]) -> Callable[[Body], None]:
 
     async def played(body: Body) -> None:
         heard: list[str] = []
-        async with redis_house(redis_urls[VALKEY])() as house:
-            assert isinstance(house, RedisHouse)
+        async with house_at(redis_urls[VALKEY])() as house:
+            assert isinstance(house, BusHouse)
             await body(house, heard)
 
     return lambda body: asyncio.run(played(body))
 
 
-async def held(house: RedisHouse, request: Request, heard: list[str]) -> Task:
+async def held(house: BusHouse, request: Request, heard: list[str]) -> Task:
     def enter(asker: Asker) -> Waiting:
         raise AssertionError("nobody waits at this gateway")
 
@@ -44,7 +44,7 @@ async def held(house: RedisHouse, request: Request, heard: list[str]) -> Task:
 def test_the_gateway_that_took_a_task_hears_once_of_its_end_and_why(
     play: Callable[[Body], None], outcome: Outcome, failure: Failure | None, code: str
 ) -> None:
-    async def body(house: RedisHouse, heard: list[str]) -> None:
+    async def body(house: BusHouse, heard: list[str]) -> None:
         request = ask(task=True)
         await held(house, request, heard)
         assert heard == []
@@ -61,7 +61,7 @@ def test_the_gateway_that_took_a_task_hears_once_of_its_end_and_why(
 
 
 def test_a_task_that_is_cancelled_at_another_gateway_counts_no_more(play: Callable[[Body], None]) -> None:
-    async def body(house: RedisHouse, heard: list[str]) -> None:
+    async def body(house: BusHouse, heard: list[str]) -> None:
         task = await held(house, ask(task=True), heard)
         await (await house.elsewhere.find(task.id, "")).cancel()
         await becomes(lambda: heard == ["CANCELLED"])
@@ -72,7 +72,7 @@ def test_a_task_that_is_cancelled_at_another_gateway_counts_no_more(play: Callab
 def test_a_task_counts_no_longer_than_it_may_take_even_if_nobody_tells_of_its_end(
     play: Callable[[Body], None],
 ) -> None:
-    async def body(house: RedisHouse, heard: list[str]) -> None:
+    async def body(house: BusHouse, heard: list[str]) -> None:
         await held(house, ask(limit=0.2, task=True), heard)
         await becomes(lambda: heard == [""])
 
@@ -82,7 +82,7 @@ def test_a_task_counts_no_longer_than_it_may_take_even_if_nobody_tells_of_its_en
 def test_a_task_that_was_not_taken_is_not_told_of_and_the_one_before_it_still_is(
     play: Callable[[Body], None],
 ) -> None:
-    async def body(house: RedisHouse, heard: list[str]) -> None:
+    async def body(house: BusHouse, heard: list[str]) -> None:
         first, second = ask(task=True), ask(task=True)
         second.request_id = first.request_id
         await held(house, first, heard)

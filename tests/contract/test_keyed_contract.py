@@ -3,22 +3,21 @@
 import asyncio
 
 import pytest
-from houses import Build, House, KeyedDoor, ask, memory_house, redis_house
+from houses import EVERY_HOUSE, Build, House, KeyedDoor, ask, house_of
 
 from penstock.errors import KeyReused, Overloaded
 from penstock.idempotency import Replay, keyed
 from penstock.ports import Leaving
 from penstock.testing import Recorder
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
-from redis_servers import KINDS
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")
 DRAINING = Failure("SERVICE_DRAINING", "going away")
 
 
-@pytest.fixture(params=["memory", *KINDS, "cluster"])
+@pytest.fixture(params=EVERY_HOUSE)
 def build(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> Build:
-    return memory_house if request.param == "memory" else redis_house(redis_urls[request.param])
+    return house_of(request.param, redis_urls)
 
 
 def say(

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from houses import RedisHouse, ask, redis_house
+from houses import BusHouse, ask, house_at
 
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.records import idempotency as keyed_module
@@ -24,12 +24,12 @@ def test_a_gateway_that_dies_before_it_has_placed_a_request_does_not_keep_its_ke
     monkeypatch.setattr(keyed_module, "PLACED_AT_MOST", 0.2)
 
     async def body() -> None:
-        async with redis_house(redis_urls["valkey"])() as house:
-            assert isinstance(house, RedisHouse)
+        async with house_at(redis_urls["valkey"])() as house:
+            assert isinstance(house, BusHouse)
             here, there = house.gates
             request, again = (ask() for _ in range(2))
             name = keyed("k", request)
-            claims = RedisClaims(here.store, Post(here.store), 60.0, 5.0)
+            claims = RedisClaims(house.store, Post(house.store), 60.0, 5.0)
             request.request_id, request.task = name.id, True
             assert (await claims.claim(name, request, "mine", 10.0)).ours
             if published:
@@ -54,15 +54,15 @@ def test_a_gateway_that_dies_before_it_has_placed_a_request_does_not_keep_its_ke
 def test_an_outage_is_waited_out_and_what_cannot_be_asked_is_refused() -> None:
     async def body() -> None:
         with redis_server(VALKEY) as server:
-            async with redis_house(server.url)() as house:
+            async with house_at(server.url)() as house:
                 first, late = Recorder(), Recorder()
                 asked, other = (ask() for _ in range(2))
                 house.door.ask(keyed("k", asked), asked, first)
                 await house.inbox.gets(1)
                 server.restart()  # empty: of the record only we know
-                assert isinstance(house, RedisHouse)
+                assert isinstance(house, BusHouse)
                 known = keyed("k", asked)
-                record = house.gates[0].store.keys.task(task_name(known.tenant, known.id))
+                record = house.store.keys.task(task_name(known.tenant, known.id))
                 await becomes(lambda: bool(server.command("EXISTS", record)))
                 await house.end(house.inbox.requests[0], Outcome.SUCCESS, b"1", None)
                 async with asyncio.timeout(60.0):

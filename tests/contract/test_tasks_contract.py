@@ -3,19 +3,19 @@
 import asyncio
 
 import pytest
-from houses import Build, House, ask, memory_house, redis_house
+from houses import EVERY_HOUSE, Build, House, ask, house_of
 
 from penstock.errors import Conflict, NotFound
 from penstock.ports import Task
 from penstock.types import Failure, Outcome, Request, TaskStatus
-from redis_servers import KINDS, becomes
+from redis_servers import becomes
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")
 
 
-@pytest.fixture(params=["memory", *KINDS, "cluster"])
+@pytest.fixture(params=EVERY_HOUSE)
 def build(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> Build:
-    return memory_house if request.param == "memory" else redis_house(redis_urls[request.param])
+    return house_of(request.param, redis_urls)
 
 
 async def accepted(house: House, tenant: str = "") -> tuple[Request, Task]:

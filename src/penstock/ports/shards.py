@@ -49,6 +49,10 @@ class Leases(Protocol):
     @property
     def owned(self) -> frozenset[int]: ...
 
+    def fence(self, shard: int) -> int:
+        """The number of our ownership of a shard we own."""
+        ...
+
     def batchers_changed(self) -> None:
         """Look now, and not only with the next heartbeat."""
         ...

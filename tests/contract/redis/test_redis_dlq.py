@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import asdict
 
 import pytest
 from redis_kit import ask, opened, until
@@ -24,77 +23,6 @@ def given_up(text: bytes = b'"x"', *, task: bool = False, tenant: str = "anna") 
     request.parameters, request.cost = b"{}", 7.0
     request.history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
     return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.time() - time.monotonic())
-
-
-def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        async with opened(redis_settings) as store:
-            letters, written = RedisLetters(store), given_up(task=True)
-            await letters.add([written])
-            [listed] = await letters.list()
-            letter = await letters.show(listed.id)
-            assert asdict(letter) == asdict(listed)
-            for name in (
-                "key",
-                "request_id",
-                "model",
-                "tenant",
-                "tier",
-                "input",
-                "parameters",
-                "cost",
-                "task",
-                "history",
-                "id",
-            ):
-                assert getattr(letter, name) == getattr(written, name)
-            assert (letter.code, letter.message, letter.details) == (
-                BROKEN.code,
-                BROKEN.message,
-                BROKEN.details,
-            )
-            assert letter.attempts == 3
-            assert abs(letter.when - time.time()) < 60
-            assert abs(letter.history[0].when - time.time()) < 60
-
-    asyncio.run(body())
-
-
-def test_letters_are_listed_newest_first_page_by_page(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        async with opened(redis_settings) as store:
-            letters = RedisLetters(store)
-            written = [given_up() for _ in range(5)]
-            await letters.add(written[:2])
-            await letters.add(written[2:])
-            newest = await letters.list(2)
-            rest = await letters.list(10, before=newest[-1].id)
-            assert len(rest) == 3
-            assert {each.key for each in newest + rest} == {each.key for each in written}
-            assert [each.id for each in newest + rest] == sorted(
-                (each.id for each in newest + rest),
-                key=lambda text: [*map(int, text.split("-"))],
-                reverse=True,
-            )
-            assert await letters.list(10, before=rest[-1].id) == []
-
-    asyncio.run(body())
-
-
-def test_a_removed_letter_is_gone_and_cannot_be_removed_again(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        async with opened(redis_settings) as store:
-            letters = RedisLetters(store)
-            await letters.add([given_up(), given_up()])
-            removed, kept = await letters.list()
-            await letters.remove(removed.id)
-            with pytest.raises(NotFound):
-                await letters.remove(removed.id)
-            assert [each.id for each in await letters.list()] == [kept.id]
-            assert await letters.purge() == 1
-            assert await letters.list() == []
-
-    asyncio.run(body())
 
 
 @pytest.mark.parametrize("letter_id", ["", "-", "+", "1", "1-", "(1-1", "1-x", "x-1", "1-1-1", "9-9"])

@@ -17,41 +17,6 @@ async def until_sent(post: Post, box: str, payload: bytes) -> None:
             continue
 
 
-def test_messages_arrive_once_and_in_order(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        store = await opened(redis_settings)
-        box, got = Mailbox(store, "g1"), list[bytes]()
-        await box.create()
-        assert await Post(store).send("g1", b"early")
-        async with running(box.run(got.append)):
-            for number in range(300):
-                assert await Post(store).send("g1", b"%d" % number)
-            await becomes(lambda: len(got) >= 301)
-        assert got == [b"early", *(b"%d" % number for number in range(300))]
-        await store.close()
-
-    asyncio.run(body())
-
-
-def test_many_messages_go_together_and_those_to_nobody_are_told(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        store = await opened(redis_settings)
-        boxes = {name: list[bytes]() for name in ("g1", "g2", "b1")}
-        post = Post(store)
-        for name in boxes:
-            await Mailbox(store, name).create()
-        messages = [("g1", b"1"), ("gone", b"2"), ("g2", b"3"), ("b1", b"4"), ("g1", b"5")]
-        async with running(*(Mailbox(store, name).run(got.append) for name, got in boxes.items())):
-            assert await post.send_all(messages) == [True, False, True, True, True]
-            assert await post.send_all([]) == []
-            await becomes(lambda: sum(map(len, boxes.values())) == 4)
-        assert boxes == {"g1": [b"1", b"5"], "g2": [b"3"], "b1": [b"4"]}
-        assert not await post.send("gone", b"")
-        await store.close()
-
-    asyncio.run(body())
-
-
 def test_what_was_handled_is_trimmed_and_the_rest_is_kept(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         store = await opened(redis_settings)
@@ -66,18 +31,6 @@ def test_what_was_handled_is_trimmed_and_the_rest_is_kept(redis_settings: RedisS
         assert 0 < await store.commands.execute_command("PTTL", store.keys.box("g1")) <= 60_000
         async with running(box.run(got.append)):
             await becomes(lambda: got[-1] == b"unread")
-        await store.close()
-
-    asyncio.run(body())
-
-
-def test_a_removed_box_tells_senders_that_its_owner_has_gone(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        store = await opened(redis_settings)
-        box = Mailbox(store, "g1")
-        await box.create()
-        await box.remove()
-        assert not await Post(store).send("g1", b"")
         await store.close()
 
     asyncio.run(body())

@@ -50,26 +50,6 @@ class Process:
         return set(self.registry.members[kind])
 
 
-def test_members_see_each_other_with_their_descriptions(redis_settings: RedisSettings) -> None:
-    async def body() -> None:
-        store = await opened(lasting(redis_settings))
-        gateway, worker = Process(store, "gateways", "g1"), Process(store, "workers", "w1")
-        async with running(gateway.registry.run(), worker.registry.run()):
-            await becomes(lambda: gateway.sees("workers") == {"w1"} and worker.sees("gateways") == {"g1"})
-            assert gateway.registry.reachable
-            assert gateway.registry.memory_ratio == 0
-            assert worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(host="h", waiting=1)
-            gateway.description = GatewayHeartbeat(host="h", waiting=2)
-            await becomes(
-                lambda: worker.registry.members["gateways"]["g1"] == GatewayHeartbeat(host="h", waiting=2)
-            )
-        assert sorted(gateway.told) == ["+g1", "+w1"]
-        assert gateway.changes >= 2
-        await store.close()
-
-    asyncio.run(body())
-
-
 def test_one_that_leaves_is_gone_with_the_next_heartbeat_and_stays_so(redis_settings: RedisSettings) -> None:
     async def body() -> None:
         store = await opened(lasting(redis_settings))

@@ -72,7 +72,8 @@ class MemoryRegistry:
         self.on_heard: Callable[[], None] = lambda: None
         self._known: dict[str, bytes] = {}  # what each said, as it was read last
         self._heard: dict[str, float] = {}  # when each was last heard of
-        self._news: dict[str, bytes] = {}  # models to be announced with the next heartbeat
+        self._announced: dict[str, bytes] = {}  # models, by this member
+        self._news: dict[str, bytes] = {}  # those of them that are said with the next heartbeat
         self._left = False
 
     async def run(self) -> None:
@@ -89,8 +90,7 @@ class MemoryRegistry:
     async def beat(self) -> None:
         if not self._left:
             self._roll.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
-        self._roll.models.update(self._news)
-        self._news.clear()
+        self._say_news()
         changed = self._read_models()
         changed |= self._read("gateways", self._gateways, read_gateway)
         changed |= self._read("batchers", self._batchers, read_batcher)
@@ -157,10 +157,17 @@ class MemoryRegistry:
             self.on_changed()
 
     def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        self._news[name] = json.encode(announcement)
+        text = json.encode(announcement)
+        if self._announced.get(name) != text:
+            self._announced[name] = self._news[name] = text
 
     async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        self._roll.models[name] = json.encode(announcement)
+        self.describe_model(name, announcement)
+        self._say_news()
+
+    def _say_news(self) -> None:
+        self._roll.models.update(self._news)
+        self._news.clear()
 
     async def leave(self) -> None:
         self._left = True
