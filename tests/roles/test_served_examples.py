@@ -1,6 +1,5 @@
 """The examples, served with the commands their README shows."""
 
-
 from example_endpoint import EXAMPLES, endpoint
 from server import running
 
