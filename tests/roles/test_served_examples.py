@@ -1,26 +1,7 @@
 """The examples, served with the commands their README shows."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
+from example_endpoint import EXAMPLES, endpoint
 from server import running
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@contextmanager
-def endpoint() -> Iterator[str]:
-    """examples/http_endpoint on a free port; its address."""
-    command = [sys.executable, str(EXAMPLES / "http_endpoint/endpoint.py"), "--port", "0", "--delay", "0.001"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
 
 
 def test_hello_is_served_and_greets() -> None:

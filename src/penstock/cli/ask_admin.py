@@ -1,4 +1,4 @@
-"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`; the tables of all listings."""
+"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import urllib.request
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from penstock.errors import UserMistake
 
@@ -22,11 +21,6 @@ PATIENCE = 30.0  # seconds
 
 # Opens URLs directly, because the admin plane is not behind a proxy that the environment may name.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def wide_console() -> Console:
-    """A console for tables. One that is piped somewhere is not cut to the width of a terminal."""
-    return Console() if Console().is_terminal else Console(width=240)
 
 
 def ask(admin: str, path: str, method: str = "GET") -> Any:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
-from penstock.cli.ask_admin import USUAL, Admin, ask, wide_console
+from penstock.cli.ask_admin import USUAL, Admin, ask
+from penstock.cli.tables import print_table
 from penstock.errors import UserMistake
 
 COLUMNS = ("id", "time", "model", "tenant", "attempts", "error", "request_id", "message")
@@ -36,12 +36,8 @@ def list_letters(
     if as_json:
         typer.echo(json.dumps(letters, indent=2))
         return 0
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column.replace("_", " "), no_wrap=column != "message")
-    for letter in letters:
-        table.add_row(*(str(letter[column]) for column in COLUMNS))
-    wide_console().print(table if letters else "no dead letters")
+    rows = [[str(letter[column]) for column in COLUMNS] for letter in letters]
+    print_table(COLUMNS, rows, otherwise="no dead letters", wraps="message")
     return 0
 
 

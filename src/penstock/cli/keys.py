@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from penstock.auth.keys import id_of, make_key
 from penstock.auth.records import KeyRecord, KeyStore
-from penstock.cli.ask_admin import wide_console
 from penstock.cli.options import ConfigFile
 from penstock.cli.roles import need_redis, settings_of
+from penstock.cli.tables import print_table
 from penstock.config import Config
 from penstock.errors import StoreDown, UserMistake
 from penstock.units import LIFETIME_HINT, parse_lifetime, write_time
@@ -102,12 +101,8 @@ def list_keys(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return 0
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, no_wrap=column != "note")
-    for row in rows:
-        table.add_row(*(Text(row[column] or "") for column in COLUMNS))
-    wide_console().print(table if rows else "no keys")
+    cells = [[Text(row[column] or "") for column in COLUMNS] for row in rows]
+    print_table(COLUMNS, cells, otherwise="no keys", wraps="note")
     return 0
 
 

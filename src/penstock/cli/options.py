@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.groups import setting
+from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
 from penstock.units import DURATION_HINT, MissingUnit, parse_duration
 
@@ -106,7 +107,7 @@ class ModelOptions:
     max_wait = setting(
         str, "model.max_wait", default="50ms", about="Longest wait for company while a worker is free."
     )
-    policy = setting(str, "model.policy", default="paced", about="paced, window, ewma, table or greedy.")
+    policy = setting(str, "model.policy", default="paced", about=f"{', '.join(POLICY_NAMES)}.")
     input = setting(
         str, "model.input", "--input", default="auto", about="auto or json: any value; text: only text."
     )

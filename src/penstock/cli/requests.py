@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.ask_admin import wide_console
 from penstock.cli.options import ConfigFile, seconds_of
 from penstock.cli.roles import settings_of
+from penstock.cli.tables import print_table
 from penstock.errors import UserMistake
 from penstock.roles.ledger import look_up
 from penstock.units import write_time
@@ -55,12 +54,8 @@ def requests(
         for row in rows:
             typer.echo(json.dumps(row))
         return 0
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column.replace("_", " "), no_wrap=True)
-    for row in rows:
-        table.add_row(*(_shown(column, row) for column in COLUMNS))
-    wide_console().print(table if rows else "no such request")
+    cells = [[_shown(column, row) for column in COLUMNS] for row in rows]
+    print_table(COLUMNS, cells, otherwise="no such request")
     return 0
 
 

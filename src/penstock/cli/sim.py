@@ -16,6 +16,7 @@ from rich.text import Text
 from penstock.bench.options import parse_clients
 from penstock.cli.options import seconds_of
 from penstock.config import load
+from penstock.config.sections import POLICY_NAMES
 from penstock.errors import UserMistake
 from penstock.from_config.tiers import tier_names
 from penstock.load.traffic import Traffic, make_schedule
@@ -43,7 +44,7 @@ def sim(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(show_default="paced", help="paced, window, ewma, table, greedy; several are compared."),
+        typer.Option(show_default="paced", help=f"{', '.join(POLICY_NAMES)}; several are compared."),
     ] = None,
     rate: Annotated[float, typer.Option(help="Requests a second, on average.")] = 1000.0,
     duration: Annotated[str, typer.Option(help="How long to measure, in virtual time: 60s, 10m.")] = "60s",

@@ -4,9 +4,9 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from penstock.cli.ask_admin import USUAL, Admin, ask, wide_console
+from penstock.cli.ask_admin import USUAL, Admin, ask
+from penstock.cli.tables import print_table
 
 COLUMNS = (
     "worker", "model", "status", "utilization", "in_flight", "batches", "restarts", "last_seen", "last_error",
@@ -26,14 +26,11 @@ def workers(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return 0
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column.replace("_", " "), no_wrap=column != "last_error")
     for row in rows:
         status = str(row.get("status") or row.get("state", ""))
-        shown = {**row, "status": f"[{STYLES.get(status, 'red')}]{status}[/]"}
-        table.add_row(*(_shown(column, shown.get(column)) for column in COLUMNS))
-    wide_console().print(table if rows else "no worker has joined")
+        row["status"] = f"[{STYLES.get(status, 'red')}]{status}[/]"
+    cells = [[_shown(column, row.get(column)) for column in COLUMNS] for row in rows]
+    print_table(COLUMNS, cells, otherwise="no worker has joined", wraps="last_error")
     return 0
 
 

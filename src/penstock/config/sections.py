@@ -23,6 +23,7 @@ from penstock.config.kinds import (
     Url,
     Whole,
 )
+from penstock.core.policy import POLICIES
 
 Name = Annotated[str, Text()]
 FreeText = Annotated[str, Text(empty=True)]
@@ -35,6 +36,7 @@ Bytes = Annotated[int, Size()]
 Switch = Annotated[bool, Flag()]
 
 MIB = 2**20
+POLICY_NAMES = tuple(POLICIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +295,7 @@ class Model:
     workers: Annotated[int, Whole(1, 1024)] = 1
     max_batch: Annotated[int, Whole(1, 65536)] = 64
     max_wait: SpanOrNone = 0.05
-    policy: Annotated[str, Choice(("paced", "window", "ewma", "table", "greedy"))] = "paced"
+    policy: Annotated[str, Choice(POLICY_NAMES)] = "paced"
     input: Annotated[str, Choice(("auto", "text", "json"))] = "auto"
     output: Annotated[str, Choice(("auto", "text", "json"))] = "auto"
     cost: Annotated[str, Choice(("requests", "characters", "bytes", "tokens"), or_function=True)] = "requests"
