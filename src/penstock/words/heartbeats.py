@@ -3,13 +3,13 @@
 Read strictly: what is known must be of the type that it is known as, so that nobody stumbles over it later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, TypedDict, TypeVar
 
 from msgspec import Struct, field
 
 from penstock.types import WorkerId
-from penstock.words.basics import Count, Finite, RegistryWord, reader
+from penstock.words.basics import Count, Finite, Garbled, RegistryWord, reader
 
 Kind = Literal["gateways", "batchers", "workers"]
 KINDS: tuple[Kind, ...] = ("gateways", "batchers", "workers")
@@ -81,7 +81,20 @@ class Members(TypedDict):
     workers: Mapping[str, WorkerHeartbeat]
 
 
-read_heartbeat = reader(Heartbeat)  # of any kind
-read_gateway = reader(GatewayHeartbeat)
-read_batcher = reader(BatcherHeartbeat)
-read_worker = reader(WorkerHeartbeat)
+def _reader(of: type[H]) -> Callable[[bytes], H]:
+    """Whatever a process runs and has learned, it says where it is. What does not is no process's word."""
+    read = reader(of)
+
+    def read_process(text: bytes) -> H:
+        said = read(text)
+        if not said.host:
+            raise Garbled("it does not say where it runs")
+        return said
+
+    return read_process
+
+
+read_heartbeat = _reader(Heartbeat)  # of any kind
+read_gateway = _reader(GatewayHeartbeat)
+read_batcher = _reader(BatcherHeartbeat)
+read_worker = _reader(WorkerHeartbeat)

@@ -70,7 +70,7 @@ def test_what_older_processes_have_left_in_redis_is_understood(redis_settings: R
                 await run("HSET", keys.registry(kind), name, b"99999999999999 " + text)
         for name, text in said_in_registry("models"):
             await run("HSET", keys.registry("models"), name, text)
-        registry = Registry(store, "gateways", "newer", GatewayHeartbeat)
+        registry = Registry(store, "gateways", "newer", lambda: GatewayHeartbeat(host="h"))
         await registry.beat()
         assert len(registry.members["batchers"]) == 1
         assert len(registry.members["gateways"]) == 3  # two, and this one

@@ -190,9 +190,9 @@ def test_a_newer_announcement_is_understood() -> None:
 
 
 def test_what_is_said_in_a_later_format_is_not_guessed_at() -> None:
-    later = json.encode({"format": FORMAT + 1})
+    later = json.encode({"host": "h", "format": FORMAT + 1})
     for read in (*READERS.values(), read_announcement):
-        assert read(json.encode({"format": FORMAT}))
+        assert read(json.encode({"host": "h", "format": FORMAT}))
         with pytest.raises(Garbled, match="format"):
             read(later)
 

@@ -28,11 +28,13 @@ from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import VERSION, Garbled
 from penstock.words.envelopes import encode_envelope
 from penstock.words.heartbeats import (
+    KINDS,
     BatcherHeartbeat,
     GatewayHeartbeat,
     SlotReport,
     WorkerHeartbeat,
     read_batcher,
+    read_gateway,
     read_worker,
 )
 from penstock.words.slot_name import SlotName
@@ -201,35 +203,36 @@ def test_a_lease_that_nobody_holds_is_taken(redis_settings: RedisSettings, value
 GARBAGE = (
     b"", b"garbage", b"123", b"99999999999999 not json", b"1 []", b'1 {"host": 1}', b'1 {"pid": "x"}', b"\xff\xfe",
     b'1 {"slots": 1, "models": 1}', b'1 {"slots": {"x": null}, "models": {"m": {"queue_depth": "x"}}}',
-    b'1 {"format": 2}', b'1 {"slots": {"x": {"pressure": "high"}}, "models": {"m": {"queue_depth": -1}}}',
+    b'1 {"slots": {"x": {"pressure": "high"}}, "models": {"m": {"queue_depth": -1}}}',
+    b'1 {}', b'1 {"host": "h", "format": 2}',
 )  # fmt: skip
 
 
 def test_garbage_in_the_registry_counts_as_nobody_and_hides_nobody(redis_settings: RedisSettings) -> None:
     async def body(store: Store) -> None:
         run, keys = store.commands.execute_command, store.keys
-        mine = Registry(store, "gateways", "g1", GatewayHeartbeat)
+        mine = Registry(store, "gateways", "g1", lambda: GatewayHeartbeat(host="h"))
         slots = {SlotName("w1", "m", 0).text: SlotReport(model="m")}
-        other = Registry(store, "workers", "w1", lambda: WorkerHeartbeat(slots=slots))
-        batcher = Registry(store, "batchers", "b1", lambda: BatcherHeartbeat(shards=16))
+        other = Registry(store, "workers", "w1", lambda: WorkerHeartbeat(host="h", slots=slots))
+        batcher = Registry(store, "batchers", "b1", lambda: BatcherHeartbeat(host="h", shards=16))
         said = ModelAnnouncement(max_batch=4)
         await other.announce_model("m", said)
         for each in (other, batcher, mine):
             await each.beat()
         known, batchers = {**mine.members["workers"]}, {**mine.members["batchers"]}
         assert (known, batchers) == (
-            {"w1": WorkerHeartbeat(slots=slots)}, {"b1": BatcherHeartbeat(shards=16)},
+            {"w1": WorkerHeartbeat(host="h", slots=slots)}, {"b1": BatcherHeartbeat(host="h", shards=16)},
         )  # fmt: skip
         for value in GARBAGE:
-            for name in ("w1", "nobody", b"\xff"):
-                await run("HSET", keys.registry("workers"), name, value)
-            for name in ("b1", "nobody", b"\xff"):
-                await run("HSET", keys.registry("batchers"), name, value)
+            for kind in KINDS:
+                for name in ("w1", "b1", "nobody", b"\xff"):
+                    await run("HSET", keys.registry(kind), name, value)
             await run("HSET", keys.registry("models"), "m", value, b"\xff", value)
             await run("HSET", keys.registry("pulse"), "last", "nan", "since", "nan")
             await mine.beat()
             assert mine.members["workers"] == known, value
             assert mine.members["batchers"] == batchers, value
+            assert [*mine.members["gateways"]] == ["g1"], value
             assert mine.models["m"] == said
         await run("DEL", keys.registry("workers"))
         await run("SET", keys.registry("workers"), "garbage")
@@ -244,7 +247,7 @@ def test_garbage_in_the_registry_counts_as_nobody_and_hides_nobody(redis_setting
 
 @pytest.mark.parametrize("text", [value.partition(b" ")[2] for value in GARBAGE])
 def test_what_no_member_says_is_not_read(text: bytes) -> None:
-    for read in (read_worker, read_batcher):
+    for read in (read_gateway, read_worker, read_batcher):
         with pytest.raises(Garbled):
             read(text)
 

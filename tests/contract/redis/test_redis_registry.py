@@ -32,7 +32,7 @@ class Process:
     """A member that notes who comes and goes, whenever it is told that something has changed."""
 
     def __init__(self, store: Store, kind: Kind, name: str) -> None:
-        self.description = GatewayHeartbeat(waiting=1)
+        self.description = GatewayHeartbeat(host="h", waiting=1)
         self.registry = Registry(store, kind, name, lambda: self.description)
         self.told: list[str] = []
         self.changes = 0

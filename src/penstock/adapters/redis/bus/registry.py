@@ -142,7 +142,7 @@ class Registry:
 
     def age(self, name: str) -> float:
         """Seconds since a member was last heard of, when we last asked."""
-        return next((roll.ages[name] for roll in self._rolls if name in roll.ages), 0.0)
+        return min((roll.ages[name] for roll in self._rolls if name in roll.ages), default=0.0)
 
     def is_silent(self, name: str) -> bool:
         """Whether it has been silent for so long that it should not be counted on. It counts as gone only after its

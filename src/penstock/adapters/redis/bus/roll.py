@@ -82,8 +82,8 @@ class Roll(Generic[H]):
     def _hear(self, name: str, text: bytes) -> bool:
         try:
             said = self._read(text)
-        except Garbled:
-            self._aside.add("registry", f"{self._key} {name}", "it describes nobody", text)
+        except Garbled as error:
+            self._aside.add("registry", f"{self._key} {name}", f"it describes nobody: {error}", text)
             return False
         if name not in self.members:
             self._replaced(said)
