@@ -6,8 +6,8 @@ from dataclasses import replace
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.embedded import embedded
-from penstock.roles.figures import Pages, Say, show
 from penstock.roles.process import Process
+from penstock.server.figures import Pages, Say, show
 from penstock.server.life import Announce, live
 
 
