@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people write them: "50ms", "10min", "1MiB", "2026-01-31T12:00:00.000Z".
+"""Durations, sizes and times of day as people write them: "50ms", "1MiB", "2026-01-31T12:00:00.000Z".
 
 Decimal does the sums, so that what is read, written and read again is the same number.
 """
@@ -106,6 +106,6 @@ def write_size(size: int) -> str:
     return f"{size}B"
 
 
-def iso_time(when: float) -> str:
-    """Seconds since the epoch, as people and programs read them: in UTC, to the millisecond."""
+def time_of_day(when: float) -> str:
+    """In UTC and milliseconds; `when`: seconds since the epoch."""
     return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,18 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from penstock.core.admission import backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.gauges import ModelGauges
 from penstock.ports import Clock
 from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
-from penstock.runtime.model_condition import (
-    backlog_seconds,
-    capacity_health,
-    model_gauges,
-    state_of,
-    utilization_of,
-)
+from penstock.runtime.model_condition import capacity_health, model_gauges, state_of, utilization_of
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.words.heartbeats import SlotReport
