@@ -4,8 +4,8 @@ import asyncio
 
 from town import SECONDS, Town, replies, right_answer
 
-from penstock.testing import run_virtual
-from penstock.types import Outcome
+from penstock.testing import Recorder, run_virtual
+from penstock.types import Ask, Outcome
 
 NUMBER = 400
 
@@ -62,6 +62,55 @@ def test_a_batcher_and_a_worker_that_vanish_take_nothing_with_them() -> None:
         await town.settle_down()
         assert not town.batchers[1].intake.in_hand
         assert len(town.batchers[1].leases.owned) == town.shards.number
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_task_outlives_the_gateway_that_took_it_and_is_read_at_another() -> None:
+    async def body() -> None:
+        town = await whole_town()
+        one, other = town.gateways
+        task = await one.gateway.submit_task(Ask(b'"7"', "double"))
+        await town.vanish(one)
+        found = await other.gateway.find_task(task.id, None)
+        await found.wait(10.0)
+        assert found.answer is not None
+        assert found.answer.output == right_answer(7)
+        assert town.executions() == [b'"7"']
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_one_key_asked_at_two_gateways_is_executed_once() -> None:
+    async def body() -> None:
+        town = await whole_town()
+        askers = [Recorder() for _ in range(6)]
+        for number, asker in enumerate(askers):
+            town.gateways[number % 2].gateway.submit_keyed(Ask(b'"7"', "double"), "key", asker)
+        assert {each.output for each in await replies(askers)} == {right_answer(7)}
+        assert town.executions() == [b'"7"']
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_lone_batcher_that_vanishes_is_followed_by_one_that_comes_later() -> None:
+    async def body() -> None:
+        town = Town()
+        gateway = await town.add_gateway()
+        batcher = await town.add_batcher()
+        await town.add_worker()
+        await town.settle_down()
+        askers = [town.send(gateway, number) for number in range(50)]
+        await asyncio.sleep(SECONDS / 2)
+        await town.vanish(batcher)
+        late = [town.send(gateway, number) for number in range(50, 60)]
+        await asyncio.sleep(2 * town.bus.lease)
+        await town.add_batcher()
+        answers = await replies([*askers, *late])
+        assert [each.output for each in answers] == [right_answer(number) for number in range(60)]
         await town.stop()
 
     run_virtual(body())

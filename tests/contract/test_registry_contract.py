@@ -17,7 +17,7 @@ class Process:
     """A member that notes who comes and goes, whenever it is told that something has changed."""
 
     def __init__(self, meeting: Meeting, kind: Kind, name: str, said: Heartbeat | None = None) -> None:
-        self.said = said or GatewayHeartbeat(host="h")
+        self.said = said or GatewayHeartbeat(host="here", pid=1)
         self.registry = meeting.bus.registry(kind, name, lambda: self.said)
         self.told: list[str] = []
         self.heard = 0
@@ -40,7 +40,7 @@ class Process:
 
 def worker(meeting: Meeting, name: str = "w1") -> Process:
     slots = {SLOT: SlotReport(model="echo", status="healthy")}
-    return Process(meeting, "workers", name, WorkerHeartbeat(host="here", slots=slots))
+    return Process(meeting, "workers", name, WorkerHeartbeat(host="here", pid=2, slots=slots))
 
 
 def test_members_see_each_other_and_what_they_said_last(play: Play) -> None:
@@ -50,7 +50,7 @@ def test_members_see_each_other_and_what_they_said_last(play: Play) -> None:
             await becomes(lambda: one.sees("workers") == {"w1"} and other.sees("gateways") == {"g1"})
             assert one.registry.reachable
             assert one.registry.members["workers"]["w1"].slots[SLOT].model == "echo"
-            other.said = WorkerHeartbeat(host="there")
+            other.said = WorkerHeartbeat(host="there", pid=2)
             await becomes(lambda: one.registry.members["workers"]["w1"].host == "there")
             assert one.registry.age("w1") < 60.0
             assert not one.registry.is_silent("w1")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.core.dead_letters import is_dead, letter_of
+from penstock.core.dead_letters import is_dead, letter_of, size_of, within
 from penstock.core.delivery import Delivery, RetryRules
 from penstock.core.estimator import ServiceCurve
 from penstock.runtime.dead_letter_words import MOST_LINES, say_so
@@ -89,3 +89,10 @@ def test_a_flood_of_letters_is_told_in_a_few_lines_without_their_inputs(
     assert len(caplog.records) == MOST_LINES + 1
     assert vars(caplog.records[-1])["letters"] == 100 - MOST_LINES
     assert all("secret" not in str(vars(record)) for record in caplog.records)
+
+
+def test_of_many_letters_the_first_are_kept_as_many_as_there_is_room_for() -> None:
+    letters = [letter_of(reply, 1e9) for each in requests(3) for reply in fail([each], REJECTED)]
+    one = size_of(letters[0])
+    assert within(2 * one, letters) == letters[:2]
+    assert within(one - 1, letters) == []

@@ -12,7 +12,8 @@ import aiohttp
 from penstock.auth.authenticator import Authenticator
 from penstock.config import load
 from penstock.roles.data_plane import data_plane
-from penstock.roles.embedded import Embedded
+from penstock.roles.embedded import embedded
+from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.server.listen import DataListener, bind
 from token_kit import NOW, Clock, IdentityProvider, identity_provider, jwk, sign, verifier
 
@@ -46,7 +47,8 @@ async def opened(provider: IdentityProvider) -> AsyncIterator[Door]:
     clock, loop = Clock(), asyncio.get_running_loop()
     patient = dict.fromkeys(("timeouts.queue", "timeouts.processing", "timeouts.request"), "60s")
     config = load(None, {}, {"model.target": "sim:0ms", **patient})
-    behind = Embedded(config, loop)
+    behind = embedded(config, loop).inside
+    assert isinstance(behind, EmbeddedServer)
     tokens = verifier(provider.url, clock, timeout=60.0)
     assert tokens.provider is not None
     edge = data_plane(behind.gateway, config, loop, time.monotonic, Authenticator(tokens=tokens))

@@ -10,8 +10,8 @@ from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.metrics import Metrics
 from penstock.cli.console import figures_line
 from penstock.gauges import ModelGauges, ServerGauges
-from penstock.roles.fetched_figures import fetched
-from penstock.roles.figures import Pages, Reading, line, read, show
+from penstock.server.fetched_figures import fetched
+from penstock.server.figures import Pages, Reading, line, read, show
 
 
 def page(answers: dict[float, int], *, refused: int = 0, queue: int = 0, busy: float = 0.0) -> str:

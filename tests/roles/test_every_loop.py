@@ -16,9 +16,8 @@ from penstock import loops as loops_module
 from penstock.config import Config, load
 from penstock.loops import Loops
 from penstock.roles.batcher import batcher
-from penstock.roles.embedded import Embedded
+from penstock.roles.embedded import embedded
 from penstock.roles.gateway import gateway
-from penstock.roles.process import Process
 from penstock.roles.worker import worker
 from redis_servers import becomes
 
@@ -153,12 +152,8 @@ MAKE: dict[str, Callable[[Config, asyncio.AbstractEventLoop], Any]] = {
     "gateway": gateway,
     "batcher": batcher,
     "worker": worker,
-    "embedded": lambda config, loop: Embedded(config, loop, reload=True),
+    "embedded": lambda config, loop: embedded(config, loop, reload=True),
 }
-
-
-def loops_of(role: Process | Embedded) -> Loops:
-    return role.member.loops if isinstance(role, Process) else role.loops
 
 
 @asynccontextmanager
@@ -195,7 +190,7 @@ def test_every_loop_of_a_role_comes_back_and_the_role_lives(
             for name in sorted(every, key=lambda name: (-name.count(": "), name)):  # parts before the whole
                 await traps.throw(name)
                 assert not member.dead_loops(), name
-            restarted = {traps.known_as(name) for name in loops_of(member).restarts}
+            restarted = {traps.known_as(name) for name in member.inside.loops.restarts}
             assert restarted == every - {"the watch over certificates"}  # which is the edge's
 
     asyncio.run(body())

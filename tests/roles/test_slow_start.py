@@ -10,6 +10,7 @@ from redis.exceptions import TimeoutError as Silence
 
 from penstock.adapters.redis.bus import mailbox, registry
 from penstock.adapters.redis.bus.bus import RedisBus
+from penstock.cluster.member import Member
 from penstock.config import Config, Model, Redis
 from penstock.roles.batcher import batcher
 from penstock.roles.process import Process
@@ -59,7 +60,9 @@ def test_a_model_that_could_not_be_announced_is_announced_with_a_heartbeat(
         models = {"sim": Model(target="sim:1ms")}
         config = Config(redis=Redis(url=redis_urls[VALKEY], namespace="slow-model"), models=models)
         process = worker(config, asyncio.get_running_loop())
-        bus = process.member.bus
+        member = process.inside
+        assert isinstance(member, Member)
+        bus = member.bus
         assert isinstance(bus, RedisBus)
         execute, silent = bus.store.commands.execute_command, True
 
@@ -74,7 +77,7 @@ def test_a_model_that_could_not_be_announced_is_announced_with_a_heartbeat(
         process.start()
         try:
             await becomes(process.started.done)
-            await becomes(lambda: "sim" in process.member.registry.models)
+            await becomes(lambda: "sim" in member.registry.models)
         finally:
             await process.stop()
         assert not silent

@@ -135,14 +135,14 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
         MODEL, config, bus, Unobserved(), loop, loop.time, lambda model, worker, error: None,
         make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
     )  # fmt: skip
-    for slot in stack.slots:
-        stack.pump.attach(slot.worker, partial(tapped, log, slot))
+    for slot in stack.served.slots:
+        stack.served.pump.attach(slot.worker, partial(tapped, log, slot))
     tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
     gateway = Gateway(
         {MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop.time, map(str, count(1))
     )
     bus.subscribe(gateway.waiters.settle)
-    running = [asyncio.create_task(slot.run()) for slot in stack.slots]
+    running = [asyncio.create_task(slot.run()) for slot in stack.served.slots]
     who = askers(scenario)
 
     def arrive(index: int) -> None:
@@ -158,11 +158,13 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
         loop.call_at(at, arrive, index)
     await asyncio.sleep(schedule[-1] + 0.001)
     assert await gateway.drained(60.0)
-    assert not any(slot.restarts for slot in stack.slots), "choose a case in which no backend is started anew"
+    assert not any(slot.restarts for slot in stack.served.slots), (
+        "choose a case in which no backend is started anew"
+    )
     for task in running:
         task.cancel()
     await asyncio.wait(running)
-    stack.pump.close()
+    stack.served.pump.close()
     wheel.close()
     return log
 

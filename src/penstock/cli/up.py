@@ -18,9 +18,9 @@ from penstock.cli.try_it import try_it
 from penstock.cli.up_console import Console
 from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.roles.figures import Pages, Say, show
 from penstock.roles.up import Installation
 from penstock.roles.up_plan import Plan, figures_of
+from penstock.server.figures import Pages, Say, show
 
 FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # used where the configuration says 0
 

@@ -7,7 +7,7 @@ Tasks and requests with an Idempotency-Key have records that all gateways share,
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.cluster.admission import Admission
 from penstock.cluster.announced_desks import AnnouncedDesks
@@ -22,9 +22,9 @@ from penstock.config import Config
 from penstock.from_config.sharing import memory_of
 from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
 from penstock.gauges import ServerGauges
-from penstock.loops import Loops
 from penstock.ports import Clock, Observer
 from penstock.ports.bus import Bus
+from penstock.ports.process import Companion
 from penstock.ports.records import Records
 from penstock.ports.shards import Shards
 from penstock.ports.tasks import EndedTasks
@@ -39,14 +39,6 @@ from penstock.words.heartbeats import GatewayHeartbeat
 from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
 LAST_WITHDRAWALS = 1.0  # seconds to send them: they only spare the workers some work
-
-
-class Companion(Protocol):
-    """What begins and ends with a gateway."""
-
-    async def open(self, loops: Loops) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 class GatewayMember(Member):

@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -18,6 +18,7 @@ from penstock.gauges import ServerGauges
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.ports.bus import Bus
+from penstock.ports.process import Listener
 from penstock.runtime.condition import UNHEALTHY, WorkerRow
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import Heartbeat, Kind
@@ -31,16 +32,6 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
 def _never_used_again(given: str, role: str) -> str:
     """A name that no other process ever had: what was sent to a dead one must not reach the one after it."""
     return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
-
-
-class Listener(Protocol):
-    """Where this process can be reached."""
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def dead(self) -> bool: ...
 
 
 class Member:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.errors import NotFound
 from penstock.idempotency import Keyed
 from penstock.ports import AnswerStore, Clock
 from penstock.ports.tasks import EndedTasks, RecordTasks, TaskEndings, TaskRecords
@@ -12,6 +13,9 @@ from penstock.types import DeadLetter, Request
 
 # Seconds after its deadline in which the successor of a dead batcher still ends a request.
 SETTLED_WITHIN = 5.0
+# Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
+# milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
+PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class Claims(Protocol):
     async def forget(self, keyed: Keyed, request: Request) -> None:
         """It was not accepted: whoever waits for it elsewhere may try."""
         ...
+
+
+def no_such_letter(letter_id: str) -> NotFound:
+    return NotFound(f"no dead letter {letter_id!r}: it was removed or retried, or made room for newer ones")
 
 
 class Letters(Protocol):

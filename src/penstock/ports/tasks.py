@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from penstock.errors import Cancelled, NotFound
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 from penstock.words.messages import Notice
 
@@ -30,6 +31,17 @@ class Withdrawal:
 
     shard: int
     key: str
+
+
+WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
+
+
+def no_such_task(task_id: str, ttl: float) -> NotFound:
+    """`ttl`: seconds a result is kept."""
+    return NotFound(
+        f"no task {task_id[:128]!r}: it never was, or its result is older than {ttl:g} s, or was fetched and made"
+        " room for others"
+    )
 
 
 class TaskRecords(Protocol):

@@ -24,4 +24,4 @@ def batcher(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
         clock=clock,
         wall_clock=time.time,
     )
-    return Process(member, metrics)
+    return Process(member, config, metrics, aside=redis.bus.aside)

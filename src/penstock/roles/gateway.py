@@ -6,13 +6,14 @@ import time
 from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.records.api_keys import RedisKeys
-from penstock.cluster.gateway import Companion, GatewayMember
+from penstock.cluster.gateway import GatewayMember
 from penstock.config import Config
 from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
+from penstock.roles.companions import all_of
 from penstock.roles.data_plane import data_plane
-from penstock.roles.ledger import KeptLedger, ledger_of
-from penstock.roles.observers import KeptLog, request_log_of, told_all
+from penstock.roles.ledger import ledger_of
+from penstock.roles.observers import request_log_of, told_all
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
 
@@ -22,11 +23,6 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
     ended, ledger = Ended(clock, time.time), ledger_of(config, loop, clock)
     request_log = request_log_of(config, loop)
     keeper = doorkeeper(config, lambda file: RedisKeys(redis.store))
-    companions: list[Companion | None] = [
-        keeper,
-        None if ledger is None else KeptLedger(ledger),
-        None if request_log is None else KeptLog(request_log),
-    ]
     member = GatewayMember(
         config,
         redis.bus,
@@ -38,10 +34,12 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
         loop=loop,
         clock=clock,
         ledger=ledger,
-        companions=[each for each in companions if each is not None],
+        companions=all_of(ledger, keeper, request_log),
     )
     if request_log is not None:
         member.gateway.on_refused = request_log.refused
     doorman = None if keeper is None else keeper.authenticator
     edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready)
-    return Process(member, metrics, edge=edge, letters=member.dead_letters, ledger=ledger)
+    return Process(
+        member, config, metrics, aside=redis.bus.aside, edge=edge, letters=member.dead_letters, ledger=ledger
+    )

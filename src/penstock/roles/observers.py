@@ -7,7 +7,6 @@ from penstock.adapters.observe.request_log import RequestLog
 from penstock.config import Config
 from penstock.from_config.tiers import tier_names
 from penstock.logs import write_lines
-from penstock.loops import Loops
 from penstock.ports import Observer
 from penstock.types import Batch, Reply
 
@@ -43,16 +42,3 @@ class Both:
     def refused_at_door(self, model: str, code: str) -> None:
         self._first.refused_at_door(model, code)
         self._second.refused_at_door(model, code)
-
-
-class KeptLog:
-    """The log of requests in a gateway's life."""
-
-    def __init__(self, request_log: RequestLog) -> None:
-        self._request_log = request_log
-
-    async def open(self, loops: Loops) -> None:
-        """Nothing to begin with."""
-
-    async def close(self) -> None:
-        await self._request_log.close()

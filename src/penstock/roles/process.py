@@ -1,5 +1,4 @@
-"""One process of an installation, put together: a member of the cluster, its admin plane, its metrics, and its data
-plane where it has one."""
+"""One process, put together: its inside, its admin plane, its metrics, and its data plane where it has one."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,14 +9,16 @@ from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.pauses import LoopPauses
-from penstock.admin.app import DeadLetters, admin_app
+from penstock.admin.app import Aside, DeadLetters, admin_app
 from penstock.cluster.member import Member
+from penstock.config import Config
 from penstock.edge.edge import Edge
 from penstock.gauges import ServerGauges
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.runtime.condition import WorkerRow
+from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.server.listen import AdminListener, DataListener
 
 
@@ -26,73 +27,76 @@ class Process:
 
     def __init__(
         self,
-        member: Member,
+        inside: Member | EmbeddedServer,
+        config: Config,
         metrics: Metrics,
         *,
         edge: Edge | None = None,
         letters: DeadLetters | None = None,
         ledger: Recorder | None = None,
+        aside: Aside | None = None,
     ) -> None:
-        check_admin(member.config)
-        self.member = member
+        """`inside`: a member of the cluster, or a server that does everything itself."""
+        check_admin(config)
+        self.inside = inside
         self.edge = edge
         self._ledger = ledger
         self.pauses = LoopPauses()
         self._exposition = Exposition(metrics, self._gauges, self.pauses)
-        self.admin = admin_app(self, letters, member.config.server.admin_token, member.bus.aside)
+        self.admin = admin_app(self, letters, config.server.admin_token, aside)
 
     # ---- life ----------------------------------------------------------------------------------------------
 
     @property
     def started(self) -> "asyncio.Future[None]":
-        return self.member.started
+        return self.inside.started
 
     @property
     def unfinished(self) -> int:
-        return self.member.unfinished
+        return self.inside.unfinished
 
     def start(self) -> None:
-        self.member.start()
+        self.inside.start()
 
     def watch(self, *listeners: DataListener | AdminListener) -> None:
         admin = next((each.url for each in listeners if isinstance(each, AdminListener)), "")
-        self.member.watch(admin, listeners)
+        self.inside.watch(admin, listeners)
 
     def retire(self) -> None:
-        self.member.retire()
+        self.inside.retire()
 
     async def drain(self, seconds: float) -> bool:
-        return await self.member.drain(seconds)
+        return await self.inside.drain(seconds)
 
     def abandon(self) -> None:
-        self.member.abandon()
+        self.inside.abandon()
 
     async def stop(self) -> None:
-        await self.member.stop()
+        await self.inside.stop()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
     def dead_loops(self) -> Sequence[str]:
-        return self.member.dead_loops()
+        return self.inside.dead_loops()
 
     def not_ready(self) -> str:
-        return self.member.not_ready()
+        return self.inside.not_ready()
 
     def health(self) -> Mapping[str, object]:
         tls = {} if self.edge is None else {"tls": tls_health(self.edge)}
-        return {**self.member.health(), **tls, **ledger_health(self._ledger)}
+        return {**self.inside.health(), **tls, **ledger_health(self._ledger)}
 
     def workers(self) -> Sequence[WorkerRow]:
-        return self.member.workers()
+        return self.inside.workers()
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        return await self.member.request(request_id, tenant)
+        return await self.inside.request(request_id, tenant)
 
     def metrics(self) -> bytes:
         return self._exposition.text()
 
     def _gauges(self) -> ServerGauges:
-        gauges = self.member.gauges()
+        gauges = self.inside.gauges()
         if self.edge is None:
             return gauges
         return replace(

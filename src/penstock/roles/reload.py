@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from penstock.errors import BackendError, UserMistake
+from penstock.loops import Loops
 from penstock.roles.model import ModelStack
 from penstock.target import located, parse_target
 
@@ -36,6 +37,12 @@ class Reloader:
             raise UserMistake("--reload is for functions in Python files: nothing else is served here")
         # A file that is written twice in one second may have the bytecode of its first form.
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+    async def open(self, loops: Loops) -> None:
+        loops.keep("the reloader", self.run)
+
+    async def close(self) -> None:
+        """The processes are their slots'."""
 
     async def run(self) -> None:
         while True:
@@ -66,7 +73,7 @@ class _Watched:
         try:
             for word in self._words:
                 parse_target(word)  # a slip is found without starting anything
-            for slot in stack.slots:
+            for slot in stack.served.slots:
                 backend = stack.makers[slot.worker]()
                 async with asyncio.timeout(limit):
                     await backend.start()
@@ -94,7 +101,7 @@ class _Watched:
 
 def _functions(stack: ModelStack) -> list[str]:
     """What runs its batches and, if that is a function too, what says how much each request costs."""
-    return [stack.model.target] * stack.is_function + [stack.model.cost] * (":" in stack.model.cost)
+    return [stack.model.target] * stack.model.is_function + [stack.model.cost] * (":" in stack.model.cost)
 
 
 def _file_of(word: str) -> Path:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.roles.embedded import Embedded
-from penstock.roles.figures import Pages, Say, show
+from penstock.roles.embedded import embedded
+from penstock.roles.process import Process
+from penstock.server.figures import Pages, Say, show
 from penstock.server.life import Announce, live
 
 
@@ -19,8 +20,8 @@ async def serve(config: Config, announce: Announce, *, reload: bool = False, say
         config = replace(config, models=models)
     showing: list[asyncio.Task[None]] = []
 
-    def make(loop: asyncio.AbstractEventLoop) -> Embedded:
-        role = Embedded(config, loop, reload=reload)
+    def make(loop: asyncio.AbstractEventLoop) -> Process:
+        role = embedded(config, loop, reload=reload)
 
         async def fetch() -> Pages:
             page = [role.metrics().decode()]

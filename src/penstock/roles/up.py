@@ -18,10 +18,10 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.core.backoff import backoff
 from penstock.errors import StoreDown, UserMistake
-from penstock.roles.store_memory import store_memory
 from penstock.roles.up_plan import Part, Plan
 from penstock.roles.up_processes import apart, cause, printed, send
 from penstock.roles.up_store import OwnStore
+from penstock.server.store_memory import store_memory
 
 log = logging.getLogger("penstock.up")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from penstock.config import Config
 from penstock.roles.backends import backend_maker
-from penstock.roles.fetched_figures import fetched
-from penstock.roles.figures import Pages
+from penstock.server.fetched_figures import fetched
+from penstock.server.figures import Pages
 from penstock.server.listen import bind
 
 

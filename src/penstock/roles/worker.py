@@ -21,4 +21,4 @@ def worker(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.
     member = WorkerMember(
         config, redis.bus, redis.records.endings, make_backends, observer=metrics, loop=loop, clock=clock
     )
-    return Process(member, metrics)
+    return Process(member, config, metrics, aside=redis.bus.aside)

@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.core.dead_letters import is_dead, letter_of, size_of
 from penstock.core.shares import Shares
-from penstock.errors import NotFound
 from penstock.ports import Clock
+from penstock.ports.records import no_such_letter
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.dead_letter_words import described, in_full, say_dropped, say_so
 from penstock.runtime.gateway import Gateway
@@ -132,7 +132,5 @@ class DeadLetters:
         self._forget_the_old()
         letter = self._letters.get(letter_id)
         if letter is None:
-            raise NotFound(
-                f"no dead letter {letter_id!r}: it was removed or retried, or made room for newer ones"
-            )
+            raise no_such_letter(letter_id)
         return letter

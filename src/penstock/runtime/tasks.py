@@ -13,8 +13,9 @@ from typing import Protocol
 from msgspec import structs
 
 from penstock.core.shares import Shares
-from penstock.errors import Conflict, NotFound, Overloaded
+from penstock.errors import Conflict, Overloaded
 from penstock.ports import Asker, Waiting
+from penstock.ports.tasks import no_such_task
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.collapse.flight import is_queued
 from penstock.runtime.wheel import Wheel
@@ -180,10 +181,7 @@ class TaskStore:
         """To anyone but the tenant that made it, it does not exist."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
-            raise NotFound(
-                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s, or was"
-                " fetched and made room for others"
-            )
+            raise no_such_task(task_id, self._ttl)
         self.fetched(task)
         return task
 

@@ -42,7 +42,14 @@ class MemoryBus:
 
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> MemoryRegistry:
         return MemoryRegistry(
-            self._roll, kind, me, describe, self._clock, heartbeat=self.heartbeat, lease=self.lease
+            self._roll,
+            kind,
+            me,
+            describe,
+            self._clock,
+            self.aside,
+            heartbeat=self.heartbeat,
+            lease=self.lease,
         )
 
     async def open(self) -> None:

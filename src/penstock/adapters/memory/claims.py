@@ -2,12 +2,9 @@
 
 from penstock.adapters.memory.tasks import Kept, TaskBooks
 from penstock.idempotency import Keyed
-from penstock.ports.records import SETTLED_WITHIN, Claim
+from penstock.ports.records import PLACED_AT_MOST, PLACED_WITHIN, SETTLED_WITHIN, Claim
 from penstock.types import Request, TaskStatus
 from penstock.words.messages import task_name
-
-# Of the request's time, and in seconds, in which whoever claimed a key must have placed its request.
-PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 
 
 class MemoryClaims:

@@ -9,9 +9,9 @@ from itertools import count
 from penstock.adapters.memory.bus import MemoryBus
 from penstock.adapters.memory.claims import MemoryClaims
 from penstock.adapters.memory.tasks import MemoryEndings, MemoryTasks, TaskBooks
-from penstock.errors import NotFound
 from penstock.loops import for_ever
 from penstock.ports import Clock
+from penstock.ports.records import no_such_letter
 from penstock.ports.tasks import RecordTasks
 from penstock.quota import Account, Limiter, Limits
 from penstock.types import DeadLetter
@@ -78,9 +78,7 @@ class MemoryLetters:
     def _find(self, letter_id: str) -> DeadLetter:
         letter = self._letters.get(letter_id)
         if letter is None:
-            raise NotFound(
-                f"no dead letter {letter_id!r}: it was removed or retried, or made room for newer ones"
-            )
+            raise no_such_letter(letter_id)
         return letter
 
 

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from msgspec import json
 
 from penstock.ports import Clock
+from penstock.ports.bus import Aside
 from penstock.words.announcements import ModelAnnouncement, read_announcement
+from penstock.words.basics import Garbled
 from penstock.words.heartbeats import (
     KINDS,
     BatcherHeartbeat,
@@ -53,12 +55,13 @@ class MemoryRegistry:
         me: str,
         describe: Callable[[], Heartbeat],
         clock: Clock,
+        aside: Aside,
         *,
         heartbeat: float,
         lease: float,
     ) -> None:
         self._roll, self._kind, self._me, self._describe = roll, kind, me, describe
-        self._clock = clock
+        self._clock, self._aside = clock, aside
         self._heartbeat, self._lease = heartbeat, lease
         self._gateways: dict[str, GatewayHeartbeat] = {}
         self._batchers: dict[str, BatcherHeartbeat] = {}
@@ -111,12 +114,20 @@ class MemoryRegistry:
             self._heard[name] = last.when
             if self._known.get(name) != last.text:
                 self._known[name] = last.text
-                members[name] = read(last.text)
-                changed = True
+                changed |= self._hear(name, last.text, members, read)
         for name in members.keys() - here.keys():
             self._forget(members, name)
             changed = True
         return changed
+
+    def _hear(self, name: str, text: bytes, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
+        """Who cannot be read is as known as before."""
+        try:
+            members[name] = read(text)
+        except Garbled as error:
+            self._aside.add("registry", name, str(error), text)
+            return False
+        return True
 
     def _forget(self, members: dict[str, H], name: str) -> None:
         del members[name]

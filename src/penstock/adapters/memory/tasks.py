@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.adapters.memory.boxes import MemoryPost
-from penstock.errors import Cancelled, Conflict, NotFound
+from penstock.errors import Conflict
 from penstock.idempotency import KEPT_FAILURES
 from penstock.ports import Clock
-from penstock.ports.tasks import Ended, EndedTask, TaskRecord, Withdrawal
+from penstock.ports.tasks import WITHDRAWN, Ended, EndedTask, TaskRecord, Withdrawal, no_such_task
 from penstock.share import Full, refusal
-from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Outcome, Reply, Request, TaskStatus
 from penstock.words.messages import Notice, decode_execution, encode, task_name
 
-WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 MOST_ENDED = 10_000  # that no ledger has taken yet
 
 
@@ -172,10 +171,7 @@ class MemoryTasks:
     def _kept(self, task_id: str, tenant: str) -> Kept:
         kept = self._books.find(task_name(tenant, task_id))
         if kept is None or kept.request.tenant != tenant:
-            raise NotFound(
-                f"no task {task_id[:128]!r}: it never was, or its result is older than {self._books.ttl:g} s,"
-                " or was fetched and made room for others"
-            )
+            raise no_such_task(task_id, self._books.ttl)
         return kept
 
     def _record(self, task_id: str, tenant: str, kept: Kept) -> TaskRecord:

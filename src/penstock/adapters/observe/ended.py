@@ -67,6 +67,10 @@ class Ended:
                     return self.describe(row, ended)
         return None
 
+    def describe_reply(self, reply: Reply, ended: float) -> dict[str, Any]:
+        """`ended`: as `describe` takes it."""
+        return self.describe(rows_of([reply])[0], ended)
+
     def describe(self, row: Row, ended: float) -> dict[str, Any]:
         """`ended`: on the clock that arrivals are told by."""
         request_id, model, tenant, tier, arrival, outcome, failure, execution = row

@@ -13,7 +13,7 @@ from penstock.adapters.redis.link.scripts import Call
 from penstock.adapters.redis.records.dead_letter_scripts import ADD, DROP_OLD, PURGE, REMOVE
 from penstock.adapters.redis.records.holdings import Bounds
 from penstock.adapters.redis.records.holdings import letters as usual_bounds
-from penstock.errors import NotFound
+from penstock.ports.records import no_such_letter
 from penstock.types import DeadLetter
 
 _FIELD = b"d"
@@ -65,14 +65,14 @@ class RedisLetters:
             entries = await self._store.commands.execute_command("XRANGE", self._key, known, known)
         letter = _letter(*entries[0]) if entries else None
         if letter is None:
-            raise _unknown(letter_id)
+            raise no_such_letter(letter_id)
         return letter
 
     async def remove(self, letter_id: str) -> None:
         with guard():
             removed = await REMOVE(self._store.commands, self._keys, [_checked(letter_id)])
         if not removed:
-            raise _unknown(letter_id)
+            raise no_such_letter(letter_id)
 
     async def purge(self) -> int:
         """All of them; how many there were."""
@@ -84,12 +84,8 @@ def _checked(letter_id: str) -> str:
     """An id as Redis writes it: anything else names no letter, and must not be read as a range."""
     milliseconds, _, sequence = letter_id.partition("-")
     if not (milliseconds.isascii() and milliseconds.isdigit() and sequence.isascii() and sequence.isdigit()):
-        raise _unknown(letter_id)
+        raise no_such_letter(letter_id)
     return letter_id
-
-
-def _unknown(letter_id: str) -> NotFound:
-    return NotFound(f"no dead letter {letter_id!r}: it was removed or retried, or made room for newer ones")
 
 
 def _letter(entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter | None:

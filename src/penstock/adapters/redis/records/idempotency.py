@@ -14,13 +14,9 @@ from penstock.adapters.redis.records.idempotency_scripts import CLAIM, FORGET, P
 from penstock.adapters.redis.records.task_endings import News, tell
 from penstock.adapters.redis.records.tasks import size_of
 from penstock.idempotency import Keyed
-from penstock.ports.records import SETTLED_WITHIN, Claim
+from penstock.ports.records import PLACED_AT_MOST, PLACED_WITHIN, SETTLED_WITHIN, Claim
 from penstock.types import Request, TaskStatus
 from penstock.words.messages import task_name
-
-# Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
-# milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
-PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 
 
 class RedisClaims:

@@ -14,13 +14,11 @@ from penstock.adapters.redis.link.gathered import Gathered
 from penstock.adapters.redis.records.holdings import Bounds, tasks
 from penstock.adapters.redis.records.task_endings import News, tell
 from penstock.adapters.redis.records.task_scripts import CANCEL, CREATE, DROP, PLACE, READ, WATCH
-from penstock.errors import Cancelled, Conflict, NotFound
-from penstock.ports.tasks import TaskRecord, Withdrawal
+from penstock.errors import Conflict, NotFound
+from penstock.ports.tasks import WITHDRAWN, TaskRecord, Withdrawal, no_such_task
 from penstock.share import OVERHEAD
 from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
 from penstock.words.messages import Notice, decode_execution, task_name
-
-WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 
 
 class RedisTasks:
@@ -155,10 +153,7 @@ class RedisTasks:
         return TaskRecord(task_id, tenant, key, model, status, int(fields[b"changed"]) / 1e3, answer, asked)
 
     def _unknown(self, task_id: str) -> NotFound:
-        return NotFound(
-            f"no task {task_id[:128]!r}: it never was, or its result is older than {self._ttl:g} s, or was fetched"
-            " and made room for others"
-        )
+        return no_such_task(task_id, self._ttl)
 
 
 def size_of(request: Request) -> int:

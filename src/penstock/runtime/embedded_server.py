@@ -1,0 +1,194 @@
+"""The inside of a server that does everything in one process: its life, and what people ask of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from penstock.core.memory import Memory
+from penstock.errors import BackendError, PenstockError, UserMistake
+from penstock.gauges import ServerGauges
+from penstock.loops import Loops
+from penstock.ports import Clock
+from penstock.ports.process import Companion, Listener
+from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
+from penstock.runtime.dead_letters import DeadLetters
+from penstock.runtime.desk import Desk
+from penstock.runtime.gateway import Gateway
+from penstock.runtime.idempotency import KeyedStore
+from penstock.runtime.served_model import ServedModel
+from penstock.runtime.sharing import counts_of
+from penstock.runtime.tasks import TaskStore
+from penstock.runtime.waiters import OUT_OF_TIME
+from penstock.runtime.wheel import Wheel
+from penstock.types import Reply, WorkerId
+
+log = logging.getLogger("penstock")
+
+COMPANIONS = "the companions"  # a part that must have started, beside the models
+
+
+class EmbeddedServer:
+    def __init__(
+        self,
+        models: Mapping[str, ServedModel],
+        functions: Collection[str],
+        desks: Mapping[str, Desk],
+        gateway: Gateway,
+        tasks: TaskStore,
+        keyed: KeyedStore,
+        dead_letters: DeadLetters,
+        memory: Memory,
+        wheel: Wheel,
+        tiers: Sequence[str],
+        find_ended: Callable[[str], Mapping[str, Any] | None],
+        describe_ended: Callable[[Reply, float], Mapping[str, Any]],
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        companions: Sequence[Companion] = (),
+    ) -> None:
+        """`functions`: those models that are. `find_ended`: how a request of this id ended; `describe_ended`: the
+        same of a reply, and of when it was given. `companions` are opened in their order, and closed last."""
+        self._models, self._functions, self._desks = models, functions, desks
+        self.gateway, self._tasks, self._keyed, self._dead_letters = gateway, tasks, keyed, dead_letters
+        self._memory, self._wheel, self._tiers = memory, wheel, tiers
+        self._find_ended, self._describe_ended = find_ended, describe_ended
+        self._clock = clock
+        self._companions = companions
+        self._not_started = {*models, COMPANIONS}  # of which nothing has been heard yet
+        self._retired = False
+        self._listeners: Sequence[Listener] = ()
+        self.started: asyncio.Future[None] = (
+            loop.create_future()
+        )  # or the mistake that keeps it from starting
+        self.loops = Loops()
+
+    def replied(self, replies: Sequence[Reply]) -> None:
+        """From the batchers."""
+        failed = [reply for reply in replies if reply.failure is not None]
+        try:
+            if failed:
+                self._dead_letters.add(failed)
+        finally:
+            self.gateway.settle(replies)  # whatever becomes of the letters
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.loops.send("opening the door", self._open())  # it may take a while
+        for model in self._models.values():
+            for slot in model.slots:
+                self.loops.keep(f"the slot {slot.worker}", slot.run)
+
+    async def _open(self) -> None:
+        """Nobody can be let in before the keys have been read."""
+        try:
+            for companion in self._companions:
+                await companion.open(self.loops)
+        except PenstockError as error:
+            if not self.started.done():
+                self.started.set_exception(error)
+        else:
+            self._part_started(COMPANIONS)
+
+    def worker_started(self, model: str, worker: WorkerId, error: BackendError | None) -> None:
+        """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
+        if error is not None:
+            if model in self._not_started and model in self._functions and not self.started.done():
+                self.started.set_exception(UserMistake(error.message, details=error.details))
+                return
+            log.error("worker did not start", extra={"worker": worker, "error": error.message})
+        self._part_started(model)
+
+    def _part_started(self, part: str) -> None:
+        self._not_started.discard(part)
+        if not self._not_started and not self.started.done():
+            self.started.set_result(None)
+
+    def watch(self, admin_url: str, listeners: Sequence[Listener]) -> None:
+        """Listeners whose end makes this server dead."""
+        self._listeners = listeners
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.gateway.waiters)
+
+    def retire(self) -> None:
+        self._retired = True
+
+    def abandon(self) -> None:
+        """Time is up: tell everyone who still waits."""
+        self.gateway.waiters.end_all(OUT_OF_TIME)
+
+    async def drain(self, seconds: float) -> bool:
+        """Accept nothing more, finish what was accepted; True if all of it was finished in time."""
+        for model in self._models.values():
+            model.pump.drain()
+        return await self.gateway.drained(seconds)
+
+    async def stop(self) -> None:
+        await self.loops.close()
+        for model in self._models.values():
+            for pump in model.pumps:
+                pump.close()
+        self._wheel.close()
+        for companion in self._companions:
+            await companion.close()
+
+    # ---- the admin plane's questions -----------------------------------------------------------------------
+
+    def dead_loops(self) -> Sequence[str]:
+        dead = self.loops.dead()
+        dead += [f"the listener at {listener.url} has ended" for listener in self._listeners if listener.dead]
+        return dead + [
+            word for model in self._models.values() for pump in model.pumps for word in pump.dead()
+        ]
+
+    def not_ready(self) -> str:
+        if self._retired:
+            return "draining"
+        loading = [name for name, model in self._models.items() if model.loading()]
+        if loading:
+            return f"loading {', '.join(loading)}"
+        without = [name for name, model in self._models.items() if not model.ready()]
+        return f"no healthy worker for {', '.join(without)}" if without else ""
+
+    def health(self) -> dict[str, Any]:
+        now = self._clock()
+        models = {name: model.health(now) for name, model in self._models.items()}
+        status = UNHEALTHY if self.dead_loops() else worst(model["status"] for model in models.values())
+        return {
+            "status": status,
+            "draining": self._retired,
+            "gpu_utilization": max((model["gpu_utilization"] for model in models.values()), default=0.0),
+            "queue_depth": sum(model["queue_depth"] for model in models.values()),
+            "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
+            "waiting_clients": len(self.gateway.waiters),
+            "tasks": len(self._tasks),
+            "idempotency_keys": len(self._keyed),
+            "models": models,
+        }
+
+    def workers(self) -> Sequence[WorkerRow]:
+        now = self._clock()
+        return [row for model in self._models.values() for row in model.workers(now, leaving=self._retired)]
+
+    async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
+        found = self.gateway.describe(request_id) or self._find_ended(request_id)
+        task = self._tasks.peek(request_id, tenant or None) if found is None else None
+        if task is None or task.answer is None:
+            return found
+        return self._describe_ended(task.answer, self._tasks.ended_at(task))
+
+    def gauges(self) -> ServerGauges:
+        now = self._clock()
+        return ServerGauges(
+            {name: model.gauges(self._tiers, now) for name, model in self._models.items()},
+            len(self.gateway.waiters),
+            len(self._tasks),
+            self._dead_letters.added,
+            caches=counts_of(self._desks.values()),
+            evicted=self._memory.evicted,
+            letters_dropped=self._dead_letters.dropped,
+            restarts=self.loops.restarts,
+        )

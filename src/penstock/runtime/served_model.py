@@ -1,0 +1,94 @@
+"""One model that is served in this process: its batcher, the loops that drive it, its slots; and how it stands."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.admission import backlog_seconds
+from penstock.core.batcher import Batcher
+from penstock.core.capacity import CapacityRules
+from penstock.gauges import ModelGauges
+from penstock.ports import Clock
+from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
+from penstock.runtime.model_condition import capacity_health, model_gauges, state_of, utilization_of
+from penstock.runtime.pump import Pump
+from penstock.runtime.slot import Slot
+from penstock.words.heartbeats import SlotReport
+
+
+class ServedModel:
+    def __init__(self, name: str, pump: Pump, capacity: CapacityRules, clock: Clock) -> None:
+        self.name = name
+        self.pump = pump
+        self.batcher: Batcher = pump.batcher
+        self.pumps = [pump]  # and that of its cost function, where it has one
+        self.slots: list[Slot] = []  # of both
+        self._capacity = capacity
+        self._clock = clock
+        self._utilization = Utilization(clock())
+
+    # ---- for its desk -------------------------------------------------------------------------------------
+
+    def takes_parameters(self) -> bool:
+        return any(getattr(slot.backend, "takes_parameters", True) for slot in self.slots)
+
+    def parameter_names(self) -> Sequence[str] | None:
+        """All slots run the same; one that has started knows."""
+        known = (getattr(slot.backend, "parameter_names", None) for slot in self.slots)
+        return next(filter(None, known), None)
+
+    def ready(self) -> bool:
+        return self.batcher.fleet.healthy > 0
+
+    def loading(self) -> bool:
+        """Nobody can serve, and somebody is still in its first batch."""
+        fleet = self.batcher.fleet
+        return fleet.healthy == 0 and fleet.loaded_in(self._clock()) is not None
+
+    def backlog_seconds(self) -> float:
+        return backlog_seconds(self.batcher, self._clock())
+
+    # ---- how it stands ------------------------------------------------------------------------------------
+
+    def health(self, now: float) -> dict[str, Any]:
+        fleet, curve = self.batcher.fleet, self.batcher.curve
+        return {
+            "status": condition(len(fleet.workers), fleet.healthy),
+            "gpu_utilization": round(utilization_of(self.batcher, now), 4),
+            "queue_depth": self.batcher.waiting,
+            "requests_per_second": round(self.batcher.rate(now), 3),
+            **capacity_health(self.batcher, self._capacity),
+            "workers_healthy": fleet.healthy,
+            "workers": len(fleet.workers),
+            "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
+            "service_spread": round(curve.spread, 4),
+            "best_batch": curve.best_size,
+            "set_apart": self.batcher.apart.tenants(now),
+        }
+
+    def workers(self, now: float, *, leaving: bool) -> list[WorkerRow]:
+        known = self.batcher.fleet.workers
+        self._utilization.look({worker.id: worker.busy_for(now) for worker in known.values()}, now)
+        slots = [slot for slot in self.slots if slot.worker in known]
+        return [row_here(slot.worker, self._report(slot, now, leaving)) for slot in slots]
+
+    def _report(self, slot: Slot, now: float, leaving: bool) -> SlotReport:
+        worker = self.batcher.fleet.workers[slot.worker]
+        return report_of(
+            self.name,
+            slot,
+            state_of(worker, now),
+            leaving=leaving,
+            utilization=self._utilization.of(worker.id),
+            in_flight=worker.batch.size if worker.batch is not None else 0,
+            batches=worker.batches,
+            busy_seconds=worker.busy_seconds,
+            relative_service_time=round(worker.speed, 3),
+        )
+
+    def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
+        gauges = model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
+        own = [slot for slot in self.slots if slot.worker in self.batcher.fleet.workers]
+        full = sum(slot.full for slot in own)
+        workers = {**gauges.workers, "full": full, "offline": gauges.workers["offline"] - full}
+        return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))
