@@ -9,7 +9,7 @@ from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.observe.exposition import Exposition
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.pauses import LoopPauses
-from penstock.admin.app import Aside, DeadLetters, admin_app
+from penstock.admin.app import DeadLetters, SetAside, admin_app
 from penstock.cluster.member import Member
 from penstock.config import Config
 from penstock.edge.edge import Edge
@@ -34,7 +34,7 @@ class Process:
         edge: Edge | None = None,
         letters: DeadLetters | None = None,
         ledger: Recorder | None = None,
-        aside: Aside | None = None,
+        aside: SetAside | None = None,
     ) -> None:
         """`inside`: a member of the cluster, or a server that does everything itself."""
         check_admin(config)
