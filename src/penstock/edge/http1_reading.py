@@ -30,7 +30,7 @@ from penstock.edge.bounds import (
     trailers_too_large,
 )
 from penstock.edge.departed import descriptor_of, has_left
-from penstock.edge.heads import NO_HEADERS, Headers
+from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
 from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
 
