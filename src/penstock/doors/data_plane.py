@@ -24,6 +24,7 @@ from penstock.edge.heads import POST, Head
 from penstock.errors import (
     KeysWanted,
     MethodNotAllowed,
+    NoInput,
     OverQuota,
     PenstockError,
     Unacceptable,
@@ -199,6 +200,8 @@ class DataPlane:
         return self._checked(at_once(door.read(body, headers))) if ask is None else [ask]
 
     def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:
+        if not asks:
+            raise NoInput("there is no input in the request")
         self._inside.check_number(len(asks))
         return asks
 

@@ -12,7 +12,7 @@ the server they were made for says that it is unwell.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,8 @@ from penstock.errors import (
 from penstock.output import without_note
 from penstock.types import Ask, Failure, Reply
 
+MOST_DIMENSIONS = 2**31 - 1
+
 
 class Option(NamedTuple):
     usual: tuple[object, ...]
@@ -64,7 +66,7 @@ OPTIONS = {
     "normalize": Option((True,), {"type": "boolean"}),
     "prompt_name": Option((), {"type": "string"}),
     "truncation_direction": Option(("Right", "right"), {"enum": ["Left", "left", "Right", "right"]}),
-    "dimensions": Option((), {"type": "integer", "minimum": 1}),
+    "dimensions": Option((), {"type": "integer", "minimum": 1, "maximum": MOST_DIMENSIONS}),
 }
 SEVERAL = "'inputs' must be a string or a list of strings"
 
@@ -90,7 +92,7 @@ class EmbedBody(msgspec.Struct, forbid_unknown_fields=True):
     normalize: bool | None = None
     prompt_name: str | None = None
     truncation_direction: Literal["left", "right", "Left", "Right"] | None = None
-    dimensions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    dimensions: int | float | None = None  # 2e3 is a whole number too
 
 
 _BODY = msgspec.json.Decoder(EmbedBody)
@@ -125,8 +127,6 @@ class Embed(AskingDoor):
         texts = [inputs]
         if inputs.startswith(b"["):
             texts = [bytes(text) for text in _TEXTS.decode(inputs)]
-            if not texts:
-                raise NoInput("'inputs' is an empty list")
             self.inside.check_number(len(texts))
         if not all(text.startswith(b'"') for text in texts):
             raise Unacceptable(SEVERAL)
@@ -159,7 +159,7 @@ class Embed(AskingDoor):
             },
         }
         text = input_schema("text", offer.clean)
-        several = {"type": "array", "items": text, "minItems": 1, "maxItems": offer.max_asks}
+        several = {"type": "array", "items": text, "minItems": 1, "description": f"At most {offer.max_asks}."}
         taken = offer.parameters.get(offer.default)
         options = {name: _option(*option, taken is None or name in taken) for name, option in OPTIONS.items()}
         schemas = {
@@ -186,6 +186,10 @@ class Embed(AskingDoor):
 
 def _parameters(said: EmbedBody) -> bytes:
     """What is not as usual, for the model."""
+    if said.dimensions is not None:
+        if not 1 <= said.dimensions <= MOST_DIMENSIONS or said.dimensions % 1:
+            raise Unacceptable(f"'dimensions' must be a whole number from 1 to {MOST_DIMENSIONS}")
+        said.dimensions = int(said.dimensions)
     given = {name: getattr(said, name) for name in OPTIONS}
     unusual = {
         name: value for name, value in given.items() if value is not None and value not in OPTIONS[name].usual
