@@ -104,7 +104,7 @@ class DataPlane:
             identity = None if self._doorman is None else _identity(self._doorman, head)
             ask = door.read_one(body)
             if ask is None:
-                asks = self._read(door, body, NO_HEADERS)
+                asks = self._checked(at_once(door.read(body, NO_HEADERS)))
                 self._sign(asks, identity, head.headers)
                 self._submit(caller, door, asks)
                 return
