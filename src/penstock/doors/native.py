@@ -107,7 +107,7 @@ class Inference(AskingDoor):
             fields.append(("traceparent", request.traceparent))
         if request.quota is not None:
             fields += quota_fields(request.quota, now)
-        return Answer(200, fields, b"%b%b}" % (start.encode(), output))
+        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
 
     def describe(self, offer: Offer) -> Described:
         return describe_full(self.path, offer)
@@ -147,7 +147,7 @@ class ShortInference(AskingDoor):
         start = f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
         output, _ = without_note(reply.output)
         fields = [*answer_fields(request, now), ("server-timing", f"queue;dur={queue}{timing}")]
-        return Answer(200, fields, b"%b%b}" % (start.encode(), output))
+        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
 
     def describe(self, offer: Offer) -> Described:
         return describe_short(self.path, offer)

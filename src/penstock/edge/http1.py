@@ -172,13 +172,12 @@ class Connection(Reading):
             return
         edge = self._edge
         answer = self.render(reply, edge.clock())
-        if len(answer.body) > PIECE or self._last or edge.closing or self._later is not None:
+        body = answer.body
+        if len(body) > PIECE or self._last or edge.closing or self._later is not None:
             self.respond(answer, reply.request.tenant)
             return
         self.leaving = None
-        transport.write(
-            head_of(answer, edge.date) + answer.body
-        )  # as `respond`, spelt out for the usual case
+        transport.write(head_of(answer, edge.date) + body)  # as `respond`, spelt out for the usual case
         if self._paused:
             self._sent(reply.request.tenant)
         else:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from penstock.errors import Refused
 from penstock.ports import Asker, CallAsker
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Ask, Reply, Request
@@ -89,7 +88,7 @@ def submit_all(
         try:
             for index, ask in enumerate(asks):
                 entered.append(submit(ask, Part(call, index)))
-        except Refused:
+        except Exception:
             for waiter in entered:
                 if not waiter.settled:
                     release(waiters.take_back(waiter))
