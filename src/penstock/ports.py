@@ -138,15 +138,7 @@ class Task(Protocol):
 
 
 class Doorman(Protocol):
-    """Finds out who asks. What it said of the same headers before holds until the identity expires, and
-    as long as its `generation` is the same."""
-
-    @property
-    def generation(self) -> int: ...
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        ...
+    """Finds out who asks."""
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
         """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from math import inf
 
 from penstock.doors.charges import Charges
 from penstock.doors.door import AskingDoor, Door, Inside, Tasks, TellingDoor, Visit
@@ -101,7 +100,7 @@ class DataPlane:
             self.handle(caller, POST, head.url, head.headers, body)
             return
         try:
-            identity = None if self._doorman is None else _identity(self._doorman, head)
+            identity = None if self._doorman is None else self._doorman.identify(head.credentials)
             ask = door.read_one(body)
             if ask is None:
                 asks = self._checked(at_once(door.read(body, NO_HEADERS)))
@@ -278,16 +277,3 @@ class DataPlane:
         elif isinstance(exc, Unauthorized):
             answer = with_fields(answer, [("www-authenticate", "Bearer")])
         caller.respond(answer)
-
-
-def _identity(doorman: Doorman, head: Head) -> Identity:
-    """Found out once for each head, as long as that holds."""
-    identity = head.identity
-    if (
-        identity is None
-        or head.generation != doorman.generation
-        or (identity.expires < inf and identity.expires <= doorman.now())
-    ):
-        identity = head.identity = doorman.identify(head.credentials)
-        head.generation = doorman.generation
-    return identity

@@ -16,7 +16,6 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.edge.fields import NO_HEADERS, SPECIAL, TOLD, Headers
-from penstock.types import Identity
 
 POST = b"POST"
 MOST_FIELDS = 100  # in a head; with more it goes the long way, where it is refused
@@ -52,7 +51,6 @@ def _pattern() -> "re.Pattern[bytes]":
 
 
 ORDINARY: "Callable[[bytes], re.Match[Any] | None]" = _pattern().match
-LENGTH_GROUP = 2 + [*TOLD].index(b"content-length")
 
 
 class Head(Struct, eq=False):
@@ -66,12 +64,6 @@ class Head(Struct, eq=False):
     api_key: bytes | None
     request_id: bytes | None
     traceparent: bytes | None
-    # Who asks, once the application has found out, and the generation of credentials that this is true of.
-    identity: Identity | None = None
-    generation: int = -1
-    # The bytes up to the length of the body, and from there on: the next head may be the same.
-    before: bytes = b""
-    after: bytes = b""
 
     @property
     def headers(self) -> Headers:

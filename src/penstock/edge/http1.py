@@ -28,7 +28,7 @@ from penstock.edge.bounds import (
 from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.departed import has_left
 from penstock.edge.fields import Headers
-from penstock.edge.heads import LENGTH_GROUP, ORDINARY, Head
+from penstock.edge.heads import ORDINARY, Head
 from penstock.edge.http1_head import ENDS, GOES_ON, head_of
 from penstock.edge.http1_reading import Reading
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
@@ -44,13 +44,12 @@ SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, S
 
 
 class Connection(Reading):
-    __slots__ = ("_known", "_last", "_unsent", "_without_body", "leaving", "render")
+    __slots__ = ("_last", "_unsent", "_without_body", "leaving", "render")
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
-        self._known: Head | None = None  # of a request that was read before, if the next may be the same
         self._unsent: Unsent | None = None  # what the client has not taken, where it is much
         self.leaving: Leaving | None = None  # whom to tell when the client goes
         self.render: Render = nothing_asked
@@ -82,29 +81,15 @@ class Connection(Reading):
         if parser is None:
             self._throw_away(data)
             return
-        if self.state <= IDLE and self._later is None:  # `heads` says what this is about
-            head, end = self._known, 0
-            if (
-                head is not None
-                and data.startswith(head.before)
-                and data.startswith(head.after, stop := data.find(b"\r\n", len(head.before)))
-            ):
-                length, end = data[len(head.before) : stop], stop + len(head.after)
-            elif (found := ORDINARY(data)) is not None:
-                head, end = Head(*found.groups()), found.end()
-                length = head.length
-                if head.request_id is None and head.traceparent is None:
-                    start, stop = found.span(LENGTH_GROUP)
-                    head.before, head.after = data[:start], data[stop:end]
-                    self._known = head  # the next one may be the same
-            if end and head is not None:
-                body = data[end:]
-                if length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
-                    self.state = BUSY
-                    self._last = self._without_body = False
-                    self._size = 0
-                    self._edge.app.handle_ordinary(self, head, body)
-                    return
+        # `heads` says what this is about.
+        if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
+            head, body = Head(*found.groups()), data[found.end() :]
+            if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
+                self.state = BUSY
+                self._last = self._without_body = False
+                self._size = 0
+                self._edge.app.handle_ordinary(self, head, body)
+                return
         self._take(data)
 
     def _throw_away(self, data: bytes) -> None:
