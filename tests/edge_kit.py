@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
-from penstock.doors import answers
+from penstock.doors.every_answer import failed
+from penstock.edge.answer import Answer
 from penstock.edge.caller import Caller
 from penstock.edge.edge import Edge, EdgeLimits
-from penstock.edge.heads import POST, Head, Headers
+from penstock.edge.fields import Headers
+from penstock.edge.heads import POST, Head
 from penstock.edge.http1 import Connection
 from penstock.errors import PenstockError
 from penstock.testing import run_virtual
@@ -32,7 +34,7 @@ class Asked:
         self.times_left += 1
 
     def answer(self, body: bytes | None = None) -> None:
-        self.connection.respond(200, [], self.url if body is None else body)
+        self.connection.respond(Answer(200, [], self.url if body is None else body))
 
 
 @dataclass
@@ -44,24 +46,24 @@ class EchoApp:
     refused: list[Exception] = field(default_factory=list)
     tenant: Callable[[Headers], str] = lambda headers: ""  # or raises: who sends a long body, by its head
 
-    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        asked = Asked(connection, method, url, headers, body)
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        asked = Asked(caller, method, url, headers, body)
         self.asked.append(asked)
         if self.at_once:
             asked.answer(b"%b %b %b" % (method, url, body))
         else:
-            connection.leaving = asked
+            caller.leaving = asked
 
-    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
-        self.handle(connection, POST, head.url, head.headers, body)
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
+        self.handle(caller, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return self.tenant(headers)
 
-    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self.refused.append(exc)
         assert isinstance(exc, PenstockError), exc
-        connection.respond(*answers.error(Failure(exc.code, exc.message), "id"))
+        caller.respond(failed(Failure(exc.code, exc.message), "id"))
 
     @property
     def urls(self) -> list[bytes]:

@@ -3,9 +3,9 @@
 PenstockError
 ├── UserMistake                  the operator's: one line, exit code 2
 ├── Refused                      before queueing: nothing was started
-│   ├── Malformed 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405   BodyTooSlow 408
-│   ├── HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415   Unacceptable 422
-│   ├── HeadTooLarge 431   UnknownCoding 501   UnknownVersion 505
+│   ├── Malformed 400   NoInput 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
+│   ├── BodyTooSlow 408   HeadTooSlow 408   Conflict 409   KeyReused 409   TooLarge 413   UnsupportedMedia 415
+│   ├── Unacceptable 422   HeadTooLarge 431   UnknownCoding 501   UnknownVersion 505
 │   ├── HopelessDeadline 504
 │   ├── OverQuota 429 (retry_after)
 │   └── Overloaded 503 (retry_after)   Draining 503 (retry_after)   StoreDown 503 (retry_after)
@@ -47,6 +47,12 @@ class Refused(PenstockError):
 
 class Malformed(Refused):
     code, status = "MALFORMED_REQUEST", 400
+
+
+class NoInput(Refused):
+    """A list of inputs with nothing in it."""
+
+    code, status = "NO_INPUT", 400
 
 
 class Unauthorized(Refused):
@@ -204,7 +210,7 @@ class BackendUnavailable(BackendError):
 STATUS_BY_CODE: dict[str, int] = {
     kind.code: kind.status
     for kind in (
-        Malformed, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
+        Malformed, NoInput, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
         KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, UnknownCoding, UnknownVersion,
         Overloaded, Draining,
         StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendCrashed, BackendTimeout,

@@ -5,17 +5,24 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import typer.main
 
+from edge_kit import Client
 from penstock.cli.app import app_for
 from penstock.config import load
+from penstock.doors.data_plane import DataPlane
+from penstock.doors.door import HttpLimits, Inside
+from penstock.edge.edge import Edge, EdgeLimits
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
-from penstock.types import Batch, Reason, Request
+from penstock.ports import CallAsker, Gateway, Leaving
+from penstock.testing import run_virtual
+from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request
+from wire import post
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -117,9 +124,12 @@ def test_the_code_about_extending_is_accepted_by_the_type_checker(tmp_path: Path
         (tmp_path / f"block_{number}.py").write_text(text)
     (tmp_path / "block_checks.py").write_text(
         "from block_0 import CommandBackend\nfrom block_2 import HalfFull\nfrom block_4 import Both, SlowBatches\n"
-        "from penstock.core.policy import Policy\nfrom penstock.ports import Backend, Observer\n\n"
+        "from block_5 import Texts\n"
+        "from penstock.core.policy import Policy\nfrom penstock.doors.door import Door, Inside\n"
+        "from penstock.ports import Backend, Observer\n\n"
         'backend: Backend = CommandBackend("cat")\npolicy: Policy = HalfFull()\n'
         "observer: Observer = Both(SlowBatches(1.0), SlowBatches(2.0))\n"
+        "def door(inside: Inside) -> Door:\n    return Texts(inside)\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), "."]
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
@@ -179,6 +189,41 @@ def test_the_policy_shown_can_be_tried_in_the_simulator_as_shown(monkeypatch: py
     monkeypatch.setitem(POLICIES, "candidate", POLICIES["paced"])  # so that it is gone afterwards
     mean = block(3)["mean_latency"](block(2)["HalfFull"](), 300.0)
     assert 0.1 < mean < 0.2
+
+
+class Shouting:
+    """A gateway that answers each ask with its text in capital letters."""
+
+    asynchronous: Set[str | None] = frozenset()
+
+    def kind_of(self, model: str | None) -> str:
+        return "text"
+
+    def clock(self) -> float:
+        return 0.0
+
+    def count(self, *about: str) -> None: ...
+
+    def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
+        requests = [Request("key", "m", ask.input, 0, 9, 9, ask.request_id or "") for ask in asks]
+        asker.answered([Reply(request, Outcome.SUCCESS, request.input.upper()) for request in requests])
+        return cast(Leaving, None)
+
+
+def test_the_door_shown_turns_one_body_into_several_asks_and_their_replies_into_one_answer() -> None:
+    async def body() -> None:
+        inside = Inside(cast(Gateway, Shouting()), HttpLimits(max_asks=3))
+        app = DataPlane(inside, [block(5)["Texts"](inside)], lambda: "id")
+        loop = asyncio.get_running_loop()
+        edge = Edge(app, EdgeLimits(), loop, loop.time)
+        client = Client(edge)
+        for texts in (b'["a", "b"]', b"[]", b'["a", "b", "c", "d"]', b"[5]"):
+            client.send(post(b'{"texts": %b}' % texts, path="/texts"))
+        heard = client.heard()
+        assert heard.bodies[0] == b'{"results":["A","B"]}'
+        assert heard.statuses == [200, 400, 413, 422]
+
+    run_virtual(body())
 
 
 def test_the_function_that_migrating_shows_gives_one_output_for_each_input() -> None:

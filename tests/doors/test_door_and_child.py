@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.adapters.backends.reading import decode_json, decode_text
-from penstock.doors.schema import Reader
-from penstock.edge.heads import NO_HEADERS
+from penstock.doors.door import HttpLimits, Inside
+from penstock.doors.native import Inference, ShortInference
+from penstock.doors.steps import at_once
+from penstock.doors.tei import Embed
 from penstock.errors import Malformed, Unacceptable
 from penstock.ports import Gateway
 
@@ -59,15 +61,21 @@ class AnyKind:
         return self._kind
 
 
-def reader(kind: str, controls: str) -> Reader:
-    return Reader(cast(Gateway, AnyKind(kind)), max_depth=512, control_characters=controls)
+def inside(kind: str, controls: str) -> Inside:
+    return Inside(cast(Gateway, AnyKind(kind)), HttpLimits(max_depth=512, control_characters=controls))
 
 
 DOORS = {
-    "native": lambda reader, body: reader.full(body, NO_HEADERS),
-    "plain": lambda reader, body: reader.plain(body),
-    "short": lambda reader, body: reader.short(body, {}),
+    "native": lambda inside, payload: Inference(inside).read_one(b'{"input": ' + payload + b"}"),
+    "in steps": lambda inside, payload: at_once(Inference(inside).read(b'{"input": ' + payload + b"}", {}))[
+        0
+    ],
+    "short": lambda inside, payload: ShortInference(inside).read_one(b'{"input": ' + payload + b"}"),
 }
+
+
+def _embed(inside: Inside, payload: bytes) -> Any:
+    return at_once(Embed(inside).read(b'{"inputs": [' + payload + b"]}", {}))[0]
 
 
 @settings(deadline=None, derandomize=True, max_examples=600)
@@ -75,14 +83,14 @@ DOORS = {
     payload=TEXTS,
     kind=st.sampled_from(["text", "json"]),
     controls=st.sampled_from(["refuse", "strip", "allow"]),
-    door=st.sampled_from(sorted(DOORS)),
+    door=st.sampled_from([*DOORS, "embed"]),
 )
 def test_an_input_that_the_door_lets_in_can_be_read_by_the_child(
     payload: bytes, kind: str, controls: str, door: str
 ) -> None:
-    body = b'{"input": ' + payload + b"}"
+    make: Any = DOORS.get(door, _embed)
     try:
-        ask = DOORS[door](reader(kind, controls), body)
+        ask = make(inside(kind, controls), payload)
     except (Unacceptable, Malformed):
         return
     (decode_text if kind == "text" else decode_json)(ask.input)
@@ -93,7 +101,7 @@ def test_an_input_that_the_door_lets_in_can_be_read_by_the_child(
 def test_parameters_that_the_door_lets_in_can_be_read_by_the_child(payload: bytes) -> None:
     body = b'{"input": "a", "parameters": {"a": ' + payload + b"}}"
     try:
-        ask = reader("json", "refuse").full(body, NO_HEADERS)
+        ask = Inference(inside("json", "refuse")).read_one(body)
     except (Unacceptable, Malformed):
         return
     assert "a" in decode_json(ask.parameters)
@@ -108,4 +116,4 @@ def test_parameters_that_the_door_lets_in_can_be_read_by_the_child(payload: byte
 def test_a_number_that_nobody_can_hold_is_refused_in_words(payload: bytes, door: str) -> None:
     ask: Any = DOORS[door]
     with pytest.raises(Unacceptable, match=r"'input' cannot be read: .* out of range"):
-        ask(reader("json", "refuse"), b'{"input": ' + payload + b"}")
+        ask(inside("json", "refuse"), payload)

@@ -188,7 +188,7 @@ def test_the_document_says_that_callers_must_say_who_they_are(server: Server) ->
     assert (health["security"], health["responses"].keys()) == ([], {"200", "503"})  # a probe has no key
     assert server.get("/health").status == 200
     operations.remove(health)
-    assert len(operations) == 5
+    assert len(operations) == 6
     assert all({"401", "403", "503"} <= operation["responses"].keys() for operation in operations)
     assert server.get("/v1/models").status == 401
     unauthorized = document["components"]["responses"]["Unauthorized"]

@@ -58,6 +58,7 @@ def test_the_document_names_every_route_with_its_errors(server: Server) -> None:
     assert set(operations) == {
         "POST /v1/inference",
         "POST /api/inference",
+        "POST /embed",
         "GET /v1/result/{task_id}",
         "DELETE /v1/result/{task_id}",
         "GET /v1/models",

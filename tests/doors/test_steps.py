@@ -11,9 +11,12 @@ import pytest
 from msgspec.structs import astuple
 
 from penstock.doors import clean, depth, steps
+from penstock.doors.door import AskingDoor, HttpLimits, Inside
+from penstock.doors.inputs import inputs_of
 from penstock.doors.large import LARGE
-from penstock.doors.schema import Reader
+from penstock.doors.native import Inference, ShortInference
 from penstock.doors.steps import PIECE, Steps
+from penstock.doors.tei import Embed
 from penstock.errors import Unacceptable
 from penstock.ports import Gateway
 
@@ -55,6 +58,10 @@ class AnyKind:
         return "json"
 
 
+def inside(controls: str) -> Inside:
+    return Inside(cast(Gateway, AnyKind()), HttpLimits(control_characters=controls))
+
+
 @contextmanager
 def looking() -> Iterator[Counter[str]]:
     """How many bytes each function that looks at pieces was called with."""
@@ -87,8 +94,8 @@ def walk(all_steps: Steps[object], after_each: Callable[[], None]) -> None:
 @pytest.mark.parametrize("controls", ["refuse", "strip"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_step_looks_at_more_than_a_few_pieces(shape: str, controls: str) -> None:
-    reader = Reader(cast(Gateway, AnyKind()), max_depth=64, control_characters=controls)
-    look = reader._look(SHAPES[shape], None, SHAPES[shape].isascii())
+    inputs = inputs_of(inside(controls))
+    look = inputs.check_in_steps(SHAPES[shape], None, ascii_only=SHAPES[shape].isascii())
     most_in_a_step = counted = 0
     with looking() as sizes:
 
@@ -103,15 +110,27 @@ def test_no_step_looks_at_more_than_a_few_pieces(shape: str, controls: str) -> N
     assert counted > 1
 
 
-@pytest.mark.parametrize("door", ["full", "short"])
-def test_a_body_is_the_same_ask_at_once_and_in_steps(door: str) -> None:
-    reader = Reader(cast(Gateway, AnyKind()), max_depth=64, control_characters="strip")
-    headers = {b"x-request-id": b"mine"}
+@pytest.mark.parametrize("make", [Inference, ShortInference])
+def test_a_body_is_the_same_ask_at_once_and_in_steps(make: Callable[[Inside], AskingDoor]) -> None:
+    door = make(inside("strip"))
     for unit in (b'"\\u0001a",', b"[1.5e100],", '"\x85é",'.encode()):
         body = b'{"input": [' + unit * (4 * PIECE // len(unit)) + b"0]}"
-        at_once = getattr(reader, door)(body, headers)
-        in_steps = steps.at_once(getattr(reader, f"{door}_in_steps")(body, headers))
+        at_once = door.read_one(body)
+        [in_steps] = steps.at_once(door.read(body, {}))
+        assert at_once is not None
         assert astuple(in_steps) == astuple(at_once)
+
+
+def test_many_texts_in_one_body_are_looked_at_one_after_the_other() -> None:
+    texts = b",".join([b'"' + b"\\u0001" * 1000 + b'"'] * 100)
+    walked = 0
+
+    def after_each() -> None:
+        nonlocal walked
+        walked += 1
+
+    walk(Embed(inside("strip")).read(b'{"inputs": [' + texts + b"]}", {}), after_each)
+    assert walked > 100
 
 
 def test_a_body_that_does_not_wait_for_its_turn_is_one_piece() -> None:

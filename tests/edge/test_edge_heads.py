@@ -1,5 +1,6 @@
 """Ordinary heads are read by one pattern, and nobody can tell."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 import penstock
 from edge_kit import Asked, Client, EchoApp, edge_with, in_virtual_time, settle
 from penstock.edge.bounds import MOST_HEADERS
-from penstock.edge.heads import SPECIAL, TOLD
+from penstock.edge.fields import FIELDS, SPECIAL, TOLD
 from penstock.edge.http1 import Connection
 from penstock.testing import run_virtual
 from wire import post
@@ -112,15 +113,59 @@ async def test_more_headers_than_are_allowed_are_refused() -> None:
 
 def test_every_header_that_is_looked_at_is_told_by_the_pattern_or_makes_a_head_special() -> None:
     """One that is forgotten would be ignored in nearly every request."""
-    looked_at = set[bytes]()
     house = Path(penstock.__file__).parent
-    for file in (*house.glob("edge/*.py"), *house.glob("doors/*.py")):
-        source = file.read_text()
-        looked_at |= {name.encode() for name in re.findall(r'headers(?:\.get\(|\[)b"([a-z-]+)"', source)}
-        looked_at |= {name.encode() for name in re.findall(r'b"([a-z-]+)" (?:not )?in headers', source)}
-    only_before_a_request = {b"access-control-request-method"}  # OPTIONS, which is not a POST
-    assert looked_at > {b"host", b"prefer"}
-    assert looked_at - only_before_a_request <= {*TOLD, *SPECIAL}
+    files = [file for room in ("auth", "doors", "edge") for file in house.glob(f"{room}/*.py")]
+    looked_at = {name for file in files for name in headers_looked_at(ast.parse(file.read_text()))}
+    assert looked_at > {b"host", b"prefer", b"idempotency-key", b"x-api-key", b"origin"}
+    assert looked_at <= {*TOLD, *SPECIAL}
+    assert {*TOLD, *SPECIAL} == {*FIELDS}
+
+
+def test_a_header_that_a_door_looks_at_is_found_however_that_is_written() -> None:
+    for source in (
+        "headers[b'a']", "visit.headers.get(b'a', b'')", "b'a' in headers", "b'a' not in self._head",
+        "NAME = b'a'\nheaders.get(NAME)", "NAME = b'a'\nNAME in headers", "headers.pop(b'a')",
+    ):  # fmt: skip
+        assert headers_looked_at(ast.parse(source)) == {b"a"}, source
+
+
+def headers_looked_at(tree: ast.AST) -> set[bytes]:
+    """Names by which a mapping of headers is asked. A name that is not written out in the same file is an error."""
+    constants = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    asked_by = list[ast.expr]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and _is_headers(node.value) and isinstance(node.ctx, ast.Load):
+            if not isinstance(node.slice, ast.Slice):
+                asked_by.append(node.slice)
+        elif isinstance(node, ast.Compare) and _is_headers(node.comparators[0]):
+            asked_by.append(node.left)
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("get", "pop")
+            and _is_headers(node.func.value)
+        ):
+            asked_by.append(node.args[0])
+    found = set[bytes]()
+    for name in asked_by:
+        value = constants.get(name.id) if isinstance(name, ast.Name) else getattr(name, "value", None)
+        if isinstance(value, bytes):
+            found.add(value)
+        elif not isinstance(value, int):  # by a number: the head of a frame, which is no mapping
+            # The edge takes every header as it comes, under the name of `name`.
+            assert ast.unparse(name) == "name", f"which header is {ast.unparse(name)}?"
+    return found
+
+
+def _is_headers(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.lstrip("_") in ("headers", "head") and not name.isupper()
 
 
 LENGTHS = st.sampled_from(["4", "04", "+4", "3", "5", "44", "", "4, 4", "0"])

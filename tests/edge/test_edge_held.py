@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edge_kit import Client, EchoApp, chunked, edge_with, get, in_virtual_time, settle
 from penstock.edge.edge import Edge
-from penstock.edge.heads import Headers
+from penstock.edge.fields import Headers
 from penstock.edge.held import STRANGERS, WORTH_A_TRIM, Crowd, Held
 from penstock.edge.http1_reading import SLICE
 from penstock.errors import Overloaded, Unauthorized

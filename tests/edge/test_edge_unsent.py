@@ -8,6 +8,7 @@ from h2.errors import ErrorCodes
 from http2_kit import Line
 
 from edge_kit import Asked, Client, EchoApp, edge_with, get, in_virtual_time, settle
+from penstock.edge.answer import Answer
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.unsent import AT_ONCE, PIECE
 
@@ -30,7 +31,7 @@ def deaf(edge: Edge, app: EchoApp, tenant: str = "", size: int = MIB, path: str 
 
 
 def answer(asked: Asked, tenant: str = "", size: int = MIB) -> None:
-    asked.connection.respond(200, [], LARGE[:size], tenant)
+    asked.connection.respond(Answer(200, [], LARGE[:size]), tenant)
 
 
 # ---- one client ------------------------------------------------------------------------------------------------

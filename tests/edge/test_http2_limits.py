@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 
 from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from http2_client import Http2Client
-from penstock.edge.http2 import MOST_STREAMS, Http2Connection
+from penstock.edge.http2 import Http2Connection
 from penstock.edge.http2_frames import MOST_IDLE
+from penstock.edge.http2_sending import MOST_STREAMS
 from penstock.errors import BodyTooSlow, HeadTooLarge, Malformed, Overloaded, PenstockError, TooLarge
 from penstock.testing import run_virtual
 

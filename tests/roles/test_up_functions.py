@@ -91,3 +91,19 @@ def test_a_function_that_was_mended_and_started_anew_says_which_parameters_it_ta
     for child in installed.part("worker-1").children():
         child.kill()
     eventually(lambda: takes("top_k"))
+
+
+def embed(installed: Up, inputs: list[str], gateway: str = "gateway-1") -> Answer:
+    return installed.ask(gateway, "POST", "/embed", json.dumps({"inputs": inputs}).encode())
+
+
+def test_a_call_of_several_texts_is_answered_in_their_order_or_with_the_first_failure(installed: Up) -> None:
+    texts = [f"text {number}" for number in range(100)]
+    assert embed(installed, texts).json() == texts
+    assert embed(installed, [*texts[50:], "new", *texts[:50]], "gateway-2").json() == [
+        *texts[50:], "new", *texts[:50]
+    ]  # fmt: skip
+    failed = embed(installed, ["a", "nan", "b", "c"])
+    assert (failed.status, failed.json()["error_type"]) == (424, "Backend")
+    assert "returned NaN for this input" in failed.json()["error"]
+    assert embed(installed, ["a", "b"]).json() == ["a", "b"]

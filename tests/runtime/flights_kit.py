@@ -67,6 +67,7 @@ class Airport:
         self.published: list[Request] = []
         self.withdrawn: list[Request] = []
         self.refusal: Refused | None = None
+        self.refusals: list[Refused | None] = []  # of those that come next, before that
         self.observed = Observed()
         self.limiter = CountingLimiter()
         self.memory = Memory(100, 1 << 20)
@@ -75,7 +76,7 @@ class Airport:
         broker = MemoryBroker()
         broker.subscribe(self._publish, self._withdraw)
         desk = Desk(
-            model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
+            model="model", kind="text", broker=broker, admit=self._admit,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: True,
             time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0, sharing=self.sharing,
         )  # fmt: skip
@@ -86,6 +87,9 @@ class Airport:
             {"model": desk}, _who, self.tasks, self.wheel, self.observed, loop.time, map("id-{}".format, count(1)),
             self.limiter, [LIMITS] * 3, memory=self.memory, elsewhere=self.elsewhere,
         )  # fmt: skip
+
+    def _admit(self, request: Request, now: float) -> Refused | None:
+        return self.refusals.pop(0) if self.refusals else self.refusal
 
     def _publish(self, request: Request) -> None:
         request.waiting = True

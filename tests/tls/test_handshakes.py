@@ -13,10 +13,12 @@ import pytest
 import uvloop
 
 from certificates import Authority, Pair
+from penstock.edge.answer import Answer
 from penstock.edge.bounds import State
 from penstock.edge.caller import Caller
 from penstock.edge.edge import Edge, EdgeLimits
-from penstock.edge.heads import Head, Headers
+from penstock.edge.fields import Headers
+from penstock.edge.heads import Head
 from penstock.edge.http1 import Connection
 from penstock.edge.http2 import Http2Connection
 from penstock.edge.opening import Opening
@@ -58,15 +60,15 @@ class Refusing:
     """An application that wants nothing of anybody."""
 
     def handle(
-        self, connection: Caller, method: bytes, url: bytes, headers: dict[bytes, bytes], body: bytes
+        self, caller: Caller, method: bytes, url: bytes, headers: dict[bytes, bytes], body: bytes
     ) -> None:
-        connection.respond(400, [], b"")
+        caller.respond(Answer(400, [], b""))
 
-    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
-        connection.respond(400, [], b"")
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
+        caller.respond(Answer(400, [], b""))
 
-    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
-        connection.respond(400, [], b"")
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
+        caller.respond(Answer(400, [], b""))
 
 
 @asynccontextmanager

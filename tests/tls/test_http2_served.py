@@ -241,3 +241,20 @@ def test_what_was_accepted_is_answered_when_the_server_drains_and_the_client_is_
         assert [caller.streams[number].status for number in numbers] == [200, 200, 200]
         assert caller.goaways == [ErrorCodes.NO_ERROR]
         assert server.process.wait(HUNG) == 0
+
+
+def test_every_door_is_open_to_http2(server: Server, authority: Authority) -> None:
+    with calling(server, authority) as caller:
+        asked = [
+            caller.ask("POST", "/embed", json.dumps({"inputs": inputs}).encode())
+            for inputs in ("one", ["one", "two"], [], ["x" * 400] * 200)
+        ]
+        one, two, none, many = [caller.answer(number) for number in asked]
+        assert (one.json(), two.json()) == (["one"], ["one", "two"])
+        assert many.json() == ["x" * 400] * 200
+        assert (none.status, none.json()["error_type"]) == (400, "Empty")
+        assert none.headers["x-request-id"]
+        short = caller.ask("POST", "/api/inference", b'{"input": "a"}')
+        assert caller.answer(short).json()["output"] == "a"
+        known = caller.answer(caller.ask("GET", "/v1/models", headers=()))
+        assert [model["id"] for model in known.json()["data"]] == ["sim"]

@@ -1,6 +1,5 @@
 """Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`."""
 
-import time
 from collections.abc import Mapping
 
 from penstock.auth.identity import Identity
@@ -19,11 +18,6 @@ class Authenticator:
     def __init__(self, keys: KeyRing | None = None, tokens: JwtVerifier | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
-        self.now = tokens.now if tokens is not None else keys.now if keys is not None else time.time
-        self.generation = 0  # goes up when a credential that was good may no longer be
-        for each in (keys, tokens):
-            if each is not None:
-                each.remembered.on_forgotten = self._next_generation
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
         """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""
@@ -44,9 +38,6 @@ class Authenticator:
         if credential.startswith(_KEY):
             raise Unauthorized(NO_KEYS)
         return self._tokens.identify(credential)
-
-    def _next_generation(self) -> None:
-        self.generation += 1
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
         """As `identify`, after asking the identity provider where that may help."""

@@ -18,7 +18,6 @@ class Remembered:
         self._most, self._most_bytes = most, most_bytes
         self._known: dict[bytes, Identity] = {}
         self._bytes = 0
-        self.on_forgotten: Callable[[], None] | None = None  # called when a credential may no longer be good
 
     def __len__(self) -> int:
         return len(self._known)
@@ -40,8 +39,6 @@ class Remembered:
     def forget(self, stale: Callable[[Identity], bool]) -> None:
         for credential in [each for each, identity in self._known.items() if stale(identity)]:
             self._forget(credential)
-        if self.on_forgotten is not None:
-            self.on_forgotten()
 
     def _forget(self, credential: bytes) -> None:
         del self._known[credential]

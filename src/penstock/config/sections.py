@@ -166,6 +166,7 @@ class Limits:
     tenant_share: Annotated[float, Number(0, 1, above=True)] = 0.4
     result_ttl: Span = 600.0
     max_long_poll: SpanOrNone = 30.0
+    max_asks: Positive = 1024  # of one call: as many inputs as a list of them may have
     max_lanes: Positive = 256
     max_cache_entries: Positive = 50_000  # answers of deterministic models that a gateway remembers
     max_cache_bytes: Bytes = 64 * MIB

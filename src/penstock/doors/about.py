@@ -1,74 +1,71 @@
-"""What the data plane says of itself: its models, whether it serves, and how it is used."""
-
-from collections.abc import Callable, Mapping
+"""What the data plane says of itself: its models, and whether it serves."""
 
 import msgspec
 
-from penstock.doors import answers
-from penstock.doors.large import LargeBodies
-from penstock.doors.openapi import DOCS_PAGE, openapi_document
-from penstock.doors.visit import Handler, Visit
-from penstock.edge.caller import Caller
-from penstock.ports import Gateway
+from penstock.doors.door import Respond, TellingDoor, Visit
+from penstock.doors.openapi_parts import STRING, Described, Offer, Part, answered, object_of, refused
+from penstock.edge.answer import JSON, Answer
 
-HTML = ("content-type", "text/html; charset=utf-8")
 FRESH = ("cache-control", "no-store")  # it is another answer a moment later
 
 
-class About:
-    def __init__(
-        self,
-        gateway: Gateway,
-        *,
-        max_body: int,
-        control_characters: str,
-        secured: bool,
-        not_ready: Callable[[], str],
-    ) -> None:
-        """`not_ready`: why no traffic should come here; empty when it should."""
-        self._gateway = gateway
-        self._max_body = max_body
-        self._controls = control_characters
-        self._secured = secured
-        self._not_ready = not_ready
-        self._pages = LargeBodies(gateway.clock)  # one at a time: strangers may ask, and need not read
-        self._page: tuple[object, bytes] | None = None  # what /openapi.json was made from, and as it is sent
-        self.open_routes: Mapping[str, dict[str, Handler]] = {  # for whoever asks
-            "/health": {"GET": self._health, "HEAD": self._health},
-            "/openapi.json": {"GET": self._openapi},
-            "/docs": {"GET": self._docs},
+class Models(TellingDoor):
+    path = "/v1/models"
+
+    async def tell(self, visit: Visit, respond: Respond) -> None:
+        said = {"object": "list", "data": self.inside.gateway.describe_models()}
+        respond(Answer(200, [JSON, FRESH], msgspec.json.encode(said)))
+
+    def describe(self, offer: Offer) -> Described:
+        operation = {
+            "operationId": "models",
+            "tags": ["Server"],
+            "summary": "The models that are served",
+            "description": "Each with what a client may want to know of it.",
+            "responses": {"200": answered("The models", "Models"), **refused(500, 503)},
         }
+        models = {"object": {"const": "list"}, "data": {"type": "array", "items": _model(offer)}}
+        return Described({self.path: {"get": operation}}, {"Models": object_of(models)})
 
-    async def models(self, caller: Caller, visit: Visit) -> None:
-        said = {"object": "list", "data": self._gateway.describe_models()}
-        caller.respond(200, [answers.JSON, FRESH], msgspec.json.encode(said))
 
-    async def _health(self, caller: Caller, visit: Visit) -> None:
-        reason = self._not_ready()
+class Health(TellingDoor):
+    path = "/health"
+    methods = ("GET", "HEAD")
+    public = True
+
+    async def tell(self, visit: Visit, respond: Respond) -> None:
+        reason = self.inside.not_ready()
         said = {"status": "unavailable", "reason": reason} if reason else {"status": "ok"}
-        caller.respond(503 if reason else 200, [answers.JSON, FRESH], msgspec.json.encode(said))
+        respond(Answer(503 if reason else 200, [JSON, FRESH], msgspec.json.encode(said)))
 
-    async def _openapi(self, caller: Caller, visit: Visit) -> None:
-        """Made anew when what it says has changed: anybody may ask for it, as often as they like."""
-        gateway = self._gateway
-        default = next((each for each in gateway.describe_models() if each["default"]), {}).get("id")
-        models, asynchronous = dict(gateway.models), frozenset(gateway.asynchronous)
-        parameters = dict(gateway.parameters)
-        made_from = models, default, asynchronous, parameters
-        if self._page is None or self._page[0] != made_from:
-            document = openapi_document(
-                models,
-                self._max_body,
-                self._controls,
-                secured=self._secured,
-                default=default,
-                asynchronous=asynchronous,
-                parameters=parameters,
-            )
-            self._page = made_from, msgspec.json.encode(document)
-        async with self._pages.turn(""):
-            caller.respond(200, [answers.JSON], self._page[1])
+    def describe(self, offer: Offer) -> Described:
+        operation = {
+            "operationId": "health",
+            "tags": ["Server"],
+            "summary": "Whether it serves",
+            "description": "For load balancers. Nobody is asked who they are.",
+            "security": [],
+            "responses": {
+                "200": answered("Traffic may come", "Health"),
+                "503": answered("No traffic should come now, and why", "Health"),
+            },
+        }
+        said = {"status": {"enum": ["ok", "unavailable"]}, "reason": STRING}
+        return Described({self.path: {"get": operation}}, {"Health": object_of(said, optional=("reason",))})
 
-    async def _docs(self, caller: Caller, visit: Visit) -> None:
-        async with self._pages.turn(""):
-            caller.respond(200, [HTML], DOCS_PAGE)
+
+def _model(offer: Offer) -> Part:
+    return object_of(
+        {
+            "id": {"enum": list(offer.models)},
+            "object": {"const": "model"},
+            "owned_by": {"const": "penstock"},
+            "input": {"enum": sorted(set(offer.models.values())), "description": "What it takes."},
+            "output": {"type": "string", "description": "What it gives."},
+            "max_batch": {"type": "integer", "minimum": 1, "description": "Requests in one batch at most."},
+            "default": {"type": "boolean", "description": "It is meant by requests that name no model."},
+            "respond": {"enum": ["sync", "async"], "description": "`async`: a request becomes a task."},
+            "parameters": {"type": "boolean", "description": "It takes `parameters`."},
+            "ready": {"type": "boolean", "description": "A worker can serve it now."},
+        }
+    )

@@ -4,10 +4,11 @@ To read a body and to find what is wrong with it costs the server about as much 
 tenant could take the server's time from the others without ever meeting a limit of its own.
 """
 
-from penstock.edge.heads import Headers
+from penstock.edge.fields import Headers
 from penstock.errors import (
     Forbidden,
     Malformed,
+    NoInput,
     NoSuchModel,
     OverQuota,
     TooLarge,
@@ -18,7 +19,7 @@ from penstock.errors import (
 from penstock.ports import Doorman, Gateway
 from penstock.types import Identity
 
-CHARGED = (Malformed, NoSuchModel, TooLarge, Unacceptable, UnsupportedMedia)
+CHARGED = (Malformed, NoInput, NoSuchModel, TooLarge, Unacceptable, UnsupportedMedia)
 
 
 class Charges:

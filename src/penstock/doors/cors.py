@@ -6,13 +6,14 @@ with cookies: a page says who asks in a header that it sets itself.
 
 from collections.abc import Sequence
 
-from penstock.doors import answers
-from penstock.edge.caller import Caller
-from penstock.edge.edge import App
-from penstock.edge.heads import Head, Headers
+from penstock.edge.answer import Answer, Fields, with_fields
+from penstock.edge.app import App
+from penstock.edge.caller import Caller, Render, nothing_asked
+from penstock.edge.fields import Headers
+from penstock.edge.heads import Head
 from penstock.errors import Forbidden
 from penstock.ports import Leaving
-from penstock.types import Execution, Reply
+from penstock.types import Reply
 
 METHODS = "GET, POST, DELETE"
 SENT = (
@@ -24,8 +25,6 @@ READ = (
 )
 REMEMBERED = "7200"  # seconds that a browser need not ask again; no browser remembers longer
 VARY = ("vary", "Origin")
-
-Fields = Sequence[tuple[str, str]]
 
 
 class CrossOrigin:
@@ -42,47 +41,47 @@ class CrossOrigin:
         origin = headers.get(b"origin")
         return self._others if origin is None or self._any else self._known.get(origin, self._others)
 
-    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         fields = self._fields(headers)
         if _is_preflight(method, headers):
-            self._preflight(connection, headers, fields)
+            self._preflight(caller, url, headers, fields)
         else:
-            self._app.handle(Crossing(connection, fields), method, url, headers, body)
+            self._app.handle(Crossing(caller, fields), method, url, headers, body)
 
-    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
         """An ordinary head names no origin."""
-        self._app.handle_ordinary(Crossing(connection, self._others), head, body)
+        self._app.handle_ordinary(Crossing(caller, self._others), head, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         return "" if _is_preflight(method, headers) else self._app.who(method, url, headers)
 
-    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
-        self._app.refuse(Crossing(connection, self._fields(headers)), exc, headers)
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
+        self._app.refuse(Crossing(caller, self._fields(headers)), exc, url, headers)
 
-    def _preflight(self, connection: Caller, headers: Headers, fields: Fields) -> None:
+    def _preflight(self, caller: Caller, url: bytes, headers: Headers, fields: Fields) -> None:
         """What a browser asks before it sends a page's request."""
         if fields is self._others and not self._any:
             origin = headers[b"origin"][:100].decode("ascii", "replace")
             refusal = Forbidden(f"the origin {origin} is not in server.cors_origins")
-            self._app.refuse(Crossing(connection, fields), refusal, headers)
+            self._app.refuse(Crossing(caller, fields), refusal, url, headers)
             return
         told = [
             ("access-control-allow-methods", METHODS),
             ("access-control-allow-headers", SENT),
             ("access-control-max-age", REMEMBERED),
         ]
-        connection.respond(200, [*fields, *told], b"")
+        caller.respond(Answer(200, [*fields, *told], b""))
 
 
 class Crossing:
     """A caller whose answer, whatever it is, says who may read it."""
 
-    __slots__ = ("_caller", "_fields", "render")
+    __slots__ = ("_caller", "_fields", "_render")
 
     def __init__(self, caller: Caller, fields: Fields) -> None:
         self._caller = caller
         self._fields = fields
-        self.render: answers.Render = answers.full_answer
+        self._render: Render = nothing_asked
 
     @property
     def leaving(self) -> Leaving | None:
@@ -92,21 +91,20 @@ class Crossing:
     def leaving(self, leaving: Leaving | None) -> None:
         self._caller.leaving = leaving
 
+    @property
+    def render(self) -> Render:
+        return self._render
+
+    @render.setter
+    def render(self, render: Render) -> None:
+        self._render, fields = render, self._fields
+        self._caller.render = lambda reply, now: with_fields(render(reply, now), fields)
+
     def reply(self, reply: Reply) -> None:
-        if reply.execution is None:
-            assert reply.failure is not None
-            self.respond(*answers.error(reply.failure, reply.request.request_id))
-            return
-        self._caller.render = self._render
         self._caller.reply(reply)
-        self._caller.render = answers.full_answer  # else the two would hold each other
 
-    def _render(self, reply: Reply, execution: Execution, now: float, ending: str) -> bytes:
-        lines = "".join([f"{name}: {value}\r\n" for name, value in self._fields])
-        return self.render(reply, execution, now, lines + ending)
-
-    def respond(self, status: int, headers: Fields, body: bytes, tenant: str = "") -> None:
-        self._caller.respond(status, [*headers, *self._fields], body, tenant)
+    def respond(self, answer: Answer, tenant: str = "") -> None:
+        self._caller.respond(with_fields(answer, self._fields), tenant)
 
 
 def _is_preflight(method: bytes, headers: Headers) -> bool:

@@ -1,58 +1,42 @@
-"""The application of the data plane: a table of routes, and the one place where errors become responses."""
+"""The application of the data plane: a table made from the doors, and the one place where errors become answers."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Callable, Sequence
 
-import msgspec
-
-from penstock.doors import answers
-from penstock.doors.about import About
 from penstock.doors.charges import Charges
-from penstock.doors.idempotency import HEADER, REPLAYED, KeyedAnswer, idempotency_key
+from penstock.doors.door import AskingDoor, Door, Inside, Tasks, TellingDoor, Visit
+from penstock.doors.every_answer import failed
+from penstock.doors.idempotency import KeyedAnswer, idempotency_key
+from penstock.doors.joined import Joined
 from penstock.doors.large import LARGE, LargeBodies
-from penstock.doors.ratelimit import quota_headers
-from penstock.doors.schema import Reader, check_type, request_id
-from penstock.doors.steps import Steps
-from penstock.doors.visit import Handler, Visit, prefers_task, read_query, split
-from penstock.edge.caller import Caller as Connection
-from penstock.edge.heads import POST, Head, Headers
+from penstock.doors.ratelimit import refusal_fields
+from penstock.doors.results import accepted
+from penstock.doors.steps import Steps, at_once
+from penstock.doors.table import Table
+from penstock.doors.wishes import check_type, prefers_task
+from penstock.edge.address import split
+from penstock.edge.answer import with_fields
+from penstock.edge.caller import Caller
+from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
+from penstock.edge.heads import POST, Head
 from penstock.errors import (
     KeysWanted,
     MethodNotAllowed,
-    NotFound,
+    NoInput,
     OverQuota,
     PenstockError,
     Unacceptable,
     Unauthorized,
 )
-from penstock.ports import Doorman, Gateway, Task
+from penstock.ports import Doorman
 from penstock.types import Ask, Failure, Identity
 
 log = logging.getLogger("penstock.doors")
 
-INFERENCE = b"/v1/inference"  # most requests by far: it does not even wait for the table
-RESULT = "/v1/result/"
-LARGE_RESULT = 128 * 1024  # bytes of a result that waits for its turn
-X_REQUEST_ID = b"x-request-id"
-
-Read = Callable[[bytes, Headers], Ask]
-ReadInSteps = Callable[[bytes, Headers], Steps[Ask]]
-
-
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
-    max_body: int = 2**20
-    max_depth: int = 64
-    control_characters: str = "refuse"
-    max_long_poll: float = 30.0
-    count_refused: bool = True
-
 
 class Errand:
-    """A handler at work; it has no point once its client has gone."""
+    """A request at work; it has no point once its client has gone."""
 
     __slots__ = ("task",)
 
@@ -66,83 +50,65 @@ class Errand:
 class DataPlane:
     def __init__(
         self,
-        gateway: Gateway,
-        limits: HttpLimits,
+        inside: Inside,
+        doors: Sequence[Door],
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
-        not_ready: Callable[[], str] = lambda: "",
     ) -> None:
-        """Without a doorman nobody is asked who they are. `not_ready`: why no traffic should come, or nothing."""
-        self._gateway = gateway
-        self._asynchronous = gateway.asynchronous
+        """Without a doorman nobody is asked who they are."""
+        self._inside = inside
+        self._gateway = inside.gateway
+        self._asynchronous = inside.gateway.asynchronous
         self._doorman = doorman
-        self._limits = limits
         self._make_id = make_id
         self._charges: Charges | None = None
-        if doorman is not None and limits.count_refused:
-            self._charges = Charges(gateway, doorman)
-        self._large = LargeBodies(gateway.clock)
-        self._large_results = LargeBodies(gateway.clock)
-        self._reader = Reader(
-            gateway, max_depth=limits.max_depth, control_characters=limits.control_characters
-        )
-        self._about = About(
-            gateway,
-            max_body=limits.max_body,
-            control_characters=limits.control_characters,
-            secured=doorman is not None,
-            not_ready=not_ready,
-        )
-        self._routes: dict[str, dict[str, Handler]] = {
-            INFERENCE.decode(): {"POST": self._inference},
-            "/api/inference": {"POST": self._short_inference},
-            "/v1/models": {"GET": self._models},
-            **self._about.open_routes,
-        }
-        self._result_routes: dict[str, Handler] = {"GET": self._result, "DELETE": self._cancel}
+        if doorman is not None and inside.limits.count_refused:
+            self._charges = Charges(inside.gateway, doorman)
+        self._large = LargeBodies(inside.gateway.clock)
+        self._table = Table(doors)
+        self._asking = {door.path.encode(): door for door in doors if isinstance(door, AskingDoor)}
 
-    def handle(
-        self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
-    ) -> None:
+    # ---- the edge's questions ------------------------------------------------------------------------------
+
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        door = self._asking.get(url)
         if (
-            url == INFERENCE
-            and method == b"POST"
+            door is not None
+            and method == POST
             and len(body) <= LARGE
             and b"prefer" not in headers
-            and HEADER not in headers
+            and b"idempotency-key" not in headers
         ):
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
-                if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
-                    check_type(headers)
-                ask = self._reader.full(body, headers)
-                ask.identity = identity
-                self._submit(connection, ask)
+                check_type(headers)
+                asks = self._read(door, body, headers)
+                self._sign(asks, identity, headers)
+                self._submit(caller, door, asks)
                 return
             except KeysWanted:
                 pass  # to be found out, which takes a while
             except Exception as exc:
-                self._failed(connection, exc, headers)
+                self._failed(caller, door, exc, headers)
                 return
-        errand = Errand(asyncio.create_task(self._visit(connection, method, url, headers, body)))
-        connection.leaving = errand
+        caller.leaving = Errand(asyncio.create_task(self._visit(caller, method, url, headers, body)))
 
-    def handle_ordinary(self, connection: Connection, head: Head, body: bytes) -> None:
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
         """Nearly every request comes this way."""
-        if head.url != INFERENCE or len(body) > LARGE:
-            self.handle(connection, POST, head.url, head.headers, body)
+        door = self._asking.get(head.url)
+        if door is None or len(body) > LARGE:
+            self.handle(caller, POST, head.url, head.headers, body)
             return
         try:
-            doorman, identity = self._doorman, head.identity
-            if doorman is not None and (
-                identity is None
-                or head.generation != doorman.generation
-                or (identity.expires < inf and identity.expires <= doorman.now())
-            ):
-                identity = head.identity = doorman.identify(head.credentials)
-                head.generation = doorman.generation
-            ask = self._reader.plain(body)
-            ask.identity = identity
+            identity = None if self._doorman is None else self._doorman.identify(head.credentials)
+            ask = door.read_one(body)
+            if ask is None:
+                asks = self._checked(at_once(door.read(body, NO_HEADERS)))
+                self._sign(asks, identity, head.headers)
+                self._submit(caller, door, asks)
+                return
+            if identity is not None:  # as `_sign` and `_submit`, spelt out for the usual case
+                ask.identity = identity
             if head.request_id is not None:
                 ask.request_id = head.request_id.decode()
             if head.traceparent is not None:
@@ -150,185 +116,153 @@ class DataPlane:
                 if head.tracestate is not None:
                     ask.tracestate = head.tracestate.decode()
             if self._asynchronous:
-                self._submit(connection, ask)
+                self._submit(caller, door, [ask])
                 return
-            connection.render = answers.full_answer  # `_submit`, spelt out for the usual case
-            connection.leaving = self._gateway.submit(ask, connection)
+            caller.render = door.render
+            caller.leaving = self._gateway.submit(ask, caller)
         except KeysWanted:
-            self.handle(connection, POST, head.url, head.headers, body)
+            self.handle(caller, POST, head.url, head.headers, body)
         except Exception as exc:
-            self._failed(connection, exc, head.headers)
+            self._failed(caller, door, exc, head.headers)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         """Before more of a body is taken: whatever the head alone can be refused for, it is refused for now."""
         path, _ = split(url)
-        self._find_routes(path)
-        if self._doorman is None or path in self._about.open_routes:
+        door = self._table.find(path)
+        if self._doorman is None or door.public:
             return ""
         try:
             tenant = self._doorman.identify(headers).tenant
         except KeysWanted:
             return ""  # to be found out, which takes a while
-        if method == b"POST":
+        if method == POST:
             check_type(headers)
         return tenant
 
-    def refuse(self, connection: Connection, exc: Exception, headers: Headers) -> None:
-        self._failed(connection, exc, headers)
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
+        self._failed(caller, self._table.find_by_url(url), exc, headers)
 
-    async def _visit(
-        self, connection: Connection, method: bytes, url: bytes, headers: Headers, body: bytes
+    # ---- the way of all others -----------------------------------------------------------------------------
+
+    async def _visit(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+        door: Door | None = None
+        try:
+            path, query = split(url)
+            door = self._table.find(path)
+            if method.decode() not in door.methods:
+                raise MethodNotAllowed(
+                    f"{method.decode()} is not possible here: use {' or '.join(door.methods)}"
+                )
+            identity = None
+            if self._doorman is not None and not door.public:
+                identity = await self._doorman.identify_slowly(headers)
+            if isinstance(door, AskingDoor):
+                await self._ask(caller, door, identity, headers, body)
+            elif isinstance(door, TellingDoor):
+                visit = Visit(method.decode(), path, query, identity)
+                await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
+        except Exception as exc:
+            self._failed(caller, door, exc, headers)
+
+    async def _ask(
+        self, caller: Caller, door: AskingDoor, identity: Identity | None, headers: Headers, body: bytes
     ) -> None:
-        routes: dict[str, Handler] = {}
-        try:
-            visit = Visit(*split(url), headers, body)
-            routes = self._find_routes(visit.path)
-            handler = routes.get(method.decode())
-            if handler is None:
-                raise MethodNotAllowed(f"{method.decode()} is not possible here: use {' or '.join(routes)}")
-            await handler(connection, visit)
-        except Exception as exc:
-            self._failed(connection, exc, headers, allow=", ".join(routes))
-
-    def _find_routes(self, path: str) -> dict[str, Handler]:
-        routes = self._routes.get(path)
-        if routes is None:
-            if not path.startswith(RESULT) or len(path) == len(RESULT) or "/" in path[len(RESULT) :]:
-                raise NotFound(f"nothing is served at {path[:100]!r}; see /docs")
-            routes = self._result_routes
-        return routes
-
-    # ---- inference ---------------------------------------------------------------------------------------
-
-    def _submit(self, connection: Connection, ask: Ask) -> None:
-        """The hot path: the answer is `Connection.reply`, and nothing here waits for it."""
-        if self._asynchronous and ask.model in self._asynchronous:
-            connection.leaving = Errand(asyncio.create_task(self._become_task(connection, ask)))
-            return
-        connection.render = answers.full_answer
-        connection.leaving = self._gateway.submit(ask, connection)
-
-    async def _become_task(self, connection: Connection, ask: Ask) -> None:
-        try:
-            await self._accept_task(connection, ask, None, preferred=False)
-        except Exception as exc:
-            self._failed(
-                connection, exc, {} if ask.request_id is None else {X_REQUEST_ID: ask.request_id.encode()}
-            )
-
-    async def _inference(self, connection: Connection, visit: Visit) -> None:
-        """A model that responds later is waited for all the same by a client that says so."""
-        ask = await self._read(visit, self._reader.full, self._reader.full_in_steps)
-        preferred = prefers_task(visit.headers)
-        wants_task = ask.model in self._asynchronous if preferred is None else preferred
-        await self._infer(connection, visit, ask, answers.full_answer, wants_task, preferred is not None)
-
-    async def _short_inference(self, connection: Connection, visit: Visit) -> None:
-        """The short form is answered with the output, whatever the model, unless the client wants a task."""
-        ask = await self._read(visit, self._reader.short, self._reader.short_in_steps)
-        await self._infer(
-            connection, visit, ask, answers.short_answer, bool(prefers_task(visit.headers)), True
-        )
-
-    async def _read(self, visit: Visit, read: Read, read_in_steps: ReadInSteps) -> Ask:
-        identity = await self._identify(visit)
-        check_type(visit.headers)
-        if len(visit.body) > LARGE:
-            steps = self._within_quota(identity, read_in_steps(visit.body, visit.headers))
-            ask = await self._large.look("" if identity is None else identity.tenant, steps)
+        check_type(headers)
+        if len(body) > LARGE:
+            steps = self._within_quota(identity, door.read(body, headers))
+            asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
         else:
-            ask = read(visit.body, visit.headers)
-        ask.identity = identity
-        return ask
+            asks = self._read(door, body, headers)
+        self._sign(asks, identity, headers)
+        key, preferred = idempotency_key(headers), prefers_task(headers)
+        if key is not None and len(asks) > 1:
+            raise Unacceptable(
+                f"this request holds {len(asks)} inputs, and an Idempotency-Key names one: send them one by one,"
+                " or without the key"
+            )
+        if self._becomes_task(door, asks, preferred):
+            await self._accept_task(caller, asks[0], key, preferred=preferred is not None)
+        elif key is None:
+            self._send(caller, door, asks)
+        else:
+            caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, door.render))
 
-    def _within_quota(self, identity: Identity | None, steps: Steps[Ask]) -> Steps[Ask]:
+    def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
         """Looked at when its turn has come: those before it may have used up the quota."""
         if identity is not None and self._charges is not None:
             self._charges.check(identity)
         return (yield from steps)
 
-    async def _infer(
-        self,
-        connection: Connection,
-        visit: Visit,
-        ask: Ask,
-        render: answers.Render,
-        wants_task: bool,
-        preferred: bool,
-    ) -> None:
-        key = idempotency_key(visit.headers)
-        if wants_task:
-            await self._accept_task(connection, ask, key, preferred=preferred)
-            return
-        connection.render = render
-        if key is None:
-            connection.leaving = self._gateway.submit(ask, connection)
+    # ---- asks ----------------------------------------------------------------------------------------------
+
+    def _read(self, door: AskingDoor, body: bytes, headers: Headers) -> Sequence[Ask]:
+        """A small body, at once."""
+        ask = door.read_one(body)
+        return self._checked(at_once(door.read(body, headers))) if ask is None else [ask]
+
+    def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:
+        if not asks:
+            raise NoInput("there is no input in the request")
+        self._inside.check_number(len(asks))
+        return asks
+
+    def _sign(self, asks: Sequence[Ask], identity: Identity | None, headers: Headers) -> None:
+        """What the head says of each of them. Several of one call have the same id."""
+        asked, (parent, state) = request_id(headers), trace(headers)
+        if asked is None and len(asks) > 1:
+            asked = self._make_id()
+        for ask in asks:
+            ask.identity, ask.request_id = identity, asked
+            ask.traceparent, ask.tracestate = parent, state
+
+    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
+        """Where the client has no wishes."""
+        if self._becomes_task(door, asks, None):
+            caller.leaving = Errand(asyncio.create_task(self._become_task(caller, door, asks[0])))
         else:
-            connection.leaving = self._gateway.submit_keyed(ask, key, KeyedAnswer(connection))
+            self._send(caller, door, asks)
 
-    async def _identify(self, visit: Visit) -> Identity | None:
-        return None if self._doorman is None else await self._doorman.identify_slowly(visit.headers)
+    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
+        """The answer is `caller.reply`, or that of what joins the replies: nothing here waits for it."""
+        if len(asks) == 1:
+            caller.render = door.render
+            caller.leaving = self._gateway.submit(asks[0], caller)
+        else:
+            caller.leaving = self._gateway.submit_all(asks, Joined(caller, door, self._gateway.clock))
 
-    async def _models(self, connection: Connection, visit: Visit) -> None:
-        await self._identify(visit)
-        await self._about.models(connection, visit)
+    # ---- tasks ---------------------------------------------------------------------------------------------
 
-    # ---- tasks -------------------------------------------------------------------------------------------
+    def _becomes_task(self, door: AskingDoor, asks: Sequence[Ask], preferred: bool | None) -> bool:
+        """A model that responds later is waited for all the same by a client that says so."""
+        if door.tasks is Tasks.NEVER or len(asks) > 1:
+            return False
+        if preferred is None and door.tasks is Tasks.AS_MODEL:
+            return asks[0].model in self._asynchronous
+        return bool(preferred)
 
-    async def _accept_task(
-        self, connection: Connection, ask: Ask, key: str | None, *, preferred: bool
-    ) -> None:
+    async def _become_task(self, caller: Caller, door: AskingDoor, ask: Ask) -> None:
+        try:
+            await self._accept_task(caller, ask, None, preferred=False)
+        except Exception as exc:
+            self._failed(
+                caller,
+                door,
+                exc,
+                {} if ask.request_id is None else {b"x-request-id": ask.request_id.encode()},
+            )
+
+    async def _accept_task(self, caller: Caller, ask: Ask, key: str | None, *, preferred: bool) -> None:
         """`preferred`: the client has asked for it."""
         if key is None:
             task, again = await self._gateway.submit_task(ask), False
         else:
             task, again = await self._gateway.submit_keyed_task(ask, key)
-        body = msgspec.json.encode({"task_id": task.id, "status": "PENDING"})
-        headers = [
-            answers.JSON,
-            ("location", f"{RESULT}{task.id}"),
-            ("x-request-id", task.id),
-        ]
-        if preferred:
-            headers.append(("preference-applied", "respond-async"))
-        if again:
-            headers.append(REPLAYED)
-        connection.respond(202, headers, body)
+        caller.respond(accepted(task, preferred=preferred, again=again))
 
-    async def _result(self, connection: Connection, visit: Visit) -> None:
-        identity = await self._identify(visit)
-        query = read_query(visit.query, "wait_ms", "client_id")
-        task = await self._find(visit, query, identity)
-        wait = query.get("wait_ms")
-        if wait is not None:
-            if not (wait.isascii() and wait.isdigit() and len(wait) < 10):
-                raise Unacceptable("'wait_ms' must be a whole number of milliseconds")
-            await task.wait(min(int(wait) / 1e3, self._limits.max_long_poll))
-        await self._respond_task(connection, task, identity)
+    # ---- endings -------------------------------------------------------------------------------------------
 
-    async def _cancel(self, connection: Connection, visit: Visit) -> None:
-        identity = await self._identify(visit)
-        task = await self._find(visit, read_query(visit.query, "client_id"), identity)
-        await task.cancel()
-        await self._respond_task(connection, task, identity)
-
-    async def _find(self, visit: Visit, query: dict[str, str], identity: Identity | None) -> Task:
-        return await self._gateway.find_task(visit.path[len(RESULT) :], query.get("client_id"), identity)
-
-    async def _respond_task(self, connection: Connection, task: Task, identity: Identity | None) -> None:
-        """Large results are rendered one at a time: who asks for one need not have sent anything large."""
-        tenant, reply = "" if identity is None else identity.tenant, task.answer
-        headers = [answers.JSON, ("x-request-id", task.id)]
-        if reply is not None and len(reply.output) > LARGE_RESULT:
-            async with self._large_results.turn(tenant):
-                connection.respond(200, headers, answers.task(task), tenant)
-        else:
-            connection.respond(200, headers, answers.task(task), tenant)
-
-    # ---- endings -----------------------------------------------------------------------------------------
-
-    def _failed(self, connection: Connection, exc: Exception, headers: Headers, allow: str = "") -> None:
-        """The one place where an error becomes a response."""
+    def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
+        """The one place where an error becomes an answer: in the shape of the door, where there is one."""
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):
@@ -336,13 +270,13 @@ class DataPlane:
         else:
             log.error("a request failed inside the server", exc_info=exc)
             failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")
-        asked = request_id(headers.get(X_REQUEST_ID)) or self._make_id()
+        asked = request_id(headers) or self._make_id()
         self._gateway.count(about.model, failure.code, asked, about.tenant)
-        status, said, body = answers.error(failure, asked)
-        if isinstance(exc, MethodNotAllowed):
-            said.append(("allow", allow))
+        answer = failed(failure, asked) if door is None else door.failure(failure, asked)
+        if isinstance(exc, MethodNotAllowed) and door is not None:
+            answer = with_fields(answer, [("allow", ", ".join(door.methods))])
         elif isinstance(exc, OverQuota):
-            said += quota_headers(exc)
+            answer = with_fields(answer, refusal_fields(exc))
         elif isinstance(exc, Unauthorized):
-            said.append(("www-authenticate", "Bearer"))
-        connection.respond(status, said, body)
+            answer = with_fields(answer, [("www-authenticate", "Bearer")])
+        caller.respond(answer)

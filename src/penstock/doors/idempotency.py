@@ -4,12 +4,12 @@ import re
 
 from msgspec.structs import replace
 
-from penstock.doors import answers
-from penstock.edge.caller import Caller
-from penstock.edge.heads import Headers
+from penstock.edge.answer import Answer, with_fields
+from penstock.edge.caller import Caller, Render
+from penstock.edge.fields import Headers
 from penstock.errors import Malformed
 from penstock.idempotency import Replay
-from penstock.types import Execution, Reply
+from penstock.types import Reply
 
 HEADER = b"idempotency-key"
 REPLAYED = ("idempotency-replayed", "true")
@@ -18,7 +18,6 @@ LONGEST = 255
 PATTERN = r'[!#-~][!-~]{0,254}|"(?:[ !#-\[\]-~]|\\["\\]){1,255}"'
 _KEY = re.compile(PATTERN.encode())
 _ESCAPED = re.compile(rb"\\(.)")
-_LINE = "idempotency-replayed: true\r\n"
 
 
 def idempotency_key(headers: Headers) -> str | None:
@@ -36,28 +35,27 @@ def idempotency_key(headers: Headers) -> str | None:
 
 
 class KeyedAnswer:
-    """Answers a connection, and says so when the outcome was told before: then under the first asker's id."""
+    """Answers a caller, and says so when the outcome was told before: then under the first asker's id."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_caller", "_render")
 
-    def __init__(self, connection: Caller) -> None:
-        self._connection = connection
+    def __init__(self, caller: Caller, render: Render) -> None:
+        self._caller = caller
+        self._render = render
 
     def reply(self, reply: Reply) -> None:
-        connection = self._connection
-        if not isinstance(reply, Replay):
-            connection.reply(reply)
-        elif reply.failure is not None:
-            status, headers, body = answers.error(reply.failure, reply.first_id)
-            connection.respond(status, [*headers, REPLAYED], body)
-        else:
-            connection.render = _replayed(connection.render)
+        caller = self._caller
+        if isinstance(reply, Replay):
+            caller.render = _replayed(self._render)
             request = replace(reply.request, request_id=reply.first_id)
-            connection.reply(Reply(request, reply.outcome, reply.output, execution=reply.execution))
+            reply = Reply(request, reply.outcome, reply.output, reply.failure, reply.execution)
+        else:
+            caller.render = self._render
+        caller.reply(reply)
 
 
-def _replayed(render: answers.Render) -> answers.Render:
-    def render_again(reply: Reply, execution: Execution, now: float, ending: str) -> bytes:
-        return render(reply, execution, now, _LINE + ending)
+def _replayed(render: Render) -> Render:
+    def render_again(reply: Reply, now: float) -> Answer:
+        return with_fields(render(reply, now), [REPLAYED])
 
     return render_again

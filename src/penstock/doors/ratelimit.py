@@ -7,38 +7,31 @@ RateLimit-Reset      seconds until some of what was used no longer counts; with 
 
 from math import ceil
 
+from penstock.edge.answer import Fields
 from penstock.errors import OverQuota
 from penstock.quota import Account
 from penstock.types import Seconds
 
 
-class _Beginnings(dict[int, str]):
-    """Of those lines, by the limit: there are as many as the tiers have."""
-
-    def __missing__(self, limit: int) -> str:
-        beginning = self[limit] = f"ratelimit-limit: {limit}\r\nratelimit-remaining: "
-        return beginning
-
-
-_beginnings = _Beginnings()
-
-
-def quota_lines(account: Account, now: Seconds) -> str:
-    """Lines for the head of an answer; none for those without a quota on requests per minute."""
+def quota_fields(account: Account, now: Seconds) -> Fields:
+    """For the head of an answer; none for those without a quota on requests per minute."""
     limit = account.limit
     if limit is None:
-        return ""
+        return ()
     reset = account.reset_at - now
-    seconds = ceil(reset) if reset > 0.0 else 0
-    return f"{_beginnings[limit]}{account.remaining}\r\nratelimit-reset: {seconds}\r\n"
+    return (
+        ("ratelimit-limit", str(limit)),
+        ("ratelimit-remaining", str(account.remaining)),
+        ("ratelimit-reset", str(ceil(reset) if reset > 0.0 else 0)),
+    )
 
 
-def quota_headers(error: OverQuota) -> list[tuple[str, str]]:
+def refusal_fields(error: OverQuota) -> Fields:
     """For a refusal. Retry-After comes with every error that knows when to come back."""
     if error.limit is None:
-        return []
-    return [
+        return ()
+    return (
         ("ratelimit-limit", str(error.limit)),
         ("ratelimit-remaining", "0"),
         ("ratelimit-reset", str(max(1, ceil(error.reset)))),
-    ]
+    )

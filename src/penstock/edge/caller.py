@@ -1,19 +1,29 @@
 """Who asks, whatever the version of HTTP: what the application needs of a connection, or of one stream on it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Protocol
 
-from penstock.doors import answers
+from penstock.edge.answer import Answer
 from penstock.ports import Leaving
 from penstock.types import Reply
+
+# What a reply, be it an output or a failure, looks like to whoever asked; with the time.
+Render = Callable[[Reply, float], Answer]
 
 
 class Caller(Protocol):
     leaving: Leaving | None  # whom to tell when the client goes
-    render: answers.Render
+    render: Render
 
-    def reply(self, reply: Reply) -> None: ...
+    def reply(self, reply: Reply) -> None:
+        """Answers with what `render` makes of it."""
+        ...
 
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
+    def respond(self, answer: Answer, tenant: str = "") -> None:
         """`tenant`: who has proved that the answer is theirs, and answers for it if nobody reads it."""
         ...
+
+
+def nothing_asked(reply: Reply, now: float) -> Answer:
+    """The `render` of a caller that has not asked anything yet."""
+    raise AssertionError("a reply came to a caller that asked nothing")

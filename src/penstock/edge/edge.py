@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Protocol
 
+from penstock.edge.app import App
 from penstock.edge.bounds import REFUSED_AT_ONCE, State
-from penstock.edge.caller import Caller
 from penstock.edge.departed import Deaf, those_who_left, those_with_words
-from penstock.edge.heads import Head, Headers
 from penstock.edge.held import Crowd, Held
 from penstock.edge.http1 import Connection
 from penstock.edge.reads import Reads
@@ -64,25 +63,6 @@ class Member(Protocol):
     def close(self) -> None: ...
 
     def abort(self) -> None: ...
-
-
-class App(Protocol):
-    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        """A whole request has come; one answer must follow, now or later. Never raises."""
-        ...
-
-    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
-        """The same, with a head of which only what matters is known."""
-        ...
-
-    def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Who sends a body that takes a while, by its head: a tenant, or nothing where that cannot be told yet.
-        Raises what the request would be refused with, whatever its body."""
-        ...
-
-    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
-        """What came cannot be a request, or is too much of one. `headers`: as many as have been read."""
-        ...
 
 
 class Edge:
@@ -134,7 +114,7 @@ class Edge:
         }
         # A limit is never cut short: a state may have begun at the very end of its first tick.
         self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}
-        self.ending = self.last_ending = ""  # of every head: the date, and whether more may follow
+        self.date = ""  # as heads say it
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
@@ -153,8 +133,7 @@ class Edge:
     def _turn(self) -> None:
         self._timer = self._loop.call_later(self._seconds, self._turn)  # first: nothing below may end it
         self.tick += 1
-        self.ending = f"date: {formatdate(usegmt=True)}\r\n"
-        self.last_ending = f"{self.ending}connection: close\r\n"
+        self.date = formatdate(usegmt=True)
         self._end_late(
             [
                 each

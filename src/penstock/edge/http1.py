@@ -13,12 +13,11 @@ The same goes for the last answer of a server that stops, when the next request 
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from penstock.doors import answers
+from penstock.edge.answer import Answer
 from penstock.edge.bounds import (
     MOST_THROWN_AWAY,
     State,
@@ -26,8 +25,11 @@ from penstock.edge.bounds import (
     head_too_slow,
     too_many,
 )
+from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.departed import has_left
-from penstock.edge.heads import LENGTH_GROUP, ORDINARY, Head, Headers
+from penstock.edge.fields import Headers
+from penstock.edge.heads import ORDINARY, Head
+from penstock.edge.http1_head import ENDS, GOES_ON, head_of
 from penstock.edge.http1_reading import Reading
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 from penstock.errors import Malformed
@@ -42,16 +44,15 @@ SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, S
 
 
 class Connection(Reading):
-    __slots__ = ("_known", "_last", "_unsent", "_without_body", "leaving", "render")
+    __slots__ = ("_last", "_unsent", "_without_body", "leaving", "render")
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
         self._last = False  # the answer that is due is the last on this connection
         self._without_body = False
-        self._known: Head | None = None  # of a request that was read before, if the next may be the same
         self._unsent: Unsent | None = None  # what the client has not taken, where it is much
         self.leaving: Leaving | None = None  # whom to tell when the client goes
-        self.render: answers.Render = answers.full_answer
+        self.render: Render = nothing_asked
 
     # ---- the transport -----------------------------------------------------------------------------------
 
@@ -80,29 +81,15 @@ class Connection(Reading):
         if parser is None:
             self._throw_away(data)
             return
-        if self.state <= IDLE and self._later is None:  # `heads` says what this is about
-            head, length, end = self._known, None, 0
-            if (
-                head is not None
-                and data.startswith(head.before)
-                and data.startswith(head.after, stop := data.find(b"\r\n", len(head.before)))
-            ):
-                length, end = data[len(head.before) : stop], stop + len(head.after)
-            elif (found := ORDINARY(data)) is not None:
-                head, end = Head(*found.groups()), found.end()
-                length = head.length
-                if length is not None and head.request_id is None and head.traceparent is None:
-                    start, stop = found.span(LENGTH_GROUP)
-                    head.before, head.after = data[:start], data[stop:end]
-                    self._known = head  # the next one may be the same
-            if head is not None and length is not None:
-                body = data[end:]
-                if length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
-                    self.state = BUSY
-                    self._last = self._without_body = False
-                    self._size = 0
-                    self._edge.app.handle_ordinary(self, head, body)
-                    return
+        # `heads` says what this is about.
+        if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
+            head, body = Head(*found.groups()), data[found.end() :]
+            if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
+                self.state = BUSY
+                self._last = self._without_body = False
+                self._size = 0
+                self._edge.app.handle_ordinary(self, head, body)
+                return
         self._take(data)
 
     def _throw_away(self, data: bytes) -> None:
@@ -168,49 +155,43 @@ class Connection(Reading):
         transport = self._transport
         if transport is None:
             return
-        self.leaving = None
-        edge, execution = self._edge, reply.execution
-        if execution is None:
-            assert reply.failure is not None
-            request = reply.request
-            self.respond(*answers.error(reply.failure, request.request_id), request.tenant)
-        elif self._last or edge.closing:
-            ending = edge.last_ending if self._ends else edge.ending
-            self._send(self.render(reply, execution, edge.clock(), ending), reply.request.tenant)
-        else:
-            answer = self.render(reply, execution, edge.clock(), edge.ending)
-            if len(answer) > PIECE or self._later is not None:
-                self._send(answer, reply.request.tenant)
-                return
-            transport.write(answer)  # the same, spelt out for the usual case
-            if self._paused:
-                self._sent(reply.request.tenant)
-            else:
-                self.since = edge.tick
-                self.state = self._part
-
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
-        if self.state == CLOSED:
+        edge = self._edge
+        answer = self.render(reply, edge.clock())
+        body = answer.body
+        if len(body) > PIECE or self._last or edge.closing or self._later is not None:
+            self.respond(answer, reply.request.tenant)
             return
         self.leaving = None
-        edge = self._edge
-        ending = edge.last_ending if self._ends else edge.ending
-        head = answers.head(status, headers, len(body), ending)
-        self._send(head if self._without_body else head + body, tenant)
+        transport.write(head_of(answer, edge.date) + body)  # as `respond`, spelt out for the usual case
+        if self._paused:
+            self._sent(reply.request.tenant)
+        else:
+            self.since = edge.tick
+            self.state = self._part
+
+    def respond(self, answer: Answer, tenant: str = "") -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        self.leaving = None
+        data = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
+        if not self._without_body:
+            data += answer.body
+        if len(data) <= PIECE:
+            transport.write(data)
+            self._sent(tenant)
+        else:
+            self._send_in_pieces(data, tenant)
 
     @property
     def _ends(self) -> bool:
         """Whether the answer that is due is the last: what was read before the edge was closing is still served."""
         return self._last or (self._edge.closing and not self._later and not self._rest)
 
-    def _send(self, data: bytes, tenant: str) -> None:
+    def _send_in_pieces(self, data: bytes, tenant: str) -> None:
         transport = self._transport
         assert transport is not None
-        if len(data) <= PIECE:
-            transport.write(data)
-            self._sent(tenant)
-            return
-        self._last = self._ends  # as its head says
+        self._last = self._ends  # as the head says
         self.since = self._edge.tick
         self.state = SENDING
         transport.pause_reading()
@@ -291,7 +272,7 @@ class Connection(Reading):
         self._last = True
         self._part = BODY  # it may still be sending
         self._size = 0
-        self._edge.app.refuse(self, exc, self._head or self._headers)
+        self._edge.app.refuse(self, exc, self._url, self._head or self._headers)
 
     def _end(self) -> None:
         self._last = True

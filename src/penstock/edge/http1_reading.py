@@ -1,38 +1,33 @@
 """One client's requests as they come: bytes in, whole requests out, and how much of them is taken.
 
-llhttp (through httptools) splits the bytes. A read brings up to 256 KB, in which thousands of small requests or
-chunks may stand. So what comes is read in slices, and no more of them in one turn of the loop than a turn may cost.
-The rest waits for its turn, and for the requests before it to be answered. Nothing more is read meanwhile.
+llhttp (through httptools) splits the bytes (`http1_message`). A read brings up to 256 KB, in which thousands of
+small requests or chunks may stand. So what comes is read in slices, and no more of them in one turn of the loop
+than a turn may cost. The rest waits for its turn, and for the requests before it to be answered. Nothing more is
+read meanwhile.
 
 A request whose body takes longer than one read is asked who sends it before more of it is taken, and what it holds
 is counted with what all others hold (`held`).
 """
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from penstock.edge.body import Body
 from penstock.edge.bounds import (
     BULK,
     LITTLE,
     MOST_BLANK,
     MOST_HEAD,
-    MOST_HEADERS,
-    MOST_REPEATED,
     State,
     crowded_out,
     head_too_large,
-    repeated_too_large,
-    too_large,
     trailers_too_large,
 )
 from penstock.edge.departed import descriptor_of, has_left
-from penstock.edge.heads import NO_HEADERS, Headers
-from penstock.edge.held import STRANGERS
-from penstock.errors import HeadTooLarge, Malformed, PenstockError, UnknownCoding, UnknownVersion
+from penstock.edge.fields import Headers
+from penstock.edge.http1_message import Message
+from penstock.errors import Malformed, PenstockError
 
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
@@ -40,9 +35,7 @@ if TYPE_CHECKING:
 SLICE = 4096  # bytes that are read before it is asked how much work they were
 MOST_WORK = 128  # in one turn: a slice is 1, a piece of a body 1, a request 8, one that is read twice 16
 PER_REQUEST = 2048  # bytes that a small one takes, more or less, while it waits for those before it
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BLANK = b"\r\n"
-ONE_HOST = "exactly one Host header is needed"
 
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
 SENDING = State.SENDING
@@ -53,32 +46,15 @@ Asked = tuple[
 Data = bytes | memoryview
 
 
-class Reading(asyncio.Protocol):
-    __slots__ = (
-        "_bare", "_body", "_chunks", "_edge", "_head", "_headers", "_later", "_length", "_parser", "_part",
-        "_paused", "_rest", "_size", "_transport", "_url", "_watched", "_work", "held", "holder", "since", "state",
-    )  # fmt: skip
+class Reading(Message):
+    __slots__ = ("_later", "_paused", "_rest", "_watched")
 
     def __init__(self, edge: "Edge") -> None:
-        self._edge = edge
-        self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpRequestParser | None = None  # None: nothing more is taken
+        super().__init__(edge)
         self._later: deque[Asked | Exception] | None = None  # pipelined; None where nothing waits at all
         self._rest: Data = b""  # has been read, and waits for its turn
-        self._part = IDLE  # of a request that is being read: HEAD or BODY
-        self._url = self._body = b""
-        self._headers = self._head = NO_HEADERS  # as they come, and once the head is complete
-        self._chunks: Body | None = None
-        self._size = 0  # of an unfinished head or body or of empty lines, or thrown away
-        self._length = 0  # of the body, where its head has said so
-        self._bare = 0  # bytes since the last of a body
-        self._work = 0  # in this turn
         self._paused = False  # the client does not read
         self._watched = -1  # its descriptor, once that was watched for something to come
-        self.held = 0
-        self.holder: str = STRANGERS
-        self.state = NEW
-        self.since = edge.tick
 
     # ---- slices ------------------------------------------------------------------------------------------
 
@@ -240,15 +216,6 @@ class Reading(asyncio.Protocol):
         if held != self.held:
             self._edge.held.change(self, held)
 
-    def _ask_who(self) -> None:
-        """Raises what the request is refused with, whatever its body."""
-        parser = self._parser
-        assert parser is not None
-        holder = self._edge.app.who(parser.get_method(), self._url, self._head)
-        if holder != self.holder:
-            self._edge.held.change(self, 0)
-            self.holder = holder
-
     def crowded_out(self) -> None:
         if self._later:
             self._later.clear()
@@ -261,113 +228,13 @@ class Reading(asyncio.Protocol):
         if self.held:
             self._edge.held.change(self, 0)
 
-    # ---- the parser: what it raises here ends the connection with that refusal -----------------------------
+    # ---- what becomes of it ------------------------------------------------------------------------------
 
-    def on_message_begin(self) -> None:
-        if self.state <= IDLE:
-            self.state = HEAD
-            self.since = self._edge.tick
-        if self._parser is None:
-            raise Malformed("nothing is read after the last request")
-        self._part = HEAD
-        self._size = self._bare = 0
-        self._work += 8
-        self._url = self._body = b""
-        self._headers = {}
-        if self.holder:
-            self._edge.held.change(self, 0)
-            self.holder = STRANGERS
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._part == BODY:  # a trailer, which means nothing here
-            return
-        headers = self._headers
-        name = name.lower()
-        if name in headers:
-            value = b"%b, %b" % (headers[name], value)
-            if len(value) > MOST_REPEATED:
-                raise repeated_too_large()
-        headers[name] = value
-
-    def on_headers_complete(self) -> None:
-        parser, headers, limit = self._parser, self._headers, self._edge.limits.max_body
-        assert parser is not None
-        if len(headers) > MOST_HEADERS:
-            raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
-        host = headers.get(b"host")
-        if host is None or b"connection" in headers or not parser.should_keep_alive():
-            self._check_version(
-                parser.get_http_version(), host
-            )  # all others are HTTP/1.1: the parser says so
-        if host is not None and b"," in host:
-            raise Malformed(ONE_HOST)
-        coding = headers.get(b"transfer-encoding")
-        if coding is not None and coding.lower() != b"chunked":
-            raise UnknownCoding("the only Transfer-Encoding that is understood is chunked")
-        declared = headers.get(b"content-length")
-        if declared is not None:
-            if len(declared) > 18 or int(declared) > limit:
-                raise too_large(limit, declared)
-            self._length = int(declared)
-        self._head, self._headers = headers, NO_HEADERS
-        if self.state == HEAD:
-            self.state = BODY
-            self.since = self._edge.tick
-            if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
-                self._ask_who()
-                if self._transport is not None:
-                    self._transport.write(CONTINUE)
-        self._part = BODY
-        self._size = 0
-
-    def _check_version(self, version: str, host: bytes | None) -> None:
-        if version == "2.0":
-            raise UnknownVersion(
-                "HTTP/2 is not spoken here in this way: send HTTP/1.1, or agree on it with TLS"
-            )
-        if host is None and version != "1.0":
-            raise Malformed(ONE_HOST)
-
-    def on_body(self, chunk: bytes) -> None:
-        self._work += 1
-        self._size += len(chunk)
-        if self._size > self._edge.limits.max_body:
-            raise too_large(self._edge.limits.max_body)
-        if self._chunks is None:
-            crowded = self._edge.held.crowded and self._length > BULK
-            if not self._body and not crowded:
-                self._body = chunk
-                return
-            self._chunks = Body(self._body, self._length)
-        self._chunks.add(chunk, crowded=self._edge.held.crowded)
-
-    def on_message_complete(self) -> None:
-        parser, whole, headers = self._parser, self._body, self._head
-        assert parser is not None
-        method = parser.get_method()
-        if b"connection" in headers or method == b"CONNECT":  # else it is as HTTP/1.1 has it, and stays open
-            if parser.should_upgrade() and method != b"CONNECT":
-                return  # it is read again
-            last = (
-                not parser.should_keep_alive() or parser.get_http_version() == "1.0" or method == b"CONNECT"
-            )
-        else:
-            last = not parser.should_keep_alive()
-        if self._chunks is not None:
-            whole = self._chunks.whole()
-            self._chunks = None
-        url = self._url
-        # The next one may take seconds to come: nothing of this one is kept till then.
-        self._part, self._body, self._head, self._size, self._length = IDLE, b"", NO_HEADERS, 0, 0
-        if last:
-            self._drop()
+    def _has_come(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
         if self.state >= SENDING or self._later:  # one is being answered, or has not been read by its client
-            self._wait_its_turn((method, url, headers, whole, last))
+            self._wait_its_turn((method, url, headers, body, last))
         else:
-            self._hand_over(method, url, headers, whole, last)
+            self._hand_over(method, url, headers, body, last)
 
     def _wait_its_turn(self, asked: "Asked | Exception") -> None:
         """No more is read until the queue is empty: what one slice brought is all that waits here."""
@@ -375,8 +242,6 @@ class Reading(asyncio.Protocol):
             self._later = deque()
         self._later.append(asked)
         self._do_not_read()
-
-    # ---- what becomes of it ------------------------------------------------------------------------------
 
     def _hand_over(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
         raise NotImplementedError

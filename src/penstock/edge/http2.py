@@ -15,11 +15,8 @@ One read can bring thousands of frames. They are handled a few at a time (`turns
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import (
     ConnectionTerminated,
@@ -32,55 +29,26 @@ from h2.events import (
     WindowUpdated,
 )
 from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes, Settings
 
 from penstock.edge.bounds import BULK, LITTLE, State, too_many
 from penstock.edge.departed import descriptor_of, has_left
 from penstock.edge.held import STRANGERS
-from penstock.edge.http2_frames import MOST_HEAD, FrameWatch, TooMuch
+from penstock.edge.http2_frames import TooMuch
+from penstock.edge.http2_sending import CONNECTION_WINDOW, Sending
 from penstock.edge.http2_stream import Stream
-from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-MOST_STREAMS = 256  # on one connection
-STREAM_WINDOW = 2**20  # bytes that may be under way to us, of one request
-CONNECTION_WINDOW = 4 * 2**20
-SETTINGS = {
-    SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
-    SettingCodes.MAX_HEADER_LIST_SIZE: MOST_HEAD,
-    SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-}
-# Headers are ours, in small letters already; those of others are checked.
-CONFIG = H2Configuration(
-    client_side=False, header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False
-)
 # GOAWAY, eight bytes long, on stream 0, without an error and up to the highest number: what is under way is served.
 GOING_AWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
 
 
-class _Machine(H2Connection):
-    MAX_CLOSED_STREAMS = 1024  # that are remembered
-
-    def __init__(self) -> None:
-        super().__init__(CONFIG)
-        self.local_settings = Settings(client=False, initial_values=cast(Any, SETTINGS))
-
-
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(Sending):
     def __init__(self, edge: "Edge") -> None:
-        self.edge = edge
-        self._machine = _Machine()
-        self._frames = FrameWatch(edge.clock())
-        self._transport: asyncio.Transport | None = None
-        self._streams: dict[int, Stream] = {}
-        self._blocked: dict[int, Stream] = {}  # that wait for their client's window, or for it to read
+        super().__init__(edge)
         self._rest = memoryview(b"")  # has been read, and waits for its turn
-        self._paused = self._flushing = self._pushing = self._leaving = self._ended = False
-        self._ready = 0  # bytes of answers that the machine has, and the transport has not
-        self._tenant = ""  # whose they are, or were
-        self._unsent: Unsent | None = None  # what the transport has, and the client does not take
+        self._leaving = False
         self.held = 0
         self.holder = STRANGERS
         self.state = State.NEW
@@ -232,122 +200,13 @@ class Http2Connection(asyncio.Protocol):
         elif event.stream_id in self._blocked:
             self.send_body(self._blocked[event.stream_id])
 
+    def _windows_changed(self, _: Event) -> None:
+        self._pushing = True
+
     def _terminated(self, event: ConnectionTerminated) -> None:
         """It has said good-bye, and the library sends nothing after that."""
         self._all_gone()
         self._end(None)
-
-    # ---- what the streams say ----------------------------------------------------------------------------
-
-    def send_head(self, stream: Stream, fields: list[tuple[bytes, bytes]], *, last: bool) -> None:
-        try:
-            self._machine.send_headers(stream.id, fields, end_stream=last)
-        except ProtocolError:  # it was reset, of which we are about to hear
-            self._lost(stream)
-        else:
-            self._flush_soon()
-
-    def send_body(self, stream: Stream) -> None:
-        """As much as the windows and one turn allow; the rest when they open, or in another turn."""
-        machine, unsent, sent = self._machine, stream.unsent, 0
-        self._tenant = stream.tenant
-        try:
-            while unsent and sent < AT_ONCE:
-                window = 0 if self._paused else machine.local_flow_control_window(stream.id)
-                size = min(len(unsent), window, machine.max_outbound_frame_size)
-                if size <= 0:
-                    break
-                machine.send_data(stream.id, bytes(unsent[:size]), end_stream=size == len(unsent))
-                unsent = unsent[size:]
-                sent += size
-                self._ready += size
-                self._frames.earn()
-                if self._ready >= PIECE:
-                    self._flush()
-        except ProtocolError:
-            self._lost(stream)
-            return
-        stream.unsent = unsent
-        self._flush_soon()
-        if unsent:
-            self._blocked[stream.id] = stream
-            stream.wait(turn=sent >= AT_ONCE and not self._paused)
-        elif stream.state != State.CLOSED:
-            self._answered(stream)
-
-    def _windows_changed(self, _: Event) -> None:
-        self._pushing = True
-
-    def push(self) -> None:
-        """Once for all that one read has brought: as many streams may wait as windows are moved."""
-        self._pushing = False
-        for stream in list(self._blocked.values()):
-            stream.push()
-
-    def _answered(self, stream: Stream) -> None:
-        self._frames.earn()
-        self._forget(stream.id)
-        stream.state = State.CLOSED
-        if not stream.complete:  # it need not send the rest
-            self._reset(stream, ErrorCodes.NO_ERROR)
-        if self.edge.closing:
-            self.retire()
-        self._look()
-
-    def reset(self, stream: Stream) -> None:
-        if self._forget(stream.id) is not None:
-            stream.gone()
-            self._reset(stream, ErrorCodes.CANCEL)
-            self._look()
-
-    def _reset(self, stream: Stream, code: ErrorCodes) -> None:
-        with suppress(ProtocolError):  # it has ended by itself, of which we are about to hear
-            self._machine.reset_stream(stream.id, code)
-        self._flush_soon()
-
-    def _lost(self, stream: Stream) -> None:
-        self._forget(stream.id)
-        stream.gone()
-        self._look()
-
-    def _forget(self, number: int) -> Stream | None:
-        self._blocked.pop(number, None)
-        stream = self._streams.pop(number, None)
-        if stream is not None:
-            self.edge.connections.discard(stream)
-            stream.all_taken()
-        return stream
-
-    def _all_gone(self) -> None:
-        for number in list(self._streams):
-            stream = self._forget(number)
-            if stream is not None:
-                stream.gone()
-
-    # ---- bytes -------------------------------------------------------------------------------------------
-
-    def _flush_soon(self) -> None:
-        """One write for all the answers of a batch."""
-        if not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        self._ready = 0
-        transport = self._transport
-        if transport is not None and not self._ended:
-            data = self._machine.data_to_send()
-            if data:
-                transport.write(data)
-                if self._paused and self._unsent is None:
-                    size = transport.get_write_buffer_size()
-                    self._unsent = Unsent(self.edge, self, self._tenant, memoryview(b""), size)
-
-    def _all_taken(self) -> None:
-        unsent, self._unsent = self._unsent, None
-        if unsent is not None:
-            unsent.release()
 
     # ---- states, and the end -----------------------------------------------------------------------------
 
@@ -404,10 +263,6 @@ class Http2Connection(asyncio.Protocol):
 
     def close(self) -> None:
         self._end(ErrorCodes.NO_ERROR)
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
 
 _HANDLERS: dict[type[Event], Callable[[Http2Connection, Any], None]] = {

@@ -6,10 +6,10 @@ It is the one who asks, as a whole connection is in HTTP/1.1, and counts as one:
 together, and gives a stream the same time for its body and for taking its answer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from penstock.doors import answers
+from penstock.edge.answer import Answer
 from penstock.edge.body import Body
 from penstock.edge.bounds import (
     LITTLE,
@@ -21,7 +21,8 @@ from penstock.edge.bounds import (
     repeated_too_large,
     too_large,
 )
-from penstock.edge.heads import NO_HEADERS, Headers
+from penstock.edge.caller import Render, nothing_asked
+from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
 from penstock.edge.unsent import Unsent
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
@@ -56,7 +57,7 @@ class Stream:
         self.state = State.BODY
         self.since = self._edge.tick
         self.leaving: Leaving | None = None
-        self.render: answers.Render = answers.full_answer
+        self.render: Render = nothing_asked
 
     # ---- the request -------------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ class Stream:
     def refuse(self, exc: Exception) -> None:
         self.state = State.BUSY
         self._drop()
-        self._edge.app.refuse(self, exc, self._headers)
+        self._edge.app.refuse(self, exc, self._url, self._headers)
 
     def crowded_out(self) -> None:
         self.refuse(crowded_out(self._edge.held.most))
@@ -132,34 +133,25 @@ class Stream:
 
     def reply(self, reply: Reply) -> None:
         """The one answer to what was submitted."""
+        if self.state != State.CLOSED:
+            self.respond(self.render(reply, self._edge.clock()), reply.request.tenant)
+
+    def respond(self, answer: Answer, tenant: str = "") -> None:
         if self.state == State.CLOSED:
             return
-        execution = reply.execution
-        if execution is None:
-            assert reply.failure is not None
-            request = reply.request
-            self.respond(*answers.error(reply.failure, request.request_id), request.tenant)
-        else:
-            edge = self._edge
-            self.tenant = reply.request.tenant
-            self._send(*self.render(reply, execution, edge.clock(), edge.ending).split(b"\r\n\r\n", 1))
-
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes, tenant: str = "") -> None:
-        if self.state != State.CLOSED:
-            self.tenant = tenant
-            self._send(answers.head(status, headers, len(body), self._edge.ending).rstrip(), body)
-
-    def _send(self, head: bytes, body: bytes) -> None:
-        """Answers are rendered for HTTP/1.1: their heads are taken apart here, which is little beside the rest."""
         self.leaving = None
-        first, *lines = head.split(b"\r\n")
-        fields = [(b":status", first.split(b" ", 2)[1])]
-        for line in lines:
-            name, _, value = line.partition(b": ")
-            fields.append((name, value))
+        self.tenant = tenant
+        fields = [
+            (":status", str(answer.status)),
+            *answer.fields,
+            ("content-length", str(len(answer.body))),
+            ("date", self._edge.date),
+        ]
         if self._method != b"HEAD":
-            self.unsent = memoryview(body)
-        self._connection.send_head(self, fields, last=not self.unsent)
+            self.unsent = memoryview(answer.body)
+        self._connection.send_head(
+            self, [(name.encode(), value.encode("latin-1")) for name, value in fields], last=not self.unsent
+        )
         self._connection.send_body(self)
 
     def push(self) -> None:

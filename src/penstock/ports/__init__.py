@@ -105,6 +105,14 @@ class Asker(Protocol):
         ...
 
 
+class CallAsker(Protocol):
+    """Whoever waits for the answers to several asks, which were let in together."""
+
+    def answered(self, replies: Sequence[Reply]) -> None:
+        """Called once: with all of them, in the order of the asks; or with the first failure alone."""
+        ...
+
+
 class Task(Protocol):
     """An accepted request whose answer is fetched later."""
 
@@ -130,15 +138,7 @@ class Task(Protocol):
 
 
 class Doorman(Protocol):
-    """Finds out who asks. What it said of the same headers before holds until the identity expires, and
-    as long as its `generation` is the same."""
-
-    @property
-    def generation(self) -> int: ...
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        ...
+    """Finds out who asks."""
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
         """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""
@@ -210,6 +210,10 @@ class Gateway(Protocol):
         ...
 
     def submit(self, ask: Ask, asker: Asker) -> Leaving: ...
+
+    def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
+        """All of them or none: a refusal leaves nothing behind."""
+        ...
 
     async def submit_task(self, ask: Ask) -> Task: ...
 

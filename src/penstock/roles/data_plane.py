@@ -5,8 +5,11 @@ from collections.abc import Callable
 
 from penstock.config import Config
 from penstock.doors.cors import CrossOrigin
-from penstock.doors.data_plane import DataPlane, HttpLimits
-from penstock.edge.edge import App, Edge, EdgeLimits
+from penstock.doors.data_plane import DataPlane
+from penstock.doors.door import HttpLimits, Inside
+from penstock.doors.open_doors import open_doors
+from penstock.edge.app import App
+from penstock.edge.edge import Edge, EdgeLimits
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.runtime.ids import random_ids
 from penstock.server.certificates import server_tls
@@ -22,19 +25,16 @@ def data_plane(
     not_ready: Callable[[], str] = lambda: "",
 ) -> Edge:
     limits = config.limits
-    app: App = DataPlane(
-        gateway,
-        HttpLimits(
-            limits.max_body,
-            limits.max_depth,
-            limits.control_characters,
-            limits.max_long_poll,
-            limits.count_refused,
-        ),
-        random_ids().__next__,
-        doorman,
-        not_ready,
+    http_limits = HttpLimits(
+        limits.max_body,
+        limits.max_depth,
+        limits.control_characters,
+        limits.max_long_poll,
+        limits.count_refused,
+        limits.max_asks,
     )
+    inside = Inside(gateway, http_limits, doorman is not None, not_ready)
+    app: App = DataPlane(inside, open_doors(inside), random_ids().__next__, doorman)
     if config.server.cors_origins:
         app = CrossOrigin(app, config.server.cors_origins)
     edge_limits = EdgeLimits(

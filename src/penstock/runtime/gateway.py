@@ -12,8 +12,9 @@ import msgspec
 from penstock.core.memory import Memory
 from penstock.errors import Draining, NoSuchModel, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
-from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
+from penstock.ports import Asker, CallAsker, Clock, Leaving, Observer, Task, Tasks
 from penstock.quota import Account, Denied, Limiter, Limits, over_quota
+from penstock.runtime.call import submit_all
 from penstock.runtime.collapse.flight import is_queued
 from penstock.runtime.collapse.flights import Flights
 from penstock.runtime.collapse.shared_answers import SharedAnswers
@@ -139,6 +140,12 @@ class Gateway:
         waiter = self.waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
+
+    def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
+        return submit_all(asks, asker, self.submit, self.waiters, self._let_go)
+
+    def _let_go(self, request: Request) -> None:
+        release(request, self.clock(), refused=True)
 
     def _enter_task(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
         if desk.sharing is not None:

@@ -1,7 +1,8 @@
 """Who waits for which reply. The first reply is the answer; whatever comes later finds nobody waiting."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -124,6 +125,27 @@ class Waiters:
             self.on_settled(settled)
         if not self.by_ticket and self.on_empty is not None:
             self.on_empty()
+
+    @contextmanager
+    def unreported(self) -> Iterator[list[Reply]]:
+        """What is settled meanwhile is reported at the end: as much of it as is left in this list."""
+        report, settled = self.on_settled, list[Reply]()
+        self.on_settled = settled.extend
+        try:
+            yield settled
+        finally:
+            self.on_settled = report
+            if settled and report is not None:
+                report(settled)
+
+    def take_back(self, waiter: Waiter) -> Request:
+        """As if it had never been added: nobody is told. It must not be settled."""
+        request = waiter.request
+        waiter.settled = True
+        self._withdraw(request)
+        del self.by_ticket[request.ticket]
+        del waiter.request, waiter.asker
+        return request
 
     def end_all(self, failure: Failure) -> None:
         for waiter in list(self.by_ticket.values()):

@@ -16,12 +16,13 @@ from starlette.types import ASGIApp
 
 from penstock.admin.app import PROBES
 from penstock.admin.guard import Guard
-from penstock.doors import answers
-from penstock.doors.visit import split
+from penstock.edge.address import split
+from penstock.edge.answer import JSON, Answer
 from penstock.edge.bounds import State
 from penstock.edge.caller import Caller
 from penstock.edge.edge import Edge, EdgeLimits, Member
-from penstock.edge.heads import POST, Head, Headers
+from penstock.edge.fields import Headers
+from penstock.edge.heads import POST, Head
 from penstock.edge.http1 import Connection
 from penstock.edge.tls import ServerTls
 from penstock.errors import Internal, Overloaded, PenstockError
@@ -44,7 +45,7 @@ class AdminPlane:
         self._tasks: set[asyncio.Task[None]] = set()
         self._at_once = 0
 
-    def handle(self, connection: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
+    def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         try:
             path, query = split(url)
             probe = path in PROBES
@@ -55,33 +56,33 @@ class AdminPlane:
                         f"the admin plane has {MOST_AT_ONCE} requests in hand: ask again", retry_after=1.0
                     )
         except PenstockError as refusal:
-            self.refuse(connection, refusal, headers)
+            self.refuse(caller, refusal, url, headers)
             return
         self._at_once += not probe
-        task = asyncio.create_task(self._answer(connection, method, path, query, headers, body))
+        task = asyncio.create_task(self._answer(caller, method, path, query, headers, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: self._done(probe))
 
-    def handle_ordinary(self, connection: Caller, head: Head, body: bytes) -> None:
-        self.handle(connection, POST, head.url, head.headers, body)
+    def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
+        self.handle(caller, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
         """Called before more of a body is read. No request here needs a body."""
         self._guard.check(method, headers)
         return ""
 
-    def refuse(self, connection: Caller, exc: Exception, headers: Headers) -> None:
+    def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         error = exc if isinstance(exc, PenstockError) else Internal("the server failed; its log says how")
         body = msgspec.json.encode({"error": error.code, "message": error.message})
         more = [("retry-after", "1")] if error.retry_after is not None else []
-        connection.respond(error.status, [answers.JSON, *more], body)
+        caller.respond(Answer(error.status, [JSON, *more], body))
 
     def _done(self, probe: bool) -> None:
         self._at_once -= not probe
 
     async def _answer(
-        self, connection: Caller, method: bytes, path: str, query: str, headers: Headers, body: bytes
+        self, caller: Caller, method: bytes, path: str, query: str, headers: Headers, body: bytes
     ) -> None:
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method.decode(),
@@ -108,9 +109,9 @@ class AdminPlane:
             await self._app(scope, receive, send)
         except Exception as exc:
             log.error("a request to the admin plane failed", exc_info=exc)
-            self.refuse(connection, exc, headers)
+            self.refuse(caller, exc, b"", headers)
         else:
-            connection.respond(status, fields, b"".join(parts))
+            caller.respond(Answer(status, fields, b"".join(parts)))
 
 
 class InOrder(set[Member]):

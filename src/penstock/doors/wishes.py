@@ -1,34 +1,9 @@
-"""A request that need not be fast: what it asks for, taken apart."""
+"""What stands beside the path of a request: its query, what its body is said to be, what its client prefers."""
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
-from urllib.parse import parse_qs, unquote_to_bytes
+from urllib.parse import parse_qs
 
-from penstock.edge.caller import Caller
-from penstock.edge.heads import Headers
-from penstock.errors import Malformed, Unacceptable
-
-
-class Visit(NamedTuple):
-    path: str
-    query: str
-    headers: Headers
-    body: bytes
-
-
-Handler = Callable[[Caller, Visit], Awaitable[None]]
-
-
-def split(url: bytes) -> tuple[str, str]:
-    """Path and query; a proxy may ask for the whole address."""
-    if not url.startswith(b"/"):
-        _, _, address = url.partition(b"://")
-        url = b"/" + address.partition(b"/")[2]
-    path, _, query = url.partition(b"?")
-    try:
-        return unquote_to_bytes(path).decode(), query.decode("ascii")
-    except UnicodeDecodeError:
-        raise Malformed("the address is not in UTF-8") from None
+from penstock.edge.fields import Headers
+from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 
 
 def read_query(text: str, *known: str) -> dict[str, str]:
@@ -53,3 +28,14 @@ def prefers_task(headers: Headers) -> bool | None:
     if b"respond-async" in words:
         return True
     return False if b"wait" in words else None
+
+
+def check_type(headers: Headers) -> None:
+    kind = headers.get(b"content-type")
+    if kind != b"application/json" and kind is not None:
+        name, _, parameter = kind.lower().partition(b";")
+        charset = parameter.strip().replace(b'"', b"")
+        if name.strip() != b"application/json" or charset not in (b"", b"charset=utf-8"):
+            raise UnsupportedMedia("send application/json in UTF-8")
+    if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
+        raise UnsupportedMedia("send the body uncompressed: Content-Encoding is not accepted")

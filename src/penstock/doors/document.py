@@ -1,0 +1,63 @@
+"""The doors to the document of all doors, and to the page that shows it to people."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.doors.door import Door, Inside, Respond, TellingDoor, Visit
+from penstock.doors.large import LargeBodies
+from penstock.doors.openapi import openapi_document
+from penstock.doors.openapi_parts import Offer
+from penstock.edge.answer import JSON, Answer
+
+HTML = ("content-type", "text/html; charset=utf-8")
+PAGE = Path(__file__).with_name("docs.html").read_bytes()
+
+
+class Document(TellingDoor):
+    path = "/openapi.json"
+    public = True
+
+    def __init__(self, inside: Inside, doors: Sequence[Door], turns: LargeBodies) -> None:
+        """`turns`: one page at a time, since strangers may ask for it and need not read it."""
+        super().__init__(inside)
+        self._doors = doors
+        self._turns = turns
+        self._made: tuple[Offer, bytes] | None = None  # from what it was made, and as it is sent
+
+    async def tell(self, visit: Visit, respond: Respond) -> None:
+        """Made anew when what it says has changed: anybody may ask for it, as often as they like."""
+        offer = self._offer()
+        if self._made is None or self._made[0] != offer:
+            self._made = offer, msgspec.json.encode(openapi_document(self._doors, offer))
+        async with self._turns.turn(""):
+            respond(Answer(200, [JSON], self._made[1]))
+
+    def _offer(self) -> Offer:
+        gateway, limits = self.inside.gateway, self.inside.limits
+        models = dict(gateway.models)
+        default = next((each["id"] for each in gateway.describe_models() if each["default"]), None)
+        return Offer(
+            models,
+            str(default) if default is not None else next(iter(models)) if len(models) == 1 else None,
+            frozenset(filter(None, gateway.asynchronous)),
+            dict(gateway.parameters),
+            secured=self.inside.secured,
+            clean=limits.control_characters == "refuse",
+            max_body=limits.max_body,
+            max_asks=limits.max_asks,
+        )
+
+
+class Docs(TellingDoor):
+    path = "/docs"
+    public = True
+
+    def __init__(self, inside: Inside, turns: LargeBodies) -> None:
+        super().__init__(inside)
+        self._turns = turns
+
+    async def tell(self, visit: Visit, respond: Respond) -> None:
+        async with self._turns.turn(""):
+            respond(Answer(200, [HTML], PAGE))

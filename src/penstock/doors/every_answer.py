@@ -1,0 +1,42 @@
+"""What every answer says in its head, and every error; and the native shape of an error, which is that of all doors
+without one of their own."""
+
+from math import ceil
+
+import msgspec
+
+from penstock.doors.ratelimit import quota_fields
+from penstock.edge.answer import JSON, Answer
+from penstock.errors import STATUS_BY_CODE
+from penstock.types import Failure, Request
+
+
+def answer_fields(request: Request, now: float) -> list[tuple[str, str]]:
+    fields = [JSON, ("x-request-id", request.request_id)]
+    if request.traceparent is not None:
+        fields.append(("traceparent", request.traceparent))
+    if request.quota is not None:
+        fields += quota_fields(request.quota, now)
+    return fields
+
+
+def failure_fields(failure: Failure, request_id: str) -> list[tuple[str, str]]:
+    fields = [JSON, ("x-request-id", request_id)]
+    if failure.retry_after is not None:
+        fields.append(("retry-after", str(max(1, ceil(failure.retry_after)))))
+    return fields
+
+
+def status_of(failure: Failure) -> int:
+    return STATUS_BY_CODE.get(failure.code, 500)
+
+
+def in_full(failure: Failure) -> str:
+    return f"{failure.message}: {failure.details}" if failure.details else failure.message
+
+
+def failed(failure: Failure, request_id: str) -> Answer:
+    said: dict[str, object] = {"error": failure.code, "message": in_full(failure), "request_id": request_id}
+    if failure.retry_after is not None:
+        said["retry_after_ms"] = ceil(failure.retry_after * 1e3)
+    return Answer(status_of(failure), failure_fields(failure, request_id), msgspec.json.encode(said))

@@ -1,0 +1,183 @@
+"""The native doors: one input in, one output out, on the same connection or as a task.
+
+Answers are spliced around the output, which is never decoded here. Fields nobody knows are refused by name.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.doors.door import AskingDoor, Inside, Tasks
+from penstock.doors.every_answer import answer_fields
+from penstock.doors.inputs import (
+    BACKSLASH,
+    DELETE,
+    QUOTE,
+    canonical,
+    check_unicode,
+    decode,
+    in_words,
+    inputs_of,
+)
+from penstock.doors.native_described import describe_full, describe_short
+from penstock.doors.openapi_parts import Described, Offer
+from penstock.doors.ratelimit import quota_fields
+from penstock.doors.steps import Steps
+from penstock.edge.answer import JSON, Answer
+from penstock.edge.fields import Headers
+from penstock.errors import Unacceptable
+from penstock.output import NOTED, without_note
+from penstock.types import Ask, Execution, Reply
+
+LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
+
+
+class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
+    input: msgspec.Raw
+    model: str | None = None
+    parameters: msgspec.Raw = msgspec.Raw()
+    client_id: str | None = None
+    timeout_ms: int | float | None = None  # 2e3 is a whole number too
+
+
+class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
+    input: msgspec.Raw
+
+
+_FULL = msgspec.json.Decoder(InferenceBody)
+_decode_full = _FULL.decode
+_SHORT = msgspec.json.Decoder(ShortBody)
+
+
+class Inference(AskingDoor):
+    path = "/v1/inference"
+    tasks = Tasks.AS_MODEL
+
+    def __init__(self, inside: Inside) -> None:
+        super().__init__(inside)
+        self._kinds = inside.gateway.kinds
+        self._inputs = inputs_of(inside)
+
+    def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
+        ascii_only = yield from check_unicode(body)
+        said = decode(_FULL, body, is_unicode=True)
+        yield
+        _check(said)
+        checked = yield from self._inputs.check_in_steps(bytes(said.input), said.model, ascii_only=ascii_only)
+        return [_asked(said, checked)]
+
+    def read_one(self, body: bytes) -> Ask:
+        if body.isascii():  # what nearly all send is understood in a few steps
+            try:
+                said = _decode_full(body)
+            except (msgspec.MsgspecError, RecursionError) as exc:
+                raise in_words(exc) from None
+            usual = said.client_id is None and said.timeout_ms is None and not said.parameters
+            if usual and said.model in self._kinds:  # a plain string fits every kind of input
+                payload = bytes(said.input)
+                if payload[0] == QUOTE and BACKSLASH not in payload and DELETE not in payload:
+                    return Ask(payload, said.model)
+            ascii_only = True
+        else:
+            said, ascii_only = decode(_FULL, body, is_unicode=False), False
+        _check(said)
+        return _asked(said, self._inputs.check(bytes(said.input), said.model, ascii_only=ascii_only))
+
+    def answer(self, replies: Sequence[Reply], now: float) -> Answer:
+        return self.render(replies[0], now)
+
+    def render(self, reply: Reply, now: float) -> Answer:
+        """The output goes last, as it is; what the members of a batch share is rendered once."""
+        execution = reply.execution
+        if execution is None:
+            return super().render(reply, now)
+        request, output = reply.request, reply.output
+        request_id, arrival = request.request_id, request.arrival
+        timing, metadata = execution.rendered or _render(execution, request.model)
+        queue = f"{(execution.started - arrival) * 1e3:.3f}"
+        if output[-1] == NOTED:
+            output, note = without_note(output)
+            metadata = f",{note}{metadata}"
+        start = (
+            f'{{"request_id":"{request_id}","task_id":"{request_id}",'
+            f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
+        )
+        fields = [JSON, ("x-request-id", request_id), ("server-timing", f"queue;dur={queue}{timing}")]
+        if request.traceparent is not None:
+            fields.append(("traceparent", request.traceparent))
+        if request.quota is not None:
+            fields += quota_fields(request.quota, now)
+        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
+
+    def describe(self, offer: Offer) -> Described:
+        return describe_full(self.path, offer)
+
+
+class ShortInference(AskingDoor):
+    """Answered with the output, whatever the model, unless the client wants a task."""
+
+    path = "/api/inference"
+    tasks = Tasks.IF_ASKED
+
+    def __init__(self, inside: Inside) -> None:
+        super().__init__(inside)
+        self._inputs = inputs_of(inside)
+
+    def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
+        ascii_only = yield from check_unicode(body)
+        said = decode(_SHORT, body, is_unicode=True)
+        yield
+        return [Ask((yield from self._inputs.check_in_steps(bytes(said.input), None, ascii_only=ascii_only)))]
+
+    def read_one(self, body: bytes) -> Ask:
+        ascii_only = body.isascii()
+        said = decode(_SHORT, body, is_unicode=ascii_only)
+        return Ask(self._inputs.check(bytes(said.input), None, ascii_only=ascii_only))
+
+    def answer(self, replies: Sequence[Reply], now: float) -> Answer:
+        return self.render(replies[0], now)
+
+    def render(self, reply: Reply, now: float) -> Answer:
+        execution = reply.execution
+        if execution is None:
+            return super().render(reply, now)
+        request = reply.request
+        timing, _ = execution.rendered or _render(execution, request.model)
+        queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
+        start = f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
+        output, _ = without_note(reply.output)
+        fields = [*answer_fields(request, now), ("server-timing", f"queue;dur={queue}{timing}")]
+        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
+
+    def describe(self, offer: Offer) -> Described:
+        return describe_short(self.path, offer)
+
+
+def _check(said: InferenceBody) -> None:
+    if said.client_id is not None and not 0 < len(said.client_id) <= 128:
+        raise Unacceptable("'client_id' must be 1 to 128 characters long")
+    timeout = said.timeout_ms
+    if timeout is not None and (timeout <= 0 or timeout % 1):
+        raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
+
+
+def _asked(said: InferenceBody, payload: bytes) -> Ask:
+    timeout = said.timeout_ms
+    return Ask(
+        payload,
+        said.model,
+        canonical(bytes(said.parameters)) if said.parameters else b"",
+        said.client_id,
+        None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
+    )
+
+
+def _render(execution: Execution, model: str) -> tuple[str, str]:
+    infer = f"{execution.seconds * 1e3:.3f}"
+    version = msgspec.json.encode(execution.version).decode()
+    execution.rendered = (
+        f", infer;dur={infer}",
+        f',"inference_ms":{infer},"batch_size":{execution.batch_size},"model_version":{version},'
+        f'"cached":{"true" if execution.cached else "false"}}},"model":"{model}","output":',
+    )
+    return execution.rendered

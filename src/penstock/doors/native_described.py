@@ -1,0 +1,185 @@
+"""The native doors, for the document at /openapi.json."""
+
+from collections.abc import Sequence
+
+from penstock.doors.idempotency import LONGEST, PATTERN
+from penstock.doors.openapi_parts import (
+    NUMBER,
+    OUTPUT,
+    REPLAYED,
+    STRING,
+    TOKENS_USED,
+    TRACEPARENT,
+    TRACESTATE,
+    WITH_ANSWERS,
+    X_REQUEST_ID,
+    Described,
+    Offer,
+    Part,
+    answered,
+    input_schema,
+    object_of,
+    parameter,
+    refused,
+    sent,
+)
+
+_PREFER = parameter(
+    "Prefer",
+    "header",
+    "`respond-async`: become a task; `wait`: be answered on this connection (RFC 7240).",
+    {"type": "string", "examples": ["respond-async"]},
+)
+
+_IDEMPOTENCY_KEY = parameter(
+    "Idempotency-Key",
+    "header",
+    f"1 to {LONGEST} visible ASCII characters, or such in double quotes. The same key with the same request gives "
+    "the outcome of the first, also while that is still running; with another request it is 409.",
+    {"type": "string", "pattern": f"^(?:{PATTERN})$"},
+)
+
+
+def describe_full(path: str, offer: Offer) -> Described:
+    models = offer.models
+    alike: dict[tuple[str, Sequence[str] | None], list[str]] = {}  # models that are asked in the same way
+    for name, kind in sorted(models.items(), key=lambda item: item[1]):
+        taken = offer.parameters.get(name)
+        alike.setdefault((kind, None if taken is None else tuple(taken)), []).append(name)
+    requests = [
+        _request(names, kind, taken, offer.clean, default=offer.default, alone=len(models) == 1)
+        for (kind, taken), names in alike.items()
+    ]
+    schemas = {
+        "InferenceRequest": requests[0] if len(requests) == 1 else {"anyOf": requests},
+        "InferenceAnswer": object_of(
+            {
+                "request_id": STRING,
+                "task_id": {"type": "string", "description": "The same id."},
+                "output": OUTPUT,
+                "model": {"enum": list(models)},
+                "latency_ms": {**NUMBER, "description": "From arrival to answer, in the server."},
+                "metadata": object_of(
+                    {
+                        "queue_ms": NUMBER,
+                        "inference_ms": NUMBER,
+                        "batch_size": {
+                            "type": "integer",
+                            "minimum": 0,
+                            "description": "0 where the answer came from the cache.",
+                        },
+                        "model_version": STRING,
+                        "cached": {"type": "boolean", "description": "Nothing was executed for this answer."},
+                        "tokens_used": TOKENS_USED,
+                    },
+                    optional=("tokens_used",),
+                ),
+            },
+        ),
+        "TaskAccepted": object_of({"task_id": STRING, "status": {"const": "PENDING"}}),
+    }
+    return Described({path: {"post": _inference(sorted(offer.asynchronous), len(models))}}, schemas)
+
+
+def describe_short(path: str, offer: Offer) -> Described:
+    if offer.default is None:  # then there is no saying which one the short form means
+        return Described()
+    short = offer.models.get(offer.default, "text")
+    schemas = {
+        "ShortRequest": object_of({"input": input_schema(short, offer.clean)}),
+        "ShortAnswer": object_of({"output": OUTPUT, "request_id": STRING, "latency_ms": NUMBER}),
+    }
+    return Described({path: {"post": _short_inference()}}, schemas)
+
+
+def _inference(asynchronous: Sequence[str], models: int) -> Part:
+    about = (
+        "The answer comes on the same connection. With `Prefer: respond-async` the request becomes a task: 202 at "
+        "once, and its answer under `Location`."
+    )
+    summary = "Ask and wait for the answer"
+    if asynchronous:
+        summary = "Ask, and fetch the answer later" if len(asynchronous) == models else "Ask a model"
+        which = (
+            "" if len(asynchronous) == models else f" to {', '.join(f'`{name}`' for name in asynchronous)}"
+        )
+        about = (
+            f"A request{which} becomes a task: 202 at once, and its answer under `Location`. With `Prefer: wait`"
+            " the answer comes on the same connection."
+        )
+    return {
+        "operationId": "infer",
+        "tags": ["Inference"],
+        "summary": summary,
+        "description": about,
+        "parameters": [X_REQUEST_ID, TRACEPARENT, TRACESTATE, _PREFER, _IDEMPOTENCY_KEY],
+        "requestBody": sent("InferenceRequest"),
+        "responses": {
+            "200": answered("The answer", "InferenceAnswer", *WITH_ANSWERS),
+            "202": answered(
+                "Accepted as a task",
+                "TaskAccepted",
+                "X-Request-Id",
+                "Location",
+                "Preference-Applied",
+                REPLAYED,
+            ),
+            **refused(400, 404, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504),
+        },
+    }
+
+
+def _short_inference() -> Part:
+    return {
+        "operationId": "inferShort",
+        "tags": ["Inference"],
+        "summary": "The short form",
+        "description": "The same path inside, with nothing but an input to send.",
+        "parameters": [X_REQUEST_ID, TRACEPARENT, TRACESTATE, _IDEMPOTENCY_KEY],
+        "requestBody": sent("ShortRequest"),
+        "responses": {
+            "200": answered("The answer", "ShortAnswer", *WITH_ANSWERS),
+            **refused(400, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504),
+        },
+    }
+
+
+def _request(
+    models: list[str], kind: str, taken: Sequence[str] | None, clean: bool, *, default: object, alone: bool
+) -> Part:
+    required = default not in models
+    model: Part = {"description": "Which model.", "enum": models if required else [*models, None]}
+    if not required:
+        model["description"] = f"Not needed: this server has {'one' if alone else f'a default, `{default}`'}."
+    properties = {
+        "input": input_schema(kind, clean),
+        "model": model,
+        **({} if taken == () else {"parameters": _parameters(taken)}),
+        "client_id": {
+            "type": ["string", "null"],
+            "minLength": 1,
+            "maxLength": 128,
+            "description": "Who asks: decides on tier and fairness, and who may see a task.",
+        },
+        "timeout_ms": {
+            "type": ["integer", "null"],
+            "minimum": 1,
+            "description": "Answered by then, or refused; what is above the server's limit counts as that.",
+        },
+    }
+    always = {"input", "model"} if required else {"input"}
+    example = {"input": "hello", **({"model": models[0]} if required else {})}
+    optional = [name for name in properties if name not in always]
+    return {**object_of(properties, optional=optional), "examples": [example]}
+
+
+def _parameters(taken: Sequence[str] | None) -> Part:
+    """Of a model that takes some: these, or any."""
+    named: Part = {}
+    if taken is not None:
+        named = {"properties": {name: {} for name in taken}, "additionalProperties": False}
+    return {
+        "type": ["object", "null"],
+        **named,
+        "description": "For the model; only requests with the same parameters share a batch.",
+    }

@@ -1,0 +1,148 @@
+"""Tasks: how one is announced, and the door where its answer is fetched."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from penstock.doors.door import Inside, Respond, TellingDoor, Visit
+from penstock.doors.every_answer import in_full
+from penstock.doors.idempotency import REPLAYED
+from penstock.doors.large import LargeBodies
+from penstock.doors.openapi_parts import (
+    CODES,
+    OUTPUT,
+    STRING,
+    TOKENS_USED,
+    Described,
+    Offer,
+    answered,
+    object_of,
+    parameter,
+    refused,
+)
+from penstock.doors.wishes import read_query
+from penstock.edge.answer import JSON, Answer
+from penstock.errors import Unacceptable
+from penstock.output import without_note
+from penstock.ports import Task
+from penstock.types import TaskStatus
+
+PLACE = "/v1/result/"
+LARGE_RESULT = 128 * 1024  # bytes of a result that waits for its turn
+
+
+class Results(TellingDoor):
+    path = f"{PLACE}{{task_id}}"
+    methods = ("GET", "DELETE")
+
+    def __init__(self, inside: Inside) -> None:
+        super().__init__(inside)
+        self._large = LargeBodies(inside.gateway.clock)
+
+    async def tell(self, visit: Visit, respond: Respond) -> None:
+        task = await (self._cancelled(visit) if visit.method == "DELETE" else self._awaited(visit))
+        reply = task.answer
+        if reply is None or len(reply.output) <= LARGE_RESULT:
+            respond(_where_it_stands(task))
+            return
+        # One at a time: who asks for a large one need not have sent anything large.
+        async with self._large.turn(visit.tenant):
+            respond(_where_it_stands(task))
+
+    async def _awaited(self, visit: Visit) -> Task:
+        query = read_query(visit.query, "wait_ms", "client_id")
+        task = await self._find(visit, query)
+        wait = query.get("wait_ms")
+        if wait is not None:
+            if not (wait.isascii() and wait.isdigit() and len(wait) < 10):
+                raise Unacceptable("'wait_ms' must be a whole number of milliseconds")
+            await task.wait(min(int(wait) / 1e3, self.inside.limits.max_long_poll))
+        return task
+
+    async def _cancelled(self, visit: Visit) -> Task:
+        task = await self._find(visit, read_query(visit.query, "client_id"))
+        await task.cancel()
+        return task
+
+    async def _find(self, visit: Visit, query: dict[str, str]) -> Task:
+        task_id = visit.path.removeprefix(PLACE)
+        return await self.inside.gateway.find_task(task_id, query.get("client_id"), visit.identity)
+
+    def describe(self, offer: Offer) -> Described:
+        told = {
+            "200": answered("The task", "Task", "X-Request-Id"),
+            **refused(400, 404, 422, 500, 503),
+        }
+        result = {
+            "operationId": "result",
+            "tags": ["Tasks"],
+            "summary": "Where a task stands, and its output",
+            "description": "A result is kept for ten minutes, unless the server is set otherwise.",
+            "parameters": [_WAIT],
+            "responses": told,
+        }
+        cancel = {
+            "operationId": "cancel",
+            "tags": ["Tasks"],
+            "summary": "Cancel a task",
+            "description": "What has not gone to a worker never goes. A task that is over stays as it is.",
+            "responses": dict(told),
+        }
+        operations = {"parameters": [_TASK_ID, _CLIENT_ID], "get": result, "delete": cancel}
+        return Described({self.path: operations}, {"Task": _TASK})
+
+
+_TASK_ID = parameter("task_id", "path", "As the 202 gave it.", {"type": "string", "minLength": 1})
+_CLIENT_ID = parameter(
+    "client_id", "query", "The client_id the task was made with; to others it is 404.", {"type": "string"}
+)
+_WAIT = parameter(
+    "wait_ms",
+    "query",
+    "Wait this long for the task to be over, within the server's own limit.",
+    {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+)
+_TASK = object_of(
+    {
+        "task_id": STRING,
+        "status": {"enum": [str(status) for status in TaskStatus]},
+        "timestamp": {
+            "type": "string",
+            "format": "date-time",
+            "description": "Of its last change, or its start.",
+        },
+        "output": {**OUTPUT, "description": "When SUCCESS."},
+        "metadata": object_of({"tokens_used": TOKENS_USED}),
+        "error": {
+            **object_of({"error": {"enum": CODES}, "message": STRING}),
+            "description": "When FAILED, EXPIRED or CANCELLED.",
+        },
+    },
+    optional=("output", "metadata", "error"),
+)
+
+
+def accepted(task: Task, *, preferred: bool, again: bool) -> Answer:
+    """To whoever asked for it. `preferred`: the client has wished for a task; `again`: it was there already."""
+    fields = [JSON, ("location", f"{PLACE}{task.id}"), ("x-request-id", task.id)]
+    if preferred:
+        fields.append(("preference-applied", "respond-async"))
+    if again:
+        fields.append(REPLAYED)
+    return Answer(202, fields, msgspec.json.encode({"task_id": task.id, "status": "PENDING"}))
+
+
+def _where_it_stands(task: Task) -> Answer:
+    timestamp = (
+        datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+    said: dict[str, object] = {"task_id": task.id, "status": task.status, "timestamp": timestamp}
+    reply = task.answer
+    if reply is not None and reply.failure is not None:
+        said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}
+    elif reply is not None:
+        output, note = without_note(reply.output)
+        said["output"] = msgspec.Raw(output)
+        if note:
+            said["metadata"] = msgspec.Raw(f"{{{note}}}".encode())
+    return Answer(200, [JSON, ("x-request-id", task.id)], msgspec.json.encode(said))

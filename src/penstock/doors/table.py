@@ -1,0 +1,35 @@
+"""Which door a path leads to."""
+
+from collections.abc import Sequence
+
+from penstock.doors.door import Door
+from penstock.edge.address import split
+from penstock.errors import Malformed, NotFound
+
+
+class Table:
+    def __init__(self, doors: Sequence[Door]) -> None:
+        self._exact: dict[str, Door] = {}
+        self._by_folder: dict[str, Door] = {}  # those whose last part stands for any one name
+        for door in doors:
+            folder, _, last = door.path.rpartition("/")
+            if last.startswith("{"):
+                self._by_folder[folder] = door
+            else:
+                self._exact[door.path] = door
+
+    def find(self, path: str) -> Door:
+        door = self._exact.get(path)
+        if door is None:
+            folder, _, name = path.rpartition("/")
+            door = self._by_folder.get(folder) if name else None
+            if door is None:
+                raise NotFound(f"nothing is served at {path[:100]!r}; see /docs")
+        return door
+
+    def find_by_url(self, url: bytes) -> Door | None:
+        """As far as that can be told: the address may be half an address, or none."""
+        try:
+            return self.find(split(url)[0])
+        except (Malformed, NotFound):
+            return None

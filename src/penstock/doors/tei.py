@@ -1,0 +1,203 @@
+"""Text Embeddings Inference's `POST /embed`, so that its clients work unchanged.
+
+    {"inputs": "one text"}                     ──►  [[0.1, …]]
+    {"inputs": ["one text", "another one"]}    ──►  [[0.1, …], [0.2, …]]
+
+Each text is a request of its own, for the model that is meant by those who name none. Its answer is whatever the
+model makes of the text. Other options than `inputs` are handed to the model as its `parameters`, unless they say
+what is usual.
+
+An overloaded server is 429 here and not 503: that is what these clients know, and they try again after it. By 503
+the server they were made for says that it is unwell.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from penstock.doors.door import AskingDoor, Inside
+from penstock.doors.every_answer import answer_fields, failure_fields, in_full, status_of
+from penstock.doors.inputs import canonical, check_unicode, decode, inputs_of
+from penstock.doors.openapi_parts import (
+    OUTPUT,
+    QUOTA_FIELDS,
+    STRING,
+    TRACEPARENT,
+    TRACESTATE,
+    X_REQUEST_ID,
+    Described,
+    Offer,
+    Part,
+    answered,
+    input_schema,
+    object_of,
+    sent,
+)
+from penstock.doors.steps import Steps, at_once
+from penstock.edge.answer import Answer
+from penstock.edge.fields import NO_HEADERS, Headers
+from penstock.errors import (
+    BackendCrashed,
+    BackendFailed,
+    BackendTimeout,
+    BackendUnavailable,
+    DeadlineExceeded,
+    Draining,
+    Internal,
+    NoInput,
+    Overloaded,
+    OverQuota,
+    StoreDown,
+    Unacceptable,
+)
+from penstock.output import without_note
+from penstock.types import Ask, Failure, Reply
+
+MOST_DIMENSIONS = 2**31 - 1
+
+
+class Option(NamedTuple):
+    usual: tuple[object, ...]
+    otherwise: Part
+
+
+OPTIONS = {
+    "truncate": Option((False,), {"type": "boolean"}),
+    "normalize": Option((True,), {"type": "boolean"}),
+    "prompt_name": Option((), {"type": "string"}),
+    "truncation_direction": Option(("Right", "right"), {"enum": ["Left", "left", "Right", "right"]}),
+    "dimensions": Option((), {"type": "integer", "minimum": 1, "maximum": MOST_DIMENSIONS}),
+}
+SEVERAL = "'inputs' must be a string or a list of strings"
+
+# Status and type by our code. All others are the client's to put right, and keep their status.
+_KNOWN = {
+    NoInput.code: (400, "Empty"),
+    OverQuota.code: (429, "Overloaded"),
+    Overloaded.code: (429, "Overloaded"),
+    DeadlineExceeded.code: (504, "Overloaded"),
+    Draining.code: (503, "Unhealthy"),
+    StoreDown.code: (503, "Unhealthy"),
+    BackendFailed.code: (424, "Backend"),
+    BackendCrashed.code: (424, "Backend"),
+    BackendTimeout.code: (424, "Backend"),
+    BackendUnavailable.code: (424, "Backend"),
+    Internal.code: (500, "Backend"),
+}
+
+
+class EmbedBody(msgspec.Struct, forbid_unknown_fields=True):
+    inputs: msgspec.Raw
+    truncate: bool | None = None
+    normalize: bool | None = None
+    prompt_name: str | None = None
+    truncation_direction: Literal["left", "right", "Left", "Right"] | None = None
+    dimensions: int | float | None = None  # 2e3 is a whole number too
+
+
+_BODY = msgspec.json.Decoder(EmbedBody)
+_TEXTS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Embed(AskingDoor):
+    path = "/embed"
+
+    def __init__(self, inside: Inside) -> None:
+        super().__init__(inside)
+        self._inputs = inputs_of(inside)
+
+    def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
+        ascii_only = yield from check_unicode(body)
+        said = decode(_BODY, body, is_unicode=True)
+        yield
+        parameters, asks = _parameters(said), list[Ask]()
+        for text in self._texts(bytes(said.inputs)):
+            checked = yield from self._inputs.check_in_steps(text, None, ascii_only=ascii_only)
+            asks.append(Ask(checked, None, parameters))
+            yield
+        return asks
+
+    def read_one(self, body: bytes) -> Ask | None:
+        if b"[" in body:
+            return None
+        [ask] = at_once(self.read(body, NO_HEADERS))
+        return ask
+
+    def _texts(self, inputs: bytes) -> list[bytes]:
+        texts = [inputs]
+        if inputs.startswith(b"["):
+            texts = [bytes(text) for text in _TEXTS.decode(inputs)]
+            self.inside.check_number(len(texts))
+        if not all(text.startswith(b'"') for text in texts):
+            raise Unacceptable(SEVERAL)
+        return texts
+
+    def answer(self, replies: Sequence[Reply], now: float) -> Answer:
+        outputs = [without_note(reply.output)[0] for reply in replies]
+        return Answer(200, answer_fields(replies[0].request, now), b"[%b]" % b",".join(outputs))
+
+    def failure(self, failure: Failure, request_id: str) -> Answer:
+        status, kind = _KNOWN.get(failure.code) or (status_of(failure), "Validation")
+        said = {"error": in_full(failure), "error_type": kind}
+        return Answer(status, failure_fields(failure, request_id), msgspec.json.encode(said))
+
+    # ---- the document --------------------------------------------------------------------------------------
+
+    def describe(self, offer: Offer) -> Described:
+        if offer.default is None:  # then there is no saying which model is meant
+            return Described()
+        operation = {
+            "operationId": "embed",
+            "tags": ["Other clients"],
+            "summary": "Embed texts, as Text Embeddings Inference does",
+            "description": "One output for each text, in their order: all of them, or an error.",
+            "parameters": [X_REQUEST_ID, TRACEPARENT, TRACESTATE],
+            "requestBody": sent("EmbedRequest"),
+            "responses": {
+                "200": answered("The outputs", "EmbedAnswer", "X-Request-Id", "traceparent", *QUOTA_FIELDS),
+                **self.describe_errors(400, 408, 409, 413, 415, 422, 424, 429, 500, 503, 504),
+            },
+        }
+        text = input_schema("text", offer.clean)
+        several = {"type": "array", "items": text, "minItems": 1, "description": f"At most {offer.max_asks}."}
+        taken = offer.parameters.get(offer.default)
+        options = {name: _option(*option, taken is None or name in taken) for name, option in OPTIONS.items()}
+        schemas = {
+            "EmbedRequest": {
+                **object_of({"inputs": {"anyOf": [text, several]}, **options}, optional=[*OPTIONS]),
+                "examples": [{"inputs": ["hello", "world"]}],
+            },
+            "EmbedAnswer": {"type": "array", "items": OUTPUT, "minItems": 1},
+            "EmbedError": object_of(
+                {
+                    "error": STRING,
+                    "error_type": {"enum": ["Backend", "Empty", "Overloaded", "Unhealthy", "Validation"]},
+                }
+            ),
+        }
+        return Described({self.path: {"post": operation}}, schemas)
+
+    def describe_errors(self, *statuses: int) -> Part:
+        return {
+            str(status): answered("In the shape that these clients know.", "EmbedError", "X-Request-Id")
+            for status in statuses
+        }
+
+
+def _parameters(said: EmbedBody) -> bytes:
+    """What is not as usual, for the model."""
+    if said.dimensions is not None:
+        if not 1 <= said.dimensions <= MOST_DIMENSIONS or said.dimensions % 1:
+            raise Unacceptable(f"'dimensions' must be a whole number from 1 to {MOST_DIMENSIONS}")
+        said.dimensions = int(said.dimensions)
+    given = {name: getattr(said, name) for name in OPTIONS}
+    unusual = {
+        name: value for name, value in given.items() if value is not None and value not in OPTIONS[name].usual
+    }
+    return canonical(msgspec.json.encode(unusual)) if unusual else b""
+
+
+def _option(usual: Sequence[object], otherwise: Part, taken: bool) -> Part:
+    """An option that the model takes, or that may only say what is usual."""
+    return {"anyOf": [otherwise, {"type": "null"}]} if taken else {"enum": [*usual, None]}

@@ -1,0 +1,20 @@
+"""What is answered, whatever the version of HTTP: a status, header fields and a body. Each version writes its own
+head around it, with the date and the length of the body."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+Fields = Sequence[tuple[str, str]]  # names in small letters, and their values
+
+JSON = ("content-type", "application/json")
+
+
+class Answer(Struct, eq=False):
+    status: int
+    fields: Fields
+    body: bytes
+
+
+def with_fields(answer: Answer, more: Fields) -> Answer:
+    return Answer(answer.status, [*answer.fields, *more], answer.body)

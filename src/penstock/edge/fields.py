@@ -1,0 +1,71 @@
+"""Every header field of a request that anything here looks at: this is the one list of them.
+
+Most requests have an ordinary head, which one pattern reads (`heads`). The pattern tells of the fields that have an
+ordinary spelling here, and passes over all others. A head goes the long way, on which every field is read, if one
+of these fields is spelt differently, or if it has a field that is never ordinary.
+
+So whoever looks at one more field adds a line here; a test finds those who forget it.
+"""
+
+import re
+from typing import NamedTuple
+
+Headers = dict[bytes, bytes]
+NO_HEADERS: Headers = {}
+
+_CREDENTIAL = rb"[!-~]++"
+_HEX = rb"[0-9a-f]"
+_REQUEST_ID = rb"[A-Za-z0-9._:+=@\-]{1,128}+"
+_TRACESTATE = rb"[!-~](?: ?[!-~]){0,511}+"
+_TRACEPARENT = _HEX + rb"{2}-" + _HEX + rb"{32}-" + _HEX + rb"{16}-" + _HEX + rb"{2}"
+
+
+class Field(NamedTuple):
+    means: str
+    ordinary: bytes | None  # how it is spelt in an ordinary head; None: a head that has it is never ordinary
+    otherwise: str  # what happens on the long way
+
+
+FIELDS: dict[bytes, Field] = {
+    b"host": Field("which server is meant", rb"[!-+\--~]++", "refused if there is none, or more than one"),
+    b"content-length": Field("bytes of the body", rb"[0-9]{1,9}+", "refused if it is no number, or too large"),
+    b"content-type": Field("what the body is", rb"application/json", "refused unless it is JSON in UTF-8"),
+    b"authorization": Field("who asks", rb"Bearer " + _CREDENTIAL, "read in any case, refused if it is not known"),
+    b"x-api-key": Field("who asks", _CREDENTIAL, "read without spaces, and refused if it is not known"),
+    b"x-request-id": Field("the client's name for the request", _REQUEST_ID, "replaced by an id of ours"),
+    b"traceparent": Field("the trace it belongs to", _TRACEPARENT, "left out, unless a later version of it"),
+    b"tracestate": Field("what others say of that trace", _TRACESTATE, "left out if too long or without a trace"),
+    b"transfer-encoding": Field("how the body comes", None, "chunked is read, all else refused"),
+    b"expect": Field("whether to go on with the body", None, "told to go on, or refused before it"),
+    b"upgrade": Field("another protocol is wished for", None, "passed over: the request is served as it is"),
+    b"connection": Field("whether the connection stays open", None, "closed after the answer where it says so"),
+    b"content-encoding": Field("how the body is packed", None, "refused unless it is identity"),
+    b"prefer": Field("whether the answer is waited for", None, "read where a door has tasks"),
+    b"idempotency-key": Field("the client's name for all tries of it", None, "the first outcome is given again"),
+    b"origin": Field("the web page that asks", None, "compared with server.cors_origins"),
+    b"access-control-request-method": Field("what a web page is about to ask", None, "answered by `doors.cors`"),
+}  # fmt: skip
+
+# What is told of an ordinary head, in this order, and how it is spelt there.
+TOLD: dict[bytes, bytes] = {
+    name: field.ordinary for name, field in FIELDS.items() if field.ordinary is not None
+}
+SPECIAL = tuple(name for name, field in FIELDS.items() if field.ordinary is None)
+
+_IS_REQUEST_ID = re.compile(_REQUEST_ID)
+_IS_TRACESTATE = re.compile(rb"[!-~](?:[ -~]{0,510}[!-~])?")
+_IS_TRACEPARENT = re.compile(_TRACEPARENT + rb"(-[ -~]{0,256})?")
+
+
+def request_id(headers: Headers) -> str | None:
+    """The client's own, if it is one that can stand in headers, logs and JSON as it is."""
+    given = headers.get(b"x-request-id")
+    return given.decode() if given is not None and _IS_REQUEST_ID.fullmatch(given) else None
+
+
+def trace(headers: Headers) -> tuple[str | None, str | None]:
+    """traceparent and tracestate. The second means nothing without the first."""
+    parent, state = headers.get(b"traceparent"), headers.get(b"tracestate")
+    if parent is None or not _IS_TRACEPARENT.fullmatch(parent):
+        return None, None
+    return parent.decode(), state.decode() if state is not None and _IS_TRACESTATE.fullmatch(state) else None
