@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from penstock.core.ratelimit import TenantAccount
 from penstock.quota import Denied, Limiter, Limits
 
 
@@ -20,12 +21,12 @@ _held_to: dict[tuple[int, str], Limits] = {}  # by limiter and tenant: what they
 def take(
     limiter: Limiter, tenant: str, limits: Limits, now: float, *, always_ask: bool = False
 ) -> Allowed | Denied:
-    """As the gateway does it, which asks only if a limit may be near."""
+    """`always_ask`: without the short way, which an account takes while no limit is near."""
     _held_to[id(limiter), tenant] = limits
     account = limiter.account(tenant, limits)
-    if not always_ask and account.remaining > account.floor and now < account.until:
-        account.remaining -= 1
-    elif (denied := account.take(now)) is not None:
+    ask = account.take_closely if always_ask and isinstance(account, TenantAccount) else account.take
+    denied = ask(now)
+    if denied is not None:
         return denied
     if account.limit is None:
         return UNCOUNTED

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.errors import BackendCrashed, BackendFailed, BackendTimeout, Cancelled, KeyReused
 from penstock.ports import Asker, Leaving, Task, Waiting
-from penstock.types import Outcome, Reply, Request
+from penstock.types import Accepted, Outcome, Reply, Request
 
 LARGE = 64 * 1024  # bytes of an input that is compared byte for byte, unless it is a string
 MARK = "~"  # begins the id of such a task: no client can choose an id like that (`http.schema.REQUEST_ID`)
@@ -72,7 +72,7 @@ class Replay(Reply, eq=False):
     first_id: str = ""  # the request id of who was first
 
 
-def given_again(answer: Reply, request: Request, first_id: str) -> Reply:
+def given_again(answer: Reply, request: Accepted, first_id: str) -> Reply:
     """The outcome as `request` is told it. It has not waited for what was done before it came."""
     execution = answer.execution
     if execution is not None and execution.started < request.arrival:
@@ -86,7 +86,7 @@ class Entry(Protocol):
     """One who asks with a key: understood and within quota, and nothing is started yet."""
 
     @property
-    def request(self) -> Request: ...
+    def request(self) -> Accepted: ...
 
     @property
     def waiting(self) -> bool:

@@ -4,9 +4,11 @@ An adapter translates foreign errors into `penstock.errors` and knows nothing of
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from penstock.types import Ask, Batch, Identity, Reply, Request, Result, TaskStatus
+from penstock.types import Accepted, Ask, Batch, Identity, Reply, Result, TaskStatus
+
+Carried = TypeVar("Carried", bound=Accepted, contravariant=True)
 
 
 class Clock(Protocol):
@@ -15,12 +17,12 @@ class Clock(Protocol):
         ...
 
 
-class Broker(Protocol):
+class Broker(Protocol[Carried]):
     """Carries accepted requests from a gateway to the batcher."""
 
-    def publish(self, request: Request) -> None: ...
+    def publish(self, request: Carried) -> None: ...
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Carried) -> None:
         """The asker has left, or cancelled: what has not gone to a worker need not go."""
         ...
 
@@ -92,6 +94,10 @@ class Leaving(Protocol):
 class Waiting(Leaving, Protocol):
     """An accepted request on its way."""
 
+    def is_queued(self) -> bool:
+        """Whether what will answer it has not gone to a worker."""
+        ...
+
     def withdraw(self) -> None:
         """Its asker wants it no more."""
         ...
@@ -152,7 +158,7 @@ class Tasks(Protocol):
 
     async def accept(
         self,
-        request: Request,
+        request: Accepted,
         enter: Callable[[Asker], Waiting],
         backlog_seconds: Callable[[], float],
         on_end: Callable[[str], None] | None = None,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from penstock.errors import OverQuota
-from penstock.types import Seconds
 
 MINUTE = 60.0
 
@@ -22,26 +21,19 @@ class Limits:
 
 
 class Denied(NamedTuple):
-    retry_after: Seconds
+    retry_after: float
     limit: int | None
-    reset: Seconds
+    reset: float
     in_flight: int | None = None  # the limit on those, where that is what was exceeded
 
 
 class Account(Protocol):
-    """One tenant's, held to certain limits.
-
-    As long as more than `floor` remain, and it is before `until`, no limit is near: then one is let in by counting
-    `remaining` down, and nobody need be asked. `take` is for all others; it may be asked at any time.
-    """
-
-    remaining: int  # requests of the minute, when one was let in last
+    """One tenant's, held to certain limits."""
 
     @property
-    def floor(self) -> float: ...
-
-    @property
-    def until(self) -> Seconds: ...
+    def remaining(self) -> int:
+        """Requests of the minute, as of when one was let in last."""
+        ...
 
     @property
     def limit(self) -> int | None:
@@ -49,15 +41,15 @@ class Account(Protocol):
         ...
 
     @property
-    def reset_at(self) -> Seconds:
+    def reset_at(self) -> float:
         """When some of what was used no longer counts, as of when one was let in last."""
         ...
 
-    def take(self, now: Seconds) -> Denied | None:
+    def take(self, now: float) -> Denied | None:
         """One more request. What is not denied is in flight until it is released."""
         ...
 
-    def release(self, now: Seconds, *, refused: bool = False) -> None:
+    def release(self, now: float, *, refused: bool = False) -> None:
         """It was answered; or refused for want of capacity, and then it does not count (not its asker's fault)."""
         ...
 

@@ -1,7 +1,7 @@
 """What became of a request: kept for a while, found by its id, and bounded."""
 
 from penstock.adapters.observe.ended import A_SECOND, LONGEST, Ended
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerId
 
 
 def replies(*names: str, failure: Failure | None = None) -> list[Reply]:
@@ -9,7 +9,11 @@ def replies(*names: str, failure: Failure | None = None) -> list[Reply]:
     outcome = Outcome.FAILED if failure else Outcome.SUCCESS
     return [
         Reply(
-            Request("k", "m", b'"in"', 1.0, 9.0, 9.0, name, tenant="t"), outcome, b'"out"', failure, execution
+            Accepted("k", "m", b'"in"', 1.0, 9.0, 9.0, name, tenant="t"),
+            outcome,
+            b'"out"',
+            failure,
+            execution,
         )
         for name in names
     ]

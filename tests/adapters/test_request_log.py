@@ -12,7 +12,7 @@ import pytest
 from penstock.adapters.observe import request_log
 from penstock.adapters.observe.request_log import RequestLog
 from penstock.logs import write_lines
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerId
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reply(name: str, *, failure: Failure | None = None, tenant: str = "acme") -> Reply:
-    request = Request("key", "embed", b'"secret"', 1.0, 9.0, 9.0, name, tenant=tenant, tier=1)
+    request = Accepted("key", "embed", b'"secret"', 1.0, 9.0, 9.0, name, tenant=tenant, tier=1)
     if failure is not None:
         return Reply(request, Outcome.FAILED, failure=failure)
     return Reply(request, Outcome.SUCCESS, b'"secret"', execution=Execution(WorkerId("w/0"), 7, 3, 1.5, 0.25))

@@ -23,22 +23,23 @@ from penstock.cluster.tasks import TaskDesk
 from penstock.errors import Refused
 from penstock.idempotency import Keyed, KeyedRequests
 from penstock.ports import Asker, Broker, Leaving, Task, Tasks, Waiting
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.gateway import Desk
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.idempotency_entry import Entry
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Failure, Outcome, Reply
 from redis_servers import becomes, patient, running
 
 _numbers = count()
 
 
-def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: bool = False) -> Request:
+def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: bool = False) -> Passenger:
     """A request that arrives now."""
     key, now = f"k{next(_numbers)}", monotonic()
-    return Request(
+    return Passenger(
         key,
         "model",
         text,
@@ -52,7 +53,7 @@ def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: b
     )
 
 
-def named(request: Request) -> str:
+def named(request: Passenger) -> str:
     """As a task is called between processes."""
     return task_name(request.tenant, request.request_id)
 
@@ -61,14 +62,14 @@ class Inbox:
     """Where a batcher would be: it notes what it is told."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
-        self.withdrawn: list[Request] = []
+        self.requests: list[Passenger] = []
+        self.withdrawn: list[Passenger] = []
 
-    def take(self, request: Request) -> None:
+    def take(self, request: Passenger) -> None:
         request.waiting = True
         self.requests.append(request)
 
-    def give_up(self, request: Request) -> None:
+    def give_up(self, request: Passenger) -> None:
         self.withdrawn.append(request)
 
     @property
@@ -78,7 +79,7 @@ class Inbox:
     async def gets(self, number: int) -> None:
         await becomes(lambda: len(self.requests) >= number)
 
-    async def gives_up(self, *requests: Request) -> None:
+    async def gives_up(self, *requests: Passenger) -> None:
         wanted = {request.key for request in requests}
         await becomes(lambda: {request.key for request in self.withdrawn} >= wanted)
 
@@ -86,7 +87,7 @@ class Inbox:
 class KeyedDoor:
     """Where one gateway is asked with an Idempotency-Key."""
 
-    def __init__(self, keyed: KeyedRequests, broker: Broker, waiters: Waiters) -> None:
+    def __init__(self, keyed: KeyedRequests, broker: Broker[Passenger], waiters: Waiters) -> None:
         self._keyed = keyed
         self._waiters = waiters
         self.refusal: Refused | None = None
@@ -96,29 +97,29 @@ class KeyedDoor:
             time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
         )  # fmt: skip
 
-    def ask(self, keyed: Keyed, request: Request, asker: Asker) -> Leaving:
+    def ask(self, keyed: Keyed, request: Passenger, asker: Asker) -> Leaving:
         return self._keyed.ask(keyed, Entry(request, self._desk, self._waiters), asker)
 
-    async def ask_task(self, keyed: Keyed, request: Request) -> tuple[Task, bool]:
+    async def ask_task(self, keyed: Keyed, request: Passenger) -> tuple[Task, bool]:
         return await self._keyed.ask_task(keyed, Entry(request, self._desk, self._waiters))
 
 
 class House(Protocol):
     inbox: Inbox
-    broker: Broker
+    broker: Broker[Passenger]
     tasks: Tasks
     elsewhere: Tasks  # at another gateway, where there are several
     door: KeyedDoor
     back_door: KeyedDoor  # at that other gateway
 
-    async def accept(self, request: Request) -> Task: ...
+    async def accept(self, request: Passenger) -> Task: ...
 
-    async def begin(self, request: Request) -> None:
+    async def begin(self, request: Passenger) -> None:
         """It has gone to a worker."""
         ...
 
     async def end(
-        self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None
+        self, request: Passenger, outcome: Outcome, output: bytes, failure: Failure | None
     ) -> None: ...
 
 
@@ -130,9 +131,9 @@ class MemoryHouse:
         loop = asyncio.get_running_loop()
         self.inbox = Inbox()
         self.wheel = Wheel(loop, monotonic)
-        broker = MemoryBroker()
+        broker = MemoryBroker[Passenger]()
         broker.subscribe(self.inbox.take, self.inbox.give_up)
-        self.broker: Broker = broker
+        self.broker: Broker[Passenger] = broker
         self._waiters = Waiters(self.wheel, self.broker.withdraw)
         self.tasks: Tasks = TaskStore(
             self.wheel, monotonic, time, max_tasks=100, max_bytes=1_000_000, ttl=ttl
@@ -141,7 +142,7 @@ class MemoryHouse:
         keyed = KeyedStore(monotonic, time, max_keys=100, max_bytes=1_000_000, ttl=ttl)
         self.door = self.back_door = KeyedDoor(keyed, self.broker, self._waiters)
 
-    async def accept(self, request: Request) -> Task:
+    async def accept(self, request: Passenger) -> Task:
         def enter(asker: Asker) -> Waiting:
             waiter = self._waiters.add(request, asker)
             self.broker.publish(request)
@@ -149,10 +150,10 @@ class MemoryHouse:
 
         return await self.tasks.accept(request, enter, lambda: 1.0)
 
-    async def begin(self, request: Request) -> None:
+    async def begin(self, request: Passenger) -> None:
         request.waiting = False
 
-    async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
+    async def end(self, request: Passenger, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
         self._waiters.settle([Reply(request, outcome, output, failure)])
 
 
@@ -187,24 +188,24 @@ class RedisHouse:
     def __init__(self, store: Store, ttl: float) -> None:
         self.inbox = Inbox()
         self.gates = [Gate(store, name, ttl) for name in ("here", "there")]
-        self.broker: Broker = self.gates[0].publisher
+        self.broker: Broker[Passenger] = self.gates[0].publisher
         self.tasks: Tasks = self.gates[0].desk
         self.elsewhere: Tasks = self.gates[1].desk
         self.door, self.back_door = (gate.door for gate in self.gates)
-        self.intake = Intake(store, "batcher", monotonic, self, lambda: {"batcher"})
+        self.intake = Intake(store, "batcher", monotonic, self, lambda: {"batcher"}, Passenger)
         self.intake.subscribe(self.inbox.take, self.inbox.give_up)
         self._outcomes = Outcomes(store, Post(store))
 
-    async def accept(self, request: Request) -> Task:
+    async def accept(self, request: Passenger) -> Task:
         def enter(asker: Asker) -> Waiting:
             raise AssertionError("nobody waits at this gateway: it may be gone by then")
 
         return await self.tasks.accept(request, enter, lambda: 1.0)
 
-    async def begin(self, request: Request) -> None:
+    async def begin(self, request: Passenger) -> None:
         await self._outcomes.processing([named(request)])
 
-    async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
+    async def end(self, request: Passenger, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
         await self._outcomes.settle([Ended(named(request), outcome, output, failure)])
 
 

@@ -8,7 +8,7 @@ from houses import RedisHouse, ask, redis_house
 
 from penstock.errors import Conflict, Overloaded
 from penstock.ports import Asker, Task, Waiting
-from penstock.types import Failure, Outcome, Request
+from penstock.types import Accepted, Failure, Outcome
 from redis_servers import VALKEY, becomes
 
 FULL = Failure(Overloaded.code, "no room")
@@ -29,7 +29,7 @@ def play(redis_urls: dict[str, str]) -> Callable[[Body], None]:
     return lambda body: asyncio.run(played(body))
 
 
-async def held(house: RedisHouse, request: Request, heard: list[str]) -> Task:
+async def held(house: RedisHouse, request: Accepted, heard: list[str]) -> Task:
     def enter(asker: Asker) -> Waiting:
         raise AssertionError("nobody waits at this gateway")
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from penstock.core.admission import FEW_LANES, AdmissionRules, forecast, in_turn, refusal
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.core.queued import Queued
 from penstock.errors import Overloaded, Unacceptable
-from penstock.types import Request, Seconds
+from penstock.types import Seconds
 
 RULES = AdmissionRules()
 TOO_LONG = "the queue is too long for its deadline"
@@ -24,7 +25,7 @@ def busy(workers: int = 2, *, tiers: TierRules | None = None, seconds: Seconds =
     return batcher
 
 
-def why(batcher: Batcher, request: Request, now: Seconds = 0.0, rules: AdmissionRules = RULES) -> str:
+def why(batcher: Batcher, request: Queued, now: Seconds = 0.0, rules: AdmissionRules = RULES) -> str:
     refused = refusal(batcher, rules, request, now)
     return "" if refused is None else refused.message
 

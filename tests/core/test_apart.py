@@ -20,8 +20,9 @@ from penstock.core.capacity import CapacityRules
 from penstock.core.culprit import Culprit
 from penstock.core.door import Door
 from penstock.core.estimator import ServiceCurve
+from penstock.core.queued import Sealed
 from penstock.errors import Overloaded, Unacceptable
-from penstock.types import Batch, Failure, Outcome, Reason, Result, WorkerId
+from penstock.types import Failure, Outcome, Reason, Result, WorkerId
 
 GREEDY = BatchingRules(policy="greedy", max_batch=8)
 SECONDS = 0.03
@@ -50,8 +51,8 @@ def batcher_apart(*culprits: Culprit, workers: int = 2, rules: BatchingRules = G
     return batcher
 
 
-def failed_again(*tenants: str) -> Batch:
-    return Batch(1, "model", b"", [ask(tenant=tenant) for tenant in tenants], Reason.DUE, 0.0, retry=True)
+def failed_again(*tenants: str) -> Sealed:
+    return Sealed(1, "model", b"", [ask(tenant=tenant) for tenant in tenants], Reason.DUE, 0.0, retry=True)
 
 
 def sent_by(batcher: Batcher, now: float) -> list[list[str]]:
@@ -113,7 +114,7 @@ def test_nobody_is_set_apart_while_nobody_else_asks() -> None:
 def test_without_tenants_an_input_that_spoils_batches_is_set_apart() -> None:
     batcher = batcher_with(1, GREEDY)
     for now in (0.0, 1.0):
-        batcher.apart.spoilt(Batch(1, "model", b"", [ask(text=b'"bad"')], Reason.DUE, now, retry=True), now)
+        batcher.apart.spoilt(Sealed(1, "model", b"", [ask(text=b'"bad"')], Reason.DUE, now, retry=True), now)
     batcher.apart.holds(ask(text=b'"good"'), 1.0)
     assert batcher.apart.holds(ask(text=b'"bad"'), 1.0)
     assert not batcher.apart.holds(ask(text=b'"good"'), 1.0)
@@ -269,7 +270,7 @@ def test_their_part_is_what_the_others_leave_or_a_fair_one() -> None:
 def test_each_of_their_batches_pushes_the_next_one_back() -> None:
     """Two workers, and more than enough to do for both."""
     batcher = batcher_apart("bad", workers=2)
-    running: dict[WorkerId, tuple[float, Batch]] = {}
+    running: dict[WorkerId, tuple[float, Sealed]] = {}
     sent, step = 0, SECONDS / 6
     for now in (number * step for number in range(600)):
         for name in [name for name, (end, _) in running.items() if end <= now]:
@@ -285,7 +286,7 @@ def test_each_of_their_batches_pushes_the_next_one_back() -> None:
 def test_they_are_not_forgotten_while_the_others_take_every_worker() -> None:
     batcher = batcher_apart("bad", workers=1)
     offer(batcher, ask(tenant="bad"), *(ask(tenant="good") for _ in range(100)))
-    batches: list[Batch] = []
+    batches: list[Sealed] = []
     now = 0.0
     while not any(batch.apart for batch in batches):
         for name, batch in batcher.step(now).dispatches:

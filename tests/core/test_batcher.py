@@ -7,7 +7,7 @@ from penstock.config.sections import Retries
 from penstock.core.batcher import DOUBT, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
-from penstock.types import Failure, Outcome, Reason, Result
+from penstock.types import Failure, GivenUp, Outcome, Reason, Result
 
 GREEDY = BatchingRules(policy="greedy", max_batch=4)
 
@@ -49,7 +49,9 @@ def test_an_input_that_the_backend_says_has_failed_is_not_tried_again_and_the_ot
     assert [(reply.outcome, reply.output, reply.failure) for reply in effects.replies] == [
         (Outcome.SUCCESS, b"A", None), (Outcome.FAILED, b"", failure), (Outcome.SUCCESS, b"C", None),
     ]  # fmt: skip
-    assert effects.replies[1].request.executions == 1
+    failed = effects.replies[1]
+    assert isinstance(failed, GivenUp)
+    assert failed.executions == 1
     assert sent(effects) == []
 
 

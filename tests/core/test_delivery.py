@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.core.batcher import WORKER_LOST, Batcher, BatchingRules
 from penstock.core.delivery import PARTS, RetryRules
-from penstock.types import Batch, Failure, Outcome, Request, WorkerId
+from penstock.core.queued import Queued, Sealed
+from penstock.types import Failure, Outcome, WorkerId
 
 ATTEMPTS = 3
 POISON = b'"poison"'
@@ -21,7 +22,7 @@ def play(batcher: Batcher, seconds: float = 0.1) -> tuple[Counter[Outcome], list
     """Run until nothing is left; a batch with poison in it fails. Gives the outcomes, and the sizes that failed."""
     outcomes: Counter[Outcome] = Counter()
     failed: list[int] = []
-    running: dict[WorkerId, tuple[float, Batch]] = {}
+    running: dict[WorkerId, tuple[float, Sealed]] = {}
     now = 0.0
     while True:
         effects = batcher.step(now)
@@ -246,10 +247,10 @@ def test_a_retry_that_is_empty_by_the_time_it_may_go_is_forgotten() -> None:
 def test_what_waits_to_be_retried_is_not_looked_at_one_by_one_before_its_time() -> None:
     """A failed fleet has thousands waiting, and each step would go through them all."""
 
-    class Watched(list[Request]):
+    class Watched(list[Queued]):
         looks = 0
 
-        def __iter__(self) -> Iterator[Request]:
+        def __iter__(self) -> Iterator[Queued]:
             Watched.looks += 1
             return super().__iter__()
 

@@ -7,13 +7,14 @@ from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outpu
 
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.fleet import LONGEST_COOLDOWN, Fleet
-from penstock.types import Batch, Failure, Reason, Seconds
+from penstock.core.queued import Sealed
+from penstock.types import Failure, Reason, Seconds
 
 RULES = BatchingRules(policy="greedy", max_batch=4, breaker_failures=3, breaker_cooldown=1.0)
 
 
-def a_batch() -> Batch:
-    return Batch(1, "model", b"", [], Reason.FULL, 0.0)
+def a_batch() -> Sealed:
+    return Sealed(1, "model", b"", [], Reason.FULL, 0.0)
 
 
 def a_tenth(size: int) -> Seconds:

@@ -6,8 +6,9 @@ import pytest
 
 from penstock.core.delivery import Delivery, RetryRules
 from penstock.core.estimator import ServiceCurve
+from penstock.core.queued import Queued, Sealed
 from penstock.roles.dead_letters import MOST_LINES, is_dead, letter_of, say_so
-from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, WorkerId
+from penstock.types import DeadLetter, Failure, GivenUp, Outcome, Reason, Reply, WorkerId
 
 REJECTED = Failure("BACKEND_FAILED", "it said no", "to 'secret'", splittable=True)
 CRASHED = Failure("BACKEND_CRASHED", "it died", splittable=True)
@@ -16,15 +17,15 @@ ATTEMPTS = RetryRules().attempts
 LATE = 3.0  # after which no request has time
 
 
-def requests(number: int) -> list[Request]:
-    return [Request(f"k{n}", "m", b'"secret"', 0.0, LATE, LATE, f"r{n}") for n in range(number)]
+def requests(number: int) -> list[Queued]:
+    return [Queued(f"k{n}", "m", b'"secret"', 0.0, LATE, LATE, f"r{n}") for n in range(number)]
 
 
-def batch_of(members: list[Request], number: int = 1) -> Batch:
-    return Batch(number, "m", b"", members, Reason.FULL, 0.0, avoid=WorkerId("m/0"))
+def batch_of(members: list[Queued], number: int = 1) -> Sealed:
+    return Sealed(number, "m", b"", members, Reason.FULL, 0.0, avoid=WorkerId("m/0"))
 
 
-def fail(members: list[Request], *failures: Failure, at: float = 1.0) -> list[Reply]:
+def fail(members: list[Queued], *failures: Failure, at: float = 1.0) -> list[Reply]:
     """One after the other, all members together; the replies of the last."""
     replies: list[Reply] = []
     for number, failure in enumerate(failures):
@@ -32,6 +33,11 @@ def fail(members: list[Request], *failures: Failure, at: float = 1.0) -> list[Re
         replies = delivery.failed(batch_of(members, number), failure, ServiceCurve(64), 100, at)
         replies += delivery.expire(ServiceCurve(64), LATE + 1) if number == len(failures) - 1 else []
     return replies
+
+
+def written(reply: Reply) -> DeadLetter:
+    assert isinstance(reply, GivenUp)
+    return letter_of(reply, lambda: 2.0)
 
 
 def dead(replies: list[Reply]) -> list[bool]:
@@ -72,7 +78,7 @@ def test_a_letter_lists_every_attempt_and_quotes_only_what_it_caused_alone() -> 
     members = requests(2)
     fail(members, REJECTED)
     [reply] = fail(members[:1], AWAY, REJECTED)
-    history = letter_of(reply, lambda: 2.0).history
+    history = written(reply).history
     assert [(each.code, each.batch_size, each.worker) for each in history] == [
         ("BACKEND_FAILED", 2, "m/0"), ("BACKEND_UNAVAILABLE", 1, "m/0"), ("BACKEND_FAILED", 1, "m/0"),
     ]  # fmt: skip
@@ -83,7 +89,7 @@ def test_a_flood_of_letters_is_told_in_a_few_lines_without_their_inputs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    letters = [letter_of(reply, lambda: 2.0) for each in requests(100) for reply in fail([each], REJECTED)]
+    letters = [written(reply) for each in requests(100) for reply in fail([each], REJECTED)]
     say_so(letters)
     assert len(caplog.records) == MOST_LINES + 1
     assert vars(caplog.records[-1])["letters"] == 100 - MOST_LINES

@@ -12,6 +12,7 @@ from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError, Refused
 from penstock.quota import Limits
 from penstock.runtime.collapse.once_each import Sameness
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.gateway import Desk, Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.pump import Pump
@@ -19,19 +20,19 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.testing import MockBackend, Recorder
-from penstock.types import Ask, Batch, Outcome, Reply, Request, WorkerId
+from penstock.types import Ask, Batch, Outcome, Reply, WorkerId
 
 WORKER = WorkerId("model/0")
 _keys = count()
 
 
-def ask(now: float = 0.0, *, limit: float = 100.0, text: bytes = b'"x"', tenant: str = "") -> Request:
+def ask(now: float = 0.0, *, limit: float = 100.0, text: bytes = b'"x"', tenant: str = "") -> Passenger:
     """A request that arrives now."""
     key = f"k{next(_keys)}"
-    return Request(key, "model", text, now, now + limit, now + limit, key, tenant=tenant, length=len(text))
+    return Passenger(key, "model", text, now, now + limit, now + limit, key, tenant=tenant, length=len(text))
 
 
-def answer(request: Request, output: bytes = b"1") -> Reply:
+def answer(request: Passenger, output: bytes = b"1") -> Reply:
     return Reply(request, Outcome.SUCCESS, output)
 
 
@@ -88,11 +89,11 @@ class Station:
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.replies += [(self.loop.time(), reply) for reply in replies]
 
-    def send(self, *requests: Request) -> None:
+    def send(self, *requests: Passenger) -> None:
         for request in requests:
             self.pump.offer(request)
 
-    def ask(self, **options: object) -> Request:
+    def ask(self, **options: object) -> Passenger:
         request = ask(self.loop.time(), **options)  # type: ignore[arg-type]
         self.send(request)
         return request
@@ -128,8 +129,8 @@ class Door:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.loop = loop
-        self.published: list[Request] = []
-        self.withdrawn: list[Request] = []
+        self.published: list[Passenger] = []
+        self.withdrawn: list[Passenger] = []
         self.refusal: Refused | None = None
         self.observed = Observed()
         self.wheel = Wheel(loop, loop.time)
@@ -139,7 +140,7 @@ class Door:
         self.keyed = KeyedStore(
             loop.time, loop.time, max_keys=max_tasks, max_bytes=max_bytes, ttl=ttl, share=share
         )
-        broker = MemoryBroker()
+        broker = MemoryBroker[Passenger]()
         broker.subscribe(self.published.append, self.withdrawn.append)
         desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
@@ -151,6 +152,13 @@ class Door:
             self.tasks, self.wheel, self.observed, loop.time, map("id-{}".format, count(1)), RateLimiter(),
             [limits] * 3, keyed_requests=self.keyed,
         )  # fmt: skip
+
+    @property
+    def remaining(self) -> int:
+        """Of the quota of whoever asked last."""
+        account = self.published[-1].account
+        assert account is not None
+        return account.remaining
 
     def submit(self, ask: Ask) -> Recorder:
         recorder = Recorder()

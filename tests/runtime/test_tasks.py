@@ -7,9 +7,10 @@ from runtime_kit import Door
 
 from penstock.errors import Conflict, NotFound, Overloaded, OverQuota
 from penstock.ports import Asker, Waiting
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.share import OVERHEAD
 from penstock.testing import run_virtual
-from penstock.types import Ask, Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Ask, Failure, Outcome, Reply, TaskStatus
 
 
 async def submit(door: Door, name: str, client: str | None = None) -> str:
@@ -188,7 +189,7 @@ def test_a_refused_task_gives_back_what_it_was_to_hold() -> None:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await door.tasks.accept(Request("k", "m", b"1", 0.0, 1.0, 1.0, "r"), refuse, lambda: 1.0)
+            await door.tasks.accept(Passenger("k", "m", b"1", 0.0, 1.0, 1.0, "r"), refuse, lambda: 1.0)
         assert (len(door.tasks), door.tasks.bytes) == (0, 0)
 
     run_virtual(body())

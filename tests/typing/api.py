@@ -14,7 +14,7 @@ from penstock.ports import Asker, Backend, Broker, Clock, Gateway, Observer, Res
 from penstock.service_model import ServiceModel, parse_service
 from penstock.sim.kernel import Kernel, Run, Scenario
 from penstock.testing import Answer, MockBackend, Recorder, VirtualClock, VirtualLoop, run_virtual
-from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request, Result, WorkerId
+from penstock.types import Accepted, Ask, Batch, Outcome, Reason, Reply, Result, WorkerId
 
 
 class MyBackend:
@@ -88,7 +88,7 @@ assert_type(config, Config)
 assert_type(config.models["m"], Model)
 
 
-def names(summary: Summary, broker: Broker, bus: ResultBus, request: Request) -> dict[str, object]:
+def names(summary: Summary, broker: Broker[Accepted], bus: ResultBus, request: Accepted) -> dict[str, object]:
     broker.publish(request)
     bus.deliver([Reply(request, Outcome.SUCCESS, b"1")])
     return summary.as_dict()

@@ -20,7 +20,7 @@ from penstock.cluster.tasks import RemoteTask, TaskDesk
 from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
 from penstock.idempotency import Entry, Keyed, given_again, key_reused
 from penstock.ports import Asker, Clock, Leaving
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Accepted, Failure, Outcome, Reply
 
 log = logging.getLogger("penstock.gateway")
 
@@ -103,7 +103,7 @@ class KeyedDesk:
         ledger. Raises Refused."""
         limit = max(0.0, entry.request.deadline - self._clock())
         request = structs.replace(
-            entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, quota=None
+            entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, account=None
         )
         claim = await self._claims.claim(
             keyed, request, entry.request.request_id, limit, row=row, retry_after=entry.backlog_seconds()
@@ -121,7 +121,7 @@ class KeyedDesk:
         await self._claims.placed(keyed, request)
         return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
 
-    async def _forget(self, keyed: Keyed, request: Request) -> None:
+    async def _forget(self, keyed: Keyed, request: Accepted) -> None:
         try:
             await self._claims.forget(keyed, request)
         except StoreDown as error:  # then the claim runs out by itself

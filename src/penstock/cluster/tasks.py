@@ -11,7 +11,7 @@ from penstock.adapters.redis.records.tasks import RedisTasks, TaskRecord
 from penstock.errors import NotFound, PenstockError
 from penstock.ports import Asker, Clock, Waiting
 from penstock.runtime.wheel import Wheel
-from penstock.types import Reply, Request, TaskStatus
+from penstock.types import Accepted, Reply, TaskStatus
 
 
 class RemoteTask:
@@ -90,7 +90,7 @@ class TaskDesk:
 
     async def accept(
         self,
-        request: Request,
+        request: Accepted,
         enter: Callable[[Asker], Waiting],
         backlog_seconds: Callable[[], float],
         on_end: Callable[[str], None] | None = None,
@@ -108,7 +108,7 @@ class TaskDesk:
             held.let_go()  # it is not accepted, and whoever asked for it knows
             raise
 
-    async def take(self, request: Request) -> RemoteTask:
+    async def take(self, request: Accepted) -> RemoteTask:
         """For nobody who counts it."""
         await self._create(request, watch=False, retry_after=1.0)
         return await self._send(request)
@@ -118,11 +118,11 @@ class TaskDesk:
         if held is not None:
             held.end(notice.code)
 
-    async def _create(self, request: Request, *, watch: bool, retry_after: float) -> None:
+    async def _create(self, request: Accepted, *, watch: bool, retry_after: float) -> None:
         left = request.deadline - self._clock()
         await self.tasks.create(request, left, watch=watch, retry_after=retry_after)
 
-    async def _send(self, request: Request) -> RemoteTask:
+    async def _send(self, request: Accepted) -> RemoteTask:
         try:
             await self.publisher.accepted(request)
         except PenstockError:

@@ -21,8 +21,9 @@ from penstock.core.culprit import Culprit, culprit
 from penstock.core.delivery import Delivery
 from penstock.core.estimator import ServiceCurve
 from penstock.core.lane import Lane, LaneKey, Lanes
+from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules
-from penstock.types import Batch, Request, Seconds
+from penstock.types import Request, Seconds
 
 MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
 SET_APART = 1.5  # spoilt batches: the second within some ten seconds
@@ -112,10 +113,10 @@ class Apart:
         names = [(who, record) for who, record in self.known.items() if isinstance(who, str)]
         return sorted(who for who, record in names if record.score(now) >= SET_APART)
 
-    def divide(self, requests: Sequence[Request], now: Seconds) -> tuple[list[Request], list[list[Request]]]:
+    def divide(self, requests: Sequence[Queued], now: Seconds) -> tuple[list[Queued], list[list[Queued]]]:
         """Those that may stay together, and those of each culprit that is set apart."""
-        innocent: list[Request] = []
-        guilty: dict[Culprit, list[Request]] = {}
+        innocent: list[Queued] = []
+        guilty: dict[Culprit, list[Queued]] = {}
         for request in requests:
             if self.holds(request, now):
                 guilty.setdefault(culprit(request), []).append(request)
@@ -123,7 +124,7 @@ class Apart:
                 innocent.append(request)
         return innocent, list(guilty.values())
 
-    def spoilt(self, batch: Batch, now: Seconds) -> None:
+    def spoilt(self, batch: Sealed, now: Seconds) -> None:
         """A batch failed in which one member may be to blame."""
         if not batch.retry or batch.charged:
             return
@@ -151,7 +152,7 @@ class Apart:
 
     # ---- their batches -------------------------------------------------------------------------------------
 
-    def add(self, request: Request, now: Seconds) -> None:
+    def add(self, request: Queued, now: Seconds) -> None:
         request.apart = True
         key = self.lanes.key_of(request)
         lane = self.lanes.get(key) or self.lanes.open(key)
@@ -172,7 +173,7 @@ class Apart:
         record = self.known.get(lane.key[-1])
         return self._max_batch if record is None else record.size
 
-    def ended(self, batch: Batch, *, well: bool) -> None:
+    def ended(self, batch: Sealed, *, well: bool) -> None:
         """A batch of theirs is over."""
         record = self.known.get(culprit(batch.requests[0]))
         if record is not None and not batch.retry:

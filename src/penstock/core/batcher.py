@@ -24,17 +24,17 @@ from math import inf
 from penstock.core.apart import OVERDUE, RESTART, Apart
 from penstock.core.buffer import Depth
 from penstock.core.caution import Caution
-from penstock.core.delivery import PARTS, Delivery, attempt_of, note_attempt, note_failure
+from penstock.core.delivery import PARTS, Delivery, attempt_of, given_up, note_attempt, note_failure
 from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter, ServiceCurve
 from penstock.core.fleet import LEAST_SHARE, Fleet, Worker
 from penstock.core.lane import Lane, Lanes
 from penstock.core.patience import Patience
 from penstock.core.policy import POLICIES, Decision, Policy, Send, View
+from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules as BatchingRules
 from penstock.core.turns import Turns, may_open
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.types import (
-    Batch,
     Execution,
     Failure,
     Outcome,
@@ -73,7 +73,7 @@ TOO_LATE_FOR_CLIENT = Failure(
 class Effects:
     """What is to be done now."""
 
-    dispatches: list[tuple[WorkerId, Batch]] = field(default_factory=list)
+    dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     wake: Seconds | None = None
 
@@ -167,7 +167,7 @@ class Batcher:
 
     # ---- events ------------------------------------------------------------------------------------------
 
-    def offer(self, request: Request, now: Seconds) -> bool:
+    def offer(self, request: Queued, now: Seconds) -> bool:
         """Take it in. Whether a step is called for: while all workers are busy, one that is not the most urgent
         changes nothing until a worker frees, and that is a step anyway."""
         if self.apart.known and self.apart.holds(request, now):
@@ -188,7 +188,7 @@ class Batcher:
             or request.deadline - lane.horizon < lane.give_up
         )
 
-    def withdraw(self, request: Request) -> bool:
+    def withdraw(self, request: Queued) -> bool:
         """The asker left or cancelled. True if it had not gone to a worker, and now never goes."""
         if request.waiting:
             lanes = self.apart.lanes if request.apart else self.lanes
@@ -252,7 +252,7 @@ class Batcher:
         if worker is not None and worker.batch is not None and worker.batch.id == batch_id:
             self._end(worker, worker.batch, outcome, now)
 
-    def _end(self, worker: Worker, batch: Batch, outcome: Result | Failure, now: Seconds) -> None:
+    def _end(self, worker: Worker, batch: Sealed, outcome: Result | Failure, now: Seconds) -> None:
         """Outputs go by position; a wrong count is a failure."""
         self.changes += 1
         seconds = now - worker.started
@@ -275,24 +275,24 @@ class Batcher:
         self._failed(worker, batch, outcome, now)
 
     def _succeeded(
-        self, worker: Worker, batch: Batch, result: Result, seconds: Seconds, now: Seconds
+        self, worker: Worker, batch: Sealed, result: Result, seconds: Seconds, now: Seconds
     ) -> None:
         self.patience.succeeded()
         if not worker.loading:  # else the time tells of loading
             self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
         outputs = [b""] * batch.size if result.delivered else result.outputs
-        replies = [
+        replies: list[Reply] = [
             Reply(request, Outcome.SUCCESS, output, None, execution)
             for request, output in zip(batch.requests, outputs, strict=True)
         ]
         for place, failure in (result.failures or {}).items():
             request = batch.requests[place]
             note_attempt(request, attempt_of(failure, worker.id, batch.size, now))
-            replies[place] = Reply(request, Outcome.FAILED, failure=failure)
+            replies[place] = given_up(request, failure)
         self._answered += replies
 
-    def _learn(self, worker: Worker, batch: Batch, size: int, seconds: Seconds) -> None:
+    def _learn(self, worker: Worker, batch: Sealed, size: int, seconds: Seconds) -> None:
         """`size`: of what was executed, which is what the time tells of."""
         expected = self.curve(size)
         self.fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
@@ -301,7 +301,7 @@ class Batcher:
         if lane is not None:
             lane.learn(size, seconds, alone=len(self.lanes) == 1)
 
-    def _failed(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
+    def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
             batch.risky = True  # where a whole process has left, no input is to blame
             if self.fleet.shared:
@@ -316,7 +316,7 @@ class Batcher:
             self.fleet.failed(worker, now, at_once=False)
         self._retry_later(worker, batch, failure, now)
 
-    def _hung(self, worker: Worker, batch: Batch, now: Seconds) -> None:
+    def _hung(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
         """Is it the worker that hangs, or an input? One of a batch that hung before probably is an input; so may be
         one that was cut short of `processing`, the first time. Several in a row are the worker. One of those who
         are set apart tells of nobody else."""
@@ -331,7 +331,7 @@ class Batcher:
             early = batch.limit < self.patience.processing
             self.fleet.failed(worker, now, at_once=everything or not early or worker.failures > 0)
 
-    def _retry_later(self, worker: Worker, batch: Batch, failure: Failure, now: Seconds) -> None:
+    def _retry_later(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         batch.avoid = worker.id
         if failure.splittable:
             self.apart.spoilt(batch, now)
@@ -341,7 +341,7 @@ class Batcher:
         self._answered += delivery.failed(batch, failure, self.curve, self._batch_id + 1, now)
         self._batch_id += PARTS
 
-    def _divide(self, batch: Batch, failure: Failure, now: Seconds) -> bool:
+    def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
         """Whether members of it were set apart. The others go together, for they are probably not to blame."""
         innocent, guilty = self.apart.divide(batch.requests, now)
         if not guilty:
@@ -403,7 +403,7 @@ class Batcher:
             self._batch_id += 1
             apart.delivery.budget.earn()
             lane.last_dispatch = now
-            batch = Batch(
+            batch = Sealed(
                 self._batch_id, self.rules.model, lane.key[0], requests, Reason.DUE, now, apart=True,
                 risky=apart.is_feared(lane.key[-1], now),
             )  # fmt: skip
@@ -413,7 +413,7 @@ class Batcher:
             wakes.append(apart.free_at)
         return wakes
 
-    def _charge(self, batch: Batch, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
+    def _charge(self, batch: Sealed, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
         """One of those who are set apart is over: how it ended, and what it took beyond what was expected."""
         well = isinstance(outcome, Result) and outcome.size == batch.size
         lost = isinstance(outcome, Failure) and outcome.code == BackendCrashed.code
@@ -531,12 +531,12 @@ class Batcher:
         self._batch_id += 1
         self.delivery.budget.earn()
         lane.last_dispatch = now
-        batch = Batch(self._batch_id, self.rules.model, lane.key[0], requests, decision.reason, now)
+        batch = Sealed(self._batch_id, self.rules.model, lane.key[0], requests, decision.reason, now)
         if len(self.lanes) > 1:
             self._turns.taken(batch, now)
         self._send(worker, batch, now, effects)
 
-    def _send(self, worker: Worker, batch: Batch, now: Seconds, effects: Effects) -> None:
+    def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         if (
             self.rules.per_item_parameters
         ):  # of those in it now: a retry may hold fewer than it was sealed with

@@ -32,16 +32,16 @@ class TenantAccount:
     """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "_answered", "_before", "_burst", "_ended", "_full_at", "_gap", "_in_flight", "_interval",
-        "_limiter", "_most", "_noted", "_slot", "_total", "_waiting_since", "_window", "floor", "generation",
-        "limit", "limits", "remaining", "reset_at", "tenant", "until",
+        "__weakref__", "_answered", "_before", "_burst", "_ended", "_floor", "_full_at", "_gap", "_in_flight",
+        "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until", "_waiting_since", "_window",
+        "generation", "limit", "limits", "remaining", "reset_at", "tenant",
     )  # fmt: skip
 
     def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
         self.tenant = tenant
         self.generation = -1  # in which it was last asked for
         self.remaining = 0
-        self.until = -inf  # when the slot in the making ends
+        self._until = -inf  # when the slot in the making ends
         self.reset_at = 0.0  # when the first that counts no longer does
         self._limiter = limiter
         self._window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
@@ -64,7 +64,7 @@ class TenantAccount:
         self.limit = limits.requests_per_minute
         self._burst = limits.burst
         self._most = inf if limits.in_flight is None else limits.in_flight
-        self.floor: float = self.remaining
+        self._floor: float = self.remaining
 
     def hold_to(self, limits: Limits, remaining: int) -> None:
         """Others than until now, and say that so many remain of them until one is let in."""
@@ -77,8 +77,14 @@ class TenantAccount:
         return max(0, self._in_flight + self._noted - self.remaining - self._ended)
 
     def take(self, now: Seconds) -> Denied | None:
+        if self.remaining > self._floor and now < self._until:  # no limit is near: it need only be counted
+            self.remaining -= 1
+            return None
+        return self.take_closely(now)
+
+    def take_closely(self, now: Seconds) -> Denied | None:
         self._catch_up()
-        if now >= self.until:
+        if now >= self._until:
             self._turn(now)
         in_flight, limit, burst = self._in_flight, self.limit, self._burst
         if not in_flight:
@@ -107,7 +113,7 @@ class TenantAccount:
         self._in_flight = in_flight + 1
         self.remaining = self._noted = remaining
         # How many more may come before a limit is met. A bucket refills meanwhile, and is looked at each time.
-        self.floor = remaining if burst is not None else max(0, remaining - (room - 1))
+        self._floor = remaining if burst is not None else max(0, remaining - (room - 1))
         return None
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
@@ -128,7 +134,7 @@ class TenantAccount:
         if self.limit is not None:
             self._full_at -= self._interval
             self._give_back()
-        if self.remaining > self.floor:  # else the next one is looked at closely anyway
+        if self.remaining > self._floor:  # else the next one is looked at closely anyway
             self.remaining += 1
             self._noted += 1
 
@@ -158,7 +164,7 @@ class TenantAccount:
             self._total -= window.popleft()[1]
         self._before = self._total
         self._slot = slot
-        self.until = limiter.time_of(slot + 1)
+        self._until = limiter.time_of(slot + 1)
         self._look_at_oldest()
 
     def _look_at_oldest(self) -> None:
@@ -168,7 +174,7 @@ class TenantAccount:
     def forget(self, now: Seconds) -> None:
         """What it did, if nothing of that still counts. Whoever holds it may ask again."""
         self._catch_up()
-        if now >= self.until + MEMORY and not self._in_flight:
+        if now >= self._until + MEMORY and not self._in_flight:
             self._window.clear()
             self._total = self._before = 0
 
@@ -190,8 +196,6 @@ class _OtherLimits:
     tier than it was. What it uses counts for both."""
 
     __slots__ = ("_account", "_limits", "limit", "remaining", "reset_at")
-    floor = inf
-    until = -inf
 
     def __init__(self, account: TenantAccount, limits: Limits) -> None:
         self._account, self._limits = account, limits

@@ -16,7 +16,7 @@ from penstock.adapters.observe.exposition import Exposition, ServerGauges
 from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.credits import Credits
 from penstock.adapters.redis.bus.dispatch import Dispatcher
-from penstock.adapters.redis.bus.intake import Entry, Intake
+from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.wire import Finished, Message
 from penstock.admin.app import admin_app
@@ -26,6 +26,7 @@ from penstock.config import Config
 from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
+from penstock.core.queued import Queued, Sealed
 from penstock.errors import PenstockError
 from penstock.ports import Clock
 from penstock.roles.auth import check_admin
@@ -35,7 +36,7 @@ from penstock.roles.from_config import capacity_rules, tier_names
 from penstock.roles.model import batching_rules, capacity_health, model_gauges
 from penstock.runtime.borrowing import Borrower
 from penstock.runtime.pump import Pump
-from penstock.types import Batch, DeadLetter, Failure, Outcome, Reply, Request, Result, WorkerId
+from penstock.types import DeadLetter, Failure, Outcome, Reply, Result, WorkerId
 
 log = logging.getLogger("penstock.batcher")
 
@@ -67,7 +68,7 @@ class BatcherRole(Member):
         self._admission = AdmissionRules(config.limits.max_queue, config.limits.max_queue_bytes)
         self._capacity = capacity_rules(config)
         self.leases = Leases(self.store, self.name, self.alive("batchers"))
-        self.intake = Intake(self.store, self.name, clock, self.leases, self.alive("batchers"))
+        self.intake = Intake(self.store, self.name, clock, self.leases, self.alive("batchers"), Queued)
         self.dispatcher = Dispatcher(self.store, self.post, self.name)
         self.dispatcher.on_undelivered = self._worker_left
         self._letters = dead_letters(self.store, config)
@@ -200,7 +201,7 @@ class BatcherRole(Member):
 
     # ---- requests ----------------------------------------------------------------------------------------
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: Queued) -> None:
         pump = self._pumps.get(request.model)
         if pump is None:
             self._refuse(request, NO_MODEL)
@@ -214,18 +215,16 @@ class BatcherRole(Member):
             return
         pump.offer(request)
 
-    def _refuse(self, request: Request, failure: Failure) -> None:
+    def _refuse(self, request: Queued, failure: Failure) -> None:
         self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
 
-    def _find_tier(self, request: Request) -> None:
+    def _find_tier(self, request: Queued) -> None:
         """A gateway with more tiers than we have has let it in: it is served after all that we know better."""
-        entry = request.origin
-        source = entry.gateway if isinstance(entry, Entry) else ""
         why = f"tier {request.tier} of {len(self._tiers)}: served as the lowest; give all processes the same tiers"
-        self.store.aside.add("request of an unknown tier", source, why)
+        self.store.aside.add("request of an unknown tier", request.gateway, why)
         request.tier = len(self._tiers) - 1
 
-    def _inherit(self, request: Request) -> None:
+    def _inherit(self, request: Queued) -> None:
         """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
         pump = self._pumps.get(request.model)
         if pump is None:
@@ -235,17 +234,17 @@ class BatcherRole(Member):
             self._find_tier(request)
         pump.offer(request)
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Queued) -> None:
         pump = self._pumps.get(request.model)
         if pump is not None:
             pump.withdraw(request)
 
-    def _lost(self, requests: Sequence[Request]) -> None:
+    def _lost(self, requests: Sequence[Queued]) -> None:
         """Another batcher answers for these now."""
         for request in requests:
             self._withdraw(request)
 
-    def _send(self, worker: WorkerId, batch: Batch) -> None:
+    def _send(self, worker: WorkerId, batch: Sealed) -> None:
         self.dispatcher.send(worker.partition("/")[0], worker, batch)
 
     def _deliver(self, replies: Sequence[Reply]) -> None:

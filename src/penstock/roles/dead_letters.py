@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, count
 from math import inf
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import structs
 
@@ -24,36 +24,35 @@ from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.share import OVERHEAD
-from penstock.types import Ask, DeadLetter, Identity, Outcome, Reply
+from penstock.types import Ask, DeadLetter, GivenUp, Identity, Reply
 
 log = logging.getLogger("penstock.dead_letters")
 
 MOST_LINES = 10  # in the log, of letters that come at once; of the others only their number is told
 
 
-def is_dead(reply: Reply, attempts: int) -> bool:
+def is_dead(reply: Reply, attempts: int) -> TypeGuard[GivenUp]:
     """Whether it failed for good by its own doing, or spent all its attempts.
 
     A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is no
     letter: sent again, it would be served."""
-    request = reply.request
-    if reply.outcome is not Outcome.FAILED or not request.history:
+    if not isinstance(reply, GivenUp):
         return False
-    last = request.history[-1]
+    last = reply.history[-1]
     if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
         return True  # the backend lives, and refused this very request
-    return request.executions >= attempts and (last.batch_size == 1 or not last.splittable)
+    return reply.executions >= attempts and (last.batch_size == 1 or not last.splittable)
 
 
-def letter_of(reply: Reply, clock: Clock) -> DeadLetter:
+def letter_of(reply: GivenUp, clock: Clock) -> DeadLetter:
     """Attempts are told by the time of day from here on."""
     request, failure = reply.request, reply.failure
     assert failure is not None
     ahead = time.time() - clock()
     return DeadLetter(
-        request.key, request.request_id, request.model, request.tenant, request.tier, request.executions,
+        request.key, request.request_id, request.model, request.tenant, request.tier, reply.executions,
         failure.code, failure.message, failure.details, request.input, request.parameters, request.cost,
-        request.task, [structs.replace(attempt, when=attempt.when + ahead) for attempt in request.history],
+        request.task, [structs.replace(attempt, when=attempt.when + ahead) for attempt in reply.history],
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.gateway import Admit, Desk, Gateway
 from penstock.runtime.ids import random_ids
 from penstock.runtime.wheel import Wheel
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Accepted, Execution, Failure, Outcome, Reply, Request, WorkerId
 
 # Seconds without any batcher in which requests are still accepted: one that is started anew after its death finds
 # them, and they have time left.
@@ -188,7 +188,6 @@ class GatewayRole(Member):
             parameter_names=lambda: said.get("parameter_names"),
             time_limits=time_limits(config, name),
             longest_limit=config.timeouts_of(name).max_client,
-            announced=said,
             sharing=as_announced(name, model, None if former is None else former.sharing),
             default=model.default,
             responds_async=self.config.responds_async(model),
@@ -268,7 +267,7 @@ class GatewayRole(Member):
         requests = [request for key in keys if (request := find(key)) is not None]
         self.gateway.settle([Reply(request, outcome, failure=failure) for request in requests])
 
-    def _not_published(self, requests: Sequence[Request], failure: Failure) -> None:
+    def _not_published(self, requests: Sequence[Accepted], failure: Failure) -> None:
         self.gateway.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
 
     # ---- life --------------------------------------------------------------------------------------------

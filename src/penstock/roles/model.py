@@ -18,6 +18,7 @@ from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capaci
 from penstock.core.delivery import RetryRules
 from penstock.core.door import Door
 from penstock.core.fleet import Worker
+from penstock.core.queued import Queued
 from penstock.errors import BackendError
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
@@ -71,9 +72,9 @@ class ModelStack:
             self._slot(self.pump, f"{name}/{number}", make, number, known_good)
             for number in range(model.workers)
         ]
-        memory = MemoryBroker()
+        memory: MemoryBroker[Queued] = MemoryBroker()
         memory.subscribe(self.pump.offer, self.pump.withdraw)
-        broker: Broker = memory
+        broker: Broker[Queued] = memory
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, loop)
@@ -121,10 +122,10 @@ class ModelStack:
     def _sizing(
         self,
         config: Config,
-        broker: Broker,
+        broker: Broker[Queued],
         bus: ResultBus,
         loop: asyncio.AbstractEventLoop,
-    ) -> Broker:
+    ) -> Broker[Queued]:
         """The user's cost function is user code: it gets a process, a batcher and a loop of its own."""
         name = f"{self.name}/cost"
         model = Model(target=self.model.cost, input=self.model.input, output="json")

@@ -7,6 +7,7 @@ from typing import Any
 from penstock.adapters.observe.exposition import CacheCounts
 from penstock.config import Config, Model
 from penstock.core.memory import Memory
+from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.desk import Desk, Sharing
 
@@ -36,7 +37,7 @@ def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | N
     return former
 
 
-def memory_of(config: Config) -> Memory:
+def memory_of(config: Config) -> AnswerMemory:
     return Memory(config.limits.max_cache_entries, config.limits.max_cache_bytes)
 
 

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.core.queued import Sealed
 from penstock.errors import StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.runtime.pump import Pump
-from penstock.types import Batch, WorkerId
+from penstock.types import WorkerId
 
 log = logging.getLogger("penstock.batcher")
 
@@ -39,7 +40,7 @@ class Borrower:
         model: str,
         pump: Pump,
         line: Line,
-        send: Callable[[WorkerId, Batch], None],
+        send: Callable[[WorkerId, Sealed], None],
         is_gone: Callable[[str], bool],
         clock: Clock,
     ) -> None:

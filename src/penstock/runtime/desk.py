@@ -7,6 +7,7 @@ from penstock.core.fingerprint import Fingerprints
 from penstock.core.places import Place, glance
 from penstock.errors import Refused
 from penstock.ports import Broker
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.types import Reply, Request
 
 WINDOW = 1024  # answers kept between two looks at whether that was worth it
@@ -66,7 +67,7 @@ class Sharing:
         self.epoch = f"{self.model}\0{version}"  # no name of a model has that character
         self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
 
-    def place(self, request: Request) -> Place:
+    def place(self, request: Passenger) -> Place:
         """Where its answer is, or will be."""
         tenant = "" if self.shared else request.tenant
         text = request.input
@@ -77,7 +78,7 @@ class Sharing:
 class Desk:
     model: str
     kind: str  # of input: text or json
-    broker: Broker
+    broker: Broker[Passenger]
     admit: Admit
     backlog_seconds: Callable[[], float]  # how long what waits now will take
     cost: Callable[[bytes], float] | None  # of an input; None: each counts one
@@ -87,7 +88,6 @@ class Desk:
     loading: Callable[[], bool] = lambda: (
         False
     )  # nobody can serve yet: every worker is still in its first batch
-    announced: object = None  # by whoever told of the model, so that a change can be seen
     sharing: Sharing | None = None  # None: every request is executed
     default: bool = False  # meant by requests that name no model
     responds_async: bool = False  # a request becomes a task, unless its client asks otherwise

@@ -13,14 +13,15 @@ from penstock.core.memory import Memory
 from penstock.errors import Draining, NoSuchModel, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
-from penstock.quota import Account, Denied, Limiter, Limits, over_quota
-from penstock.runtime.collapse.flight import is_queued
+from penstock.quota import Denied, Limiter, Limits, over_quota
+from penstock.runtime.collapse.flight import AnswerMemory, is_queued
 from penstock.runtime.collapse.flights import Flights
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.desk import Admit as Admit
 from penstock.runtime.desk import Desk as Desk
 from penstock.runtime.idempotency_entry import Entry
-from penstock.runtime.tenant import Standing, Standings, release
+from penstock.runtime.tenant import Standings, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Reply, Request
@@ -42,7 +43,7 @@ class Gateway:
         limiter: Limiter | None = None,
         limits: Sequence[Limits | None] = (),
         keyed_requests: KeyedRequests | None = None,
-        memory: Memory | None = None,
+        memory: AnswerMemory | None = None,
         elsewhere: SharedAnswers | None = None,
     ) -> None:
         """`ids`: one for each request, without end.
@@ -64,8 +65,7 @@ class Gateway:
         self.kinds: dict[str | None, str] = {}
         self.asynchronous: set[str | None] = set()
         self._default: Desk | None = None  # meant by requests that name no model
-        self.waiters = Waiters(wheel, self._withdraw, self._is_loading)
-        self.waiters.on_settled = self._settled
+        self.waiters = Waiters(wheel, self._withdraw, self._is_loading, self._settled)
         self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
         self._shares = False
         self.desks_changed()
@@ -84,7 +84,6 @@ class Gateway:
                 self.asynchronous.add(None)
         # Once a model has shared executions, some may still be on their way when it no longer does.
         self._shares |= any(desk.sharing is not None for desk in self._desks.values())
-        self.find = self.flights.find if self._shares else self.waiters.get
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -140,24 +139,25 @@ class Gateway:
         desk.broker.publish(request)
         return waiter
 
-    def _enter_task(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
+    def _enter_task(self, desk: Desk, request: Passenger, asker: Asker) -> Waiter:
         if desk.sharing is not None:
             return self.flights.enter_at_place(desk, desk.sharing, request, asker)
         waiter = self.waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
 
+    def find(self, key: str) -> Passenger | None:
+        """The request with this key that somebody waits for, or that carries others."""
+        return self.waiters.get(key) or self.flights.carrier(key)
+
     def settle(self, replies: Sequence[Reply]) -> None:
         """What came back from the batchers, to those who wait for it."""
         if not self._shares:
             self.waiters.settle(replies)
             return
-        given = self.flights.land(replies)
-        landing, self.flights.landing = self.flights.landing, given
-        self.waiters.settle(given)
-        self.flights.landing = landing
+        self.waiters.settle(self.flights.land(replies))
 
-    def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Request]:
+    def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Passenger]:
         """`room`: whether there must be some for it now.
 
         What may be shared is let in later, when it is known that it must be executed. Tasks whose records are
@@ -171,7 +171,7 @@ class Gateway:
         key = next(self._ids)
         identity = ask.identity
         if identity is not None:  # `of`, spelt out for the usual cases
-            standing: Standing = identity.standing or self._standings.of_identity(identity)
+            standing = identity.standing or self._standings.of_identity(identity)
         elif ask.client_id is None:
             standing = self._standings.anonymous
         else:
@@ -182,13 +182,10 @@ class Gateway:
         else:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         if account is not None:
-            if account.remaining > account.floor and now < account.until:  # no limit is near: see `Account`
-                account.remaining -= 1
-            else:
-                denied = account.take(now)
-                if denied is not None:
-                    raise _over_quota(denied, desk.model, tenant)
-        request = Request(
+            denied = account.take(now)
+            if denied is not None:
+                raise _over_quota(denied, desk.model, tenant)
+        request = Passenger(
             key,
             desk.model,
             ask.input,
@@ -202,8 +199,8 @@ class Gateway:
             1.0 if desk.cost is None else desk.cost(ask.input),
             len(ask.input),
             ask.traceparent,
-            quota=account,
-            task=task,
+            task,
+            account,
         )
         sharing = desk.sharing
         alone = sharing is None or (task and not sharing.sees_dispatch)
@@ -285,7 +282,7 @@ class Gateway:
     def check_quota(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)
         now = self.clock()
-        if account is None or (account.remaining > account.floor and now < account.until):
+        if account is None:
             return
         denied = account.take(now)
         if denied is not None:
@@ -306,7 +303,7 @@ class Gateway:
         request = self.waiters.find(request_id)
         return None if request is None else self.describe_request(request)
 
-    def describe_request(self, request: Request) -> dict[str, object]:
+    def describe_request(self, request: Passenger) -> dict[str, object]:
         now = self.clock()
         return {
             "request_id": request.request_id,
@@ -322,7 +319,7 @@ class Gateway:
     def _is_loading(self, request: Request) -> bool:
         return self._desks[request.model].loading()
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Passenger) -> None:
         if request.flight is not None:
             self.flights.leave(request)
             return
@@ -332,7 +329,7 @@ class Gateway:
         now = self.clock()
         if self._limited:
             for reply in replies:
-                account: Account | None = reply.request.quota
+                account = reply.request.account
                 if account is None:
                     continue
                 if reply.failure is None:
@@ -344,13 +341,9 @@ class Gateway:
     async def drained(self, seconds: float) -> bool:
         """Accept nothing more; wait until everyone is answered, or this long. True if everyone was."""
         self.draining = True
-        if not self.waiters:
-            return True
-        empty = asyncio.Event()
-        self.waiters.on_empty = empty.set
         try:
             async with asyncio.timeout(seconds):
-                await empty.wait()
+                await self.waiters.none_left()
         except TimeoutError:
             return False
         return True

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from penstock.ports import Asker
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.waiters import Waiter, Waiters
-from penstock.types import Reply, Request
+from penstock.types import Reply
 
 if TYPE_CHECKING:
     from penstock.runtime.gateway import Desk
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 class Entry:
     __slots__ = ("_desk", "_waiters", "request", "waits")
 
-    def __init__(self, request: Request, desk: "Desk", waiters: Waiters) -> None:
+    def __init__(self, request: Passenger, desk: "Desk", waiters: Waiters) -> None:
         self.request = request
         self._desk = desk
         self._waiters = waiters

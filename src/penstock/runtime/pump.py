@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from math import ceil
 
 from penstock.core.batcher import Batcher
+from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendUnavailable
 from penstock.loops import Failures, say
 from penstock.ports import Clock, Observer
-from penstock.types import Batch, Failure, Reply, Request, Result, WorkerId
+from penstock.types import Failure, Reply, Result, WorkerId
 
 Deliver = Callable[[Sequence[Reply]], None]
-Take = Callable[[Batch], None]  # how a worker is handed a batch
+Take = Callable[[Sealed], None]  # how a worker is handed a batch
 
 STUCK = 5.0  # seconds a wake-up may be overdue before the loop counts as stuck
 NOT_SENT = Failure(BackendUnavailable.code, "the batch could not be handed to its worker")
@@ -54,11 +55,11 @@ class Pump:
 
     # ---- events ------------------------------------------------------------------------------------------
 
-    def offer(self, request: Request) -> None:
+    def offer(self, request: Queued) -> None:
         if self.batcher.offer(request, request.arrival):
             self._kick()
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Queued) -> None:
         if self.batcher.withdraw(request):
             self._kick()
 

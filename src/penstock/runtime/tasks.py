@@ -10,16 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import structs
-
 from penstock.core.shares import Shares
 from penstock.errors import Conflict, NotFound, Overloaded
 from penstock.ports import Asker, Waiting
 from penstock.runtime.by_tenant import ByTenant
-from penstock.runtime.collapse.flight import is_queued
 from penstock.runtime.wheel import Wheel
 from penstock.share import OVERHEAD, Full, refusal
-from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Accepted, Failure, Outcome, Reply, TaskStatus
 
 NO_ROOM = Overloaded.code  # of a task whose result could not be kept
 
@@ -37,7 +34,7 @@ class StoredTask:
 
     __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "size", "when")
 
-    def __init__(self, store: Keeper, request: Request, now: float) -> None:
+    def __init__(self, store: Keeper, request: Accepted, now: float) -> None:
         self._store = store
         self._waiter: Waiting | None = None
         self.request = request
@@ -62,7 +59,9 @@ class StoredTask:
     def status(self) -> TaskStatus:
         if self.answer is not None:
             return TaskStatus(self.answer.outcome.value)
-        return TaskStatus.PENDING if is_queued(self.request) else TaskStatus.PROCESSING
+        if self._waiter is None or self._waiter.is_queued():
+            return TaskStatus.PENDING
+        return TaskStatus.PROCESSING
 
     async def wait(self, seconds: float) -> None:
         if self.answer is None:
@@ -82,10 +81,12 @@ class StoredTask:
     def keep(self, reply: Reply) -> None:
         """The answer, and of the request no more than its names. The request itself may still be in a queue, where
         it is found by its parameters."""
-        reply.request.input = b""
-        self.request = structs.replace(
-            reply.request, parameters=b"", quota=None, origin=None, flight=None, ticket=None, history=()
-        )
+        request = reply.request
+        request.input = b""
+        self.request = Accepted(
+            request.key, request.model, b"", request.arrival, request.expires, request.deadline, request.request_id,
+            tenant=request.tenant, tier=request.tier, traceparent=request.traceparent, task=request.task,
+        )  # fmt: skip
         self.answer = Reply(self.request, reply.outcome, reply.output, reply.failure, reply.execution)
         self.size = size_of_answer(self.answer)
 
@@ -94,7 +95,7 @@ class StoredTask:
             self._waiter.withdraw()
 
 
-def size_of_pending(request: Request) -> int:
+def size_of_pending(request: Accepted) -> int:
     return OVERHEAD + len(request.input) + len(request.parameters)
 
 
@@ -152,7 +153,7 @@ class TaskStore:
 
     async def accept(
         self,
-        request: Request,
+        request: Accepted,
         enter: Callable[[Asker], Waiting],
         backlog_seconds: Callable[[], float],
         on_end: Callable[[str], None] | None = None,

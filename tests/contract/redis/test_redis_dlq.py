@@ -12,7 +12,7 @@ from penstock.adapters.redis.records.dead_letters import DeadLetters
 from penstock.adapters.redis.records.holdings import letters as bounds
 from penstock.errors import NotFound, StoreDown
 from penstock.roles.dead_letters import letter_of
-from penstock.types import Attempt, DeadLetter, Failure, Outcome, Reply
+from penstock.types import Attempt, DeadLetter, Failure, GivenUp, Outcome
 from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
@@ -20,10 +20,12 @@ BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
 
 def given_up(text: bytes = b'"x"', *, task: bool = False, tenant: str = "anna") -> DeadLetter:
     request = ask(text, task=task)
-    request.tenant, request.tier, request.executions = tenant, 2, 3
+    request.tenant, request.tier = tenant, 2
     request.parameters, request.cost = b"{}", 7.0
-    request.history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
-    return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.monotonic)
+    history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
+    return letter_of(
+        GivenUp(request, Outcome.FAILED, failure=BROKEN, executions=3, history=history), time.monotonic
+    )
 
 
 def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(redis_settings: RedisSettings) -> None:

@@ -14,7 +14,8 @@ from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.task_endings import Ended, Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks, Withdrawal
 from penstock.errors import Conflict, NotFound, StoreDown
-from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure, Outcome, TaskStatus
 from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")
@@ -30,13 +31,13 @@ class Kit:
         self.there = RedisTasks(store, "there", post, ttl)
         self.outcomes = Outcomes(store, post)
 
-    async def new(self, tenant: str = "") -> Request:
+    async def new(self, tenant: str = "") -> Passenger:
         request = ask(task=True)
         request.tenant = tenant
         await self.here.create(request, limit=10.0)
         return request
 
-    async def succeed(self, request: Request, output: bytes = b"1") -> None:
+    async def succeed(self, request: Passenger, output: bytes = b"1") -> None:
         await self.outcomes.settle([Ended(named(request), Outcome.SUCCESS, output)])
 
 
@@ -124,7 +125,7 @@ def test_cancelling_names_the_shard_that_must_hear_of_it(redis_settings: RedisSe
     async def body() -> None:
         async with kit(redis_settings) as tasks:
             request = await tasks.new()
-            request.origin = 5
+            request.shard = 5
             await tasks.here.placed(request)
             assert await tasks.there.cancel(request.request_id, "") == Withdrawal(5, request.key)
             record = await tasks.here.find(request.request_id, "")

@@ -10,9 +10,8 @@
 Rules
 - Everyone aboard has a waiter, a deadline and a quota of its own, and leaves when it likes. Nothing is withdrawn
   while somebody is aboard; when the last one leaves, the carrier is.
-- A request that nobody has joined is a flight by itself. While nothing else looks like it, it has no place: its
-  looks are its ticket among the waiters, where the next one to look so finds it. Else it stands in its place in the
-  memory, and knows it (`Request.flight`).
+- A request that nobody has joined is a flight by itself. While nothing else looks like it, it has no place: the
+  next one to look so finds it under its looks. Else it stands in its place in the memory.
 - The carrier is the request of one aboard (of a task a copy, since a task's input is let go at its end). It stays
   the carrier when its asker leaves.
 - A failure is everyone's, unless it is the carrier's own: a deadline that passed, or was too short for the queue.
@@ -27,16 +26,24 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from penstock.core.fingerprint import MAKER_BYTES, maker
-from penstock.core.memory import Memory, Remembered
-from penstock.core.places import HEAD, TAIL, Place
+from penstock.core.memory import Remembered
+from penstock.core.places import HEAD, TAIL, Glance, Place
 from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused
 from penstock.ports import Asker, Clock
-from penstock.runtime.collapse.flight import Flight, copy_of, from_arrival, has_no_more_time, is_before
+from penstock.runtime.collapse.flight import (
+    AnswerMemory,
+    Flight,
+    copy_of,
+    from_arrival,
+    has_no_more_time,
+    is_before,
+)
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import Lookup, SharedAnswers
 from penstock.runtime.desk import Desk, Sharing
 from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Execution, Failure, Outcome, Reply, WorkerId
 
 ITS_OWN = frozenset({DeadlineExceeded.code, Overloaded.code, Cancelled.code, ClientLeft.code})
 NOBODY = bytes(MAKER_BYTES)
@@ -50,7 +57,7 @@ class Flights:
         desks: Mapping[str, Desk],
         waiters: Waiters,
         clock: Clock,
-        memory: Memory,
+        memory: AnswerMemory,
         elsewhere: SharedAnswers | None,
     ) -> None:
         """`elsewhere`: what other gateways remember."""
@@ -59,25 +66,23 @@ class Flights:
         self._clock = clock
         self._memory = memory
         self._places = memory.places
-        self._glances, self._tickets = memory.places.glances, waiters.by_ticket
         self._elsewhere = elsewhere
-        self.landing: Sequence[Reply] = ()  # those whose askers are just being told
-        self._adrift: dict[str, Request] = {}  # carriers whose own asker has left, by key
+        self._alone: dict[Glance, Passenger] = {}  # by their looks, those that nothing else looks like
+        self._adrift: dict[str, Passenger] = {}  # carriers whose own asker has left, by key
         if elsewhere is not None:
             elsewhere.on_looked_up = self._looked_up
-            self.enter = self.enter_at_place  # type: ignore[method-assign]  # its answer will come by its key
 
-    def find(self, key: str) -> Request | None:
-        """The request that somebody waits for under this key, or that flies on for others."""
-        return self._waiters.get(key) or self._adrift.get(key)
+    def carrier(self, key: str) -> Passenger | None:
+        """The request with this key that nobody waits for, and that flies on for others."""
+        return self._adrift.get(key)
 
     # ---- boarding ----------------------------------------------------------------------------------------
 
-    def enter(self, desk: Desk, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
+    def enter(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
         """Raises Refused where it would have to be executed and is not let in."""
         seen = request.input
         look = seen[HEAD] + seen[TAIL]  # `glance`, spelt out
-        if look in self._glances or look in self._tickets:
+        if self._elsewhere is not None or look in self._places.glances or look in self._alone:
             return self.enter_at_place(desk, sharing, request, asker)
         if sharing.ttl:
             sharing.misses += 1
@@ -87,17 +92,19 @@ class Flights:
                 raise _refused(request, refused)
             finally:
                 del refused
-        request.epoch = sharing.epoch
-        waiter = self._waiters.add_as(look, request, asker)
+        request.epoch, request.flight = sharing.epoch, look
+        self._alone[look] = request
+        waiter = self._waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
 
-    def enter_at_place(self, desk: Desk, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
+    def enter_at_place(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
         """It may be like another, or is to be looked up."""
         request.epoch = sharing.epoch
         place, places = sharing.place(request), self._places
-        if place[4] in self._tickets:
-            self._give_place(place[4])
+        alone = self._alone.pop(place[4], None)
+        if alone is not None:
+            self._give_place(alone)
         found = places.get(place)
         if isinstance(found, tuple):
             if found[3] > request.arrival:
@@ -129,12 +136,9 @@ class Flights:
         desk.broker.publish(request)
         return waiter
 
-    def _give_place(self, look: bytes) -> None:
-        """To the one that was alone with these looks. Not if its answer is there: too late to join it then."""
-        waiting = self._tickets[look].request
-        if any(reply.request is waiting for reply in self.landing):
-            return
-        alone = self._waiters.give_key(look)
+    def _give_place(self, alone: Passenger) -> None:
+        """To one that nothing else has looked like until now."""
+        alone.flight = None
         sharing = self._desks[alone.model].sharing
         if sharing is not None:
             place = sharing.place(alone)
@@ -148,7 +152,7 @@ class Flights:
         desk: Desk,
         sharing: Sharing,
         place: Place,
-        request: Request,
+        request: Passenger,
         asker: Asker,
     ) -> Waiter:
         flight = Flight(desk, place, sharing.version)
@@ -157,18 +161,23 @@ class Flights:
         elsewhere.look_up(flight.fingerprint, flight)
         return self._board(flight, request, asker)
 
-    def _board(self, flight: Flight, request: Request, asker: Asker) -> Waiter:
+    def _board(self, flight: Flight, request: Passenger, asker: Asker) -> Waiter:
         request.flight = flight
         flight.riders[request.key] = request
         return self._waiters.add(request, asker)
 
     def _join(
-        self, place: Place, found: object, desk: Desk, sharing: Sharing, request: Request, asker: Asker
+        self,
+        place: Place,
+        found: Flight | Passenger,
+        desk: Desk,
+        sharing: Sharing,
+        request: Passenger,
+        asker: Asker,
     ) -> Waiter:
         if isinstance(found, Flight):
             flight = found
         else:
-            assert isinstance(found, Request)
             flight = found.flight = Flight(desk, place, sharing.version)
             self._places.put(place, flight)
             flight.carrier = flight.riders[found.key] = found
@@ -187,7 +196,7 @@ class Flights:
         self._send(flight, request)
         return waiter
 
-    def _send(self, flight: Flight, request: Request) -> None:
+    def _send(self, flight: Flight, request: Passenger) -> None:
         if request.task:
             request = copy_of(request)
             self._adrift[request.key] = request
@@ -196,12 +205,11 @@ class Flights:
 
     # ---- leaving -----------------------------------------------------------------------------------------
 
-    def leave(self, request: Request) -> None:
+    def leave(self, request: Passenger) -> None:
         """Its asker has given up, or its time is over."""
         flight = request.flight
         if not isinstance(flight, Flight):
-            if isinstance(flight, tuple):
-                self._places.remove(flight, request)
+            self._stand_aside(request)
             self._desks[request.model].broker.withdraw(request)
             return
         flight.riders.pop(request.key, None)
@@ -213,6 +221,14 @@ class Flights:
             self._end(flight)
             if carrier is not None:
                 flight.desk.broker.withdraw(carrier)
+
+    def _stand_aside(self, request: Passenger) -> None:
+        """Nobody finds it any more, to join it."""
+        flight, request.flight = request.flight, None
+        if isinstance(flight, bytes):
+            del self._alone[flight]
+        elif isinstance(flight, tuple):
+            self._places.remove(flight, request)
 
     def _end(self, flight: Flight) -> None:
         """Nothing of it refers to anything else any more: it would wait for the cycle collector."""
@@ -227,26 +243,27 @@ class Flights:
 
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """The replies that askers are to have, for those that carriers got."""
-        others = [reply for reply in replies if reply.request.flight is not None]
-        if not others:  # the hot path: nothing looked like any of them
-            self._landed_alone(replies)
-            return replies
+        alone: list[Reply] = []
         given: list[Reply] = []
-        alone = [reply for reply in replies if reply.request.flight is None]
-        for reply in others:
-            request, execution = reply.request, reply.execution
+        for reply in replies:
+            request = reply.request
+            assert isinstance(request, Passenger)  # what comes back is what was sent
             flight = request.flight
-            if isinstance(flight, tuple):
-                self._places.remove(flight, request)
+            if isinstance(flight, bytes):  # the usual case: nothing looked like it
+                request.flight = None
+                del self._alone[flight]
                 alone.append(reply)
-            elif not isinstance(flight, Flight) or flight.over:
+            elif not isinstance(flight, Flight):
+                self._stand_aside(request)
+                alone.append(reply)
+            elif flight.over:
                 continue
-            elif execution is not None:
-                self._landed(flight, reply, execution, given)
+            elif reply.execution is not None:
+                self._landed(flight, request, reply.output, reply.execution, given)
             elif request is flight.carrier:
-                self._failed(flight, reply, given)
+                self._failed(flight, request, reply, given)
         self._landed_alone(alone)
-        return alone + given
+        return alone + given if given else alone
 
     def _landed_alone(self, replies: Sequence[Reply]) -> None:
         """Executions that nobody had joined: some of the answers are remembered."""
@@ -265,26 +282,32 @@ class Flights:
         if sharing.ttl:
             now = self._clock()
             for reply in sharing.worth_keeping(replies, now):
-                self._remember(sharing, reply, execution.version, now)
+                self._remember(sharing, _own(reply), reply.output, execution.version, now)
 
-    def _landed(self, flight: Flight, reply: Reply, execution: Execution, given: list[Reply]) -> None:
+    def _landed(
+        self, flight: Flight, request: Passenger, output: bytes, execution: Execution, given: list[Reply]
+    ) -> None:
         carrier, riders = flight.carrier, flight.riders
         self._end(flight)
-        sharing = self._desks[reply.request.model].sharing
+        sharing = self._desks[request.model].sharing
         if sharing is not None:
             if execution.version:
                 sharing.learn(execution.version)
-            kept = self._remember(sharing, reply, execution.version, self._clock())
+            kept = self._remember(sharing, request, output, execution.version, self._clock())
             if kept and flight.fingerprint is not None and self._elsewhere is not None:
-                self._tell(self._elsewhere, sharing, flight, reply, execution.version)
-        if carrier is not reply.request and carrier is not None:
+                fingerprint = flight.fingerprint
+                if execution.version and execution.version != flight.version:
+                    fingerprint = sharing.fingerprints.of(request)
+                made_for = maker(request.tenant) if sharing.shared else NOBODY
+                self._elsewhere.keep(fingerprint, made_for + output, sharing.ttl * STORE_PART)
+        if carrier is not request and carrier is not None:
             flight.desk.broker.withdraw(carrier)
         for rider in riders.values():
             own = execution if rider.arrival <= execution.started else from_arrival(execution, rider)
-            given.append(Reply(rider, Outcome.SUCCESS, reply.output, None, own))
+            given.append(Reply(rider, Outcome.SUCCESS, output, None, own))
 
-    def _failed(self, flight: Flight, reply: Reply, given: list[Reply]) -> None:
-        carrier, riders, failure = reply.request, flight.riders, reply.failure
+    def _failed(self, flight: Flight, carrier: Passenger, reply: Reply, given: list[Reply]) -> None:
+        riders, failure = flight.riders, reply.failure
         assert failure is not None
         told = list(riders.values())
         if failure.code in ITS_OWN:
@@ -312,30 +335,22 @@ class Flights:
 
     # ---- remembering -------------------------------------------------------------------------------------
 
-    def _remember(self, sharing: Sharing, reply: Reply, version: str, now: float) -> bool:
+    def _remember(
+        self, sharing: Sharing, request: Passenger, output: bytes, version: str, now: float
+    ) -> bool:
         """Under the version that made it, or else the one that was asked for. Whether it was kept."""
-        request, ttl = reply.request, sharing.ttl
+        ttl = sharing.ttl
         if not ttl or not request.epoch:  # without: it has an idempotency key, and never came by here
             return False
         if version:
             request.epoch = sharing.epoch
         place = sharing.place(request)
-        if not self._memory.put(place, reply.output, sharing.version, request.tenant, now + ttl, now):
+        if not self._memory.put(place, output, sharing.version, request.tenant, now + ttl, now):
             return False
         sharing.stored += 1
         return True
 
-    def _tell(
-        self, elsewhere: SharedAnswers, sharing: Sharing, flight: Flight, reply: Reply, version: str
-    ) -> None:
-        """The other gateways."""
-        fingerprint = flight.fingerprint
-        if fingerprint is None or (version and version != flight.version):
-            fingerprint = sharing.fingerprints.of(reply.request)
-        made_for = maker(reply.request.tenant) if sharing.shared else NOBODY
-        elsewhere.keep(fingerprint, made_for + reply.output, sharing.ttl * STORE_PART)
-
-    def _again(self, sharing: Sharing, request: Request, found: Remembered) -> Reply:
+    def _again(self, sharing: Sharing, request: Passenger, found: Remembered) -> Reply:
         """What another tenant's request has made looks like any other answer: only its own is said to be cached."""
         output, version, made_for, _, _ = found
         sharing.hits += 1
@@ -372,7 +387,14 @@ class Flights:
             self._waiters.settle(given)
 
 
-def _let_in(desk: Desk, request: Request) -> None:
+def _own(reply: Reply) -> Passenger:
+    """What comes back is what was sent."""
+    request = reply.request
+    assert isinstance(request, Passenger)
+    return request
+
+
+def _let_in(desk: Desk, request: Passenger) -> None:
     refused = desk.admit(request, request.arrival)
     if refused is not None:
         try:
@@ -381,7 +403,7 @@ def _let_in(desk: Desk, request: Request) -> None:
             del refused  # else it and this frame, which its traceback holds, wait for the collector
 
 
-def _refused(request: Request, refused: Refused) -> Refused:
+def _refused(request: Passenger, refused: Refused) -> Refused:
     """What it was taken from is told."""
     refused.model, refused.tenant = request.model, request.tenant
     release(request, request.arrival, refused=True)

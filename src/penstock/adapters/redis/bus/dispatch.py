@@ -12,8 +12,8 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from penstock.adapters.redis.bus.intake import Entry
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.bus.wire import (
     Answers,
@@ -30,9 +30,28 @@ from penstock.adapters.redis.link.connect import Store
 from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records.task_endings import Ended, Outcomes
 from penstock.loops import Loops
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Result
+from penstock.types import Accepted, Failure, Outcome, Reply, Result
 
 log = logging.getLogger("penstock.dispatch")
+
+
+class Dispatched(Protocol):
+    """A batch whose requests say which gateway waits for them."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def parameters(self) -> bytes: ...
+
+    @property
+    def limit(self) -> float: ...
+
+    @property
+    def requests(self) -> Sequence[Accepted]: ...
 
 
 class Dispatcher:
@@ -59,9 +78,9 @@ class Dispatcher:
             self._progress.clear()
             await self._progress.wait()
 
-    def send(self, worker_box: str, slot: str, batch: Batch) -> None:
+    def send(self, worker_box: str, slot: str, batch: Dispatched) -> None:
         members = [
-            Member(r.key, _gateway(r), r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant)
+            Member(r.key, r.gateway, r.input, task_name(r.tenant, r.request_id) if r.task else "", r.tenant)
             for r in batch.requests
         ]
         message = Dispatch(batch.id, self._me, slot, batch.model, batch.parameters, members, batch.limit)
@@ -84,7 +103,7 @@ class Dispatcher:
                 self._endings.append(Ended(name, reply.outcome, failure=failure))
                 self._tasks_due.set()
             else:
-                keys = shared[_gateway(request)].setdefault((reply.outcome, failure), [])
+                keys = shared[request.gateway].setdefault((reply.outcome, failure), [])
                 keys.append(request.key)
         for gateway, groups in shared.items():
             endings = [
@@ -233,9 +252,3 @@ async def _sent(post: Post, messages: Sequence[tuple[str, bytes]]) -> list[bool]
     except Exception as error:
         log.error("messages were not sent", extra={"messages": len(messages), "error": str(error)})
         return [False] * len(messages)
-
-
-def _gateway(request: Request) -> str:
-    entry = request.origin
-    assert isinstance(entry, Entry)
-    return entry.gateway

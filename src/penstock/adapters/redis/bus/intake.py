@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from redis.exceptions import RedisError
 
@@ -45,7 +45,7 @@ from penstock.adapters.redis.link.connect import Patience, Store
 from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
-from penstock.types import Failure, Request
+from penstock.types import Accepted, Failure, Request
 
 log = logging.getLogger("penstock.batcher")
 
@@ -62,6 +62,9 @@ NOT_READ = Failure(
     retry_after=1.0,
 )
 NOT_TAKEN = Failure("INTERNAL", "a batcher could not take this request in")
+
+
+Taken = TypeVar("Taken", bound=Accepted)
 
 
 class Leases(Protocol):
@@ -83,11 +86,19 @@ class Entry:
         self.left = 1  # requests not settled yet; one more while it is being taken in
 
 
-class Intake:
+class Intake(Generic[Taken]):
     def __init__(
-        self, store: Store, me: str, clock: Clock, leases: Leases, alive: Callable[[], Collection[str]]
+        self,
+        store: Store,
+        me: str,
+        clock: Clock,
+        leases: Leases,
+        alive: Callable[[], Collection[str]],
+        kind: type[Taken],
     ) -> None:
-        """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there."""
+        """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there; `kind`:
+        what requests are made as, for whoever takes them."""
+        self._kind = kind
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
         self._aside = store.aside
         self._reader = store.blocking()
@@ -105,17 +116,15 @@ class Intake:
         self._closing = False
         self._reading = 0
         self._progress = asyncio.Event()
-        self.in_hand: dict[str, Request] = {}
-        self.on_inherited: Callable[[Request], None] = lambda request: None
-        self.on_lost: Callable[[Sequence[Request]], None] = lambda requests: None
+        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # by key
+        self.on_inherited: Callable[[Taken], None] = lambda request: None
+        self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
         # Told of a request that is in hand and could not be taken in; it is settled in any case.
-        self.on_refused: Callable[[Request, Failure], None] = lambda request, failure: None
+        self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
         # Told of the mailbox of a gateway, and of the keys whose requests it cannot be told more about.
         self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
 
-    def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
-    ) -> None:
+    def subscribe(self, on_request: Callable[[Taken], None], on_withdraw: Callable[[Taken], None]) -> None:
         self._on_request = self.on_inherited = on_request
         self._on_withdraw = on_withdraw
 
@@ -128,8 +137,7 @@ class Intake:
         for request in requests:
             held = self.in_hand.pop(request.key, None)
             if held is not None:
-                assert isinstance(held.origin, Entry)
-                self._let_go(held.origin)
+                self._let_go(held[1])
 
     def _let_go(self, entry: Entry) -> None:
         entry.left -= 1
@@ -243,7 +251,8 @@ class Intake:
         in_hand = self.in_hand
         for wire in envelope.requests:
             if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
-                request = in_hand[wire.key] = _request(wire, entry, sent)
+                request = _request(self._kind, wire, entry.gateway, sent)
+                in_hand[wire.key] = request, entry
                 entry.left += 1
                 try:
                     if inherited:
@@ -257,11 +266,11 @@ class Intake:
         for key in envelope.withdrawn:
             withdrawn = in_hand.get(key)
             if withdrawn is not None:
-                self._withdraw(withdrawn)
+                self._withdraw(withdrawn[0])
         self._let_go(entry)
         return len(envelope.requests)
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Taken) -> None:
         try:
             self._on_withdraw(request)
         except Exception as error:
@@ -279,7 +288,7 @@ class Intake:
             self.on_unreadable(salvaged.envelope.gateway, salvaged.unreadable, NOT_READ)
         return salvaged.envelope
 
-    def _refuse(self, request: Request, gateway: str, error: Exception) -> None:
+    def _refuse(self, request: Taken, gateway: str, error: Exception) -> None:
         if not self._aside.counts["request"]:  # where it happened is said once
             log.error("a request could not be taken in", exc_info=error)
         self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
@@ -341,7 +350,7 @@ class Intake:
         gone = set(entries)
         for entry in entries:
             del self._entries[entry.shard, entry.id]
-        requests = [request for request in self.in_hand.values() if request.origin in gone]
+        requests = [request for request, entry in self.in_hand.values() if entry in gone]
         for request in requests:
             del self.in_hand[request.key]
         self._progress.set()
@@ -385,8 +394,8 @@ def _reader(shards: Sequence[int]) -> str:
     return "reading" if len(shards) > 1 else f"reading shard {shards[0]}"
 
 
-def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
-    return Request(
+def _request(kind: type[Taken], wire: WireRequest, gateway: str, sent: float) -> Taken:
+    return kind(
         wire.key,
         wire.model,
         wire.input,
@@ -400,6 +409,6 @@ def _request(wire: WireRequest, entry: Entry, sent: float) -> Request:
         wire.cost,
         wire.length,
         wire.traceparent,
-        task=wire.task,
-        origin=entry,
+        wire.task,
+        gateway=gateway,
     )

@@ -57,8 +57,6 @@ class SharedAccount:
     """An `Account`. What is known of its tenant may be forgotten meanwhile, and begin anew."""
 
     __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
-    floor = inf  # it is to be asked each time: how much is asked for must be known
-    until = -inf
 
     def __init__(self, limiter: "SharedLimiter", tenant: str, limits: Limits) -> None:
         self._limiter, self._tenant, self._limits = limiter, tenant, limits
