@@ -3,7 +3,14 @@
 from typing import NamedTuple
 
 from penstock.core.ratelimit import TenantAccount
-from penstock.quota import Denied, Limiter, Limits
+from penstock.quota import Limiter, Limits
+
+
+class Denied(NamedTuple):
+    retry_after: float
+    limit: int | None
+    reset: float
+    in_flight: int | None = None  # the limit on those, where that is what was exceeded
 
 
 class Allowed(NamedTuple):
@@ -25,9 +32,10 @@ def take(
     _held_to[id(limiter), tenant] = limits
     account = limiter.account(tenant, limits)
     ask = account.take_closely if always_ask and isinstance(account, TenantAccount) else account.take
-    denied = ask(now)
-    if denied is not None:
-        return denied
+    error = ask(now)
+    if error is not None:
+        assert error.retry_after is not None
+        return Denied(error.retry_after, error.limit, error.reset, error.in_flight)
     if account.limit is None:
         return UNCOUNTED
     return Allowed(account.limit, account.remaining, account.reset_at - now)

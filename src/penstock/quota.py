@@ -4,7 +4,7 @@ A limiter decides at once, from what it knows: nothing waits for another machine
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.errors import OverQuota
 
@@ -18,13 +18,6 @@ class Limits:
     requests_per_minute: int | None = None  # in any sixty seconds, wherever they begin
     burst: int | None = None  # of these at once; then one by one, as the minute goes by. None: all of them
     in_flight: int | None = None  # accepted and not yet answered
-
-
-class Denied(NamedTuple):
-    retry_after: float
-    limit: int | None
-    reset: float
-    in_flight: int | None = None  # the limit on those, where that is what was exceeded
 
 
 class Account(Protocol):
@@ -45,8 +38,8 @@ class Account(Protocol):
         """When some of what was used no longer counts, as of when one was let in last."""
         ...
 
-    def take(self, now: float) -> Denied | None:
-        """One more request. What is not denied is in flight until it is released."""
+    def take(self, now: float) -> OverQuota | None:
+        """One more request. What is not refused is in flight until it is released."""
         ...
 
     def release(self, now: float, *, refused: bool = False) -> None:
@@ -62,12 +55,14 @@ class Limiter(Protocol):
         ...
 
 
-def over_quota(denied: Denied) -> OverQuota:
-    """The same as an error that knows its own headers."""
-    if denied.in_flight is not None:
-        message = f"over your quota of {denied.in_flight} requests in flight (in_flight of your tier)"
+def over_quota(
+    retry_after: float, limit: int | None, reset: float, in_flight: int | None = None
+) -> OverQuota:
+    """`limit`: requests per minute; `in_flight`: the limit on those in flight, where that is what was exceeded."""
+    if in_flight is not None:
+        message = f"over your quota of {in_flight} requests in flight (in_flight of your tier)"
     else:
-        message = f"over your quota of {denied.limit} requests per minute (requests_per_minute of your tier)"
-    error = OverQuota(message, retry_after=denied.retry_after)
-    error.limit, error.reset = denied.limit, denied.reset
+        message = f"over your quota of {limit} requests per minute (requests_per_minute of your tier)"
+    error = OverQuota(message, retry_after=retry_after)
+    error.limit, error.reset, error.in_flight = limit, reset, in_flight
     return error

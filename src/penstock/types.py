@@ -13,6 +13,7 @@ from typing import NewType
 
 from msgspec import Struct
 
+from penstock.errors import PenstockError
 from penstock.quota import Account
 
 Seconds = float
@@ -144,6 +145,11 @@ class Failure:
     details: str = ""  # may quote an input: told to the asker only if it was alone in its batch
     splittable: bool = False  # one member may be to blame: try the halves
     retry_after: Seconds | None = None
+
+    @classmethod
+    def of(cls, error: PenstockError, *, details: str = "") -> "Failure":
+        """`details`: those of the error, where its asker may see them."""
+        return cls(error.code, error.message, details, error.splittable, error.retry_after)
 
 
 @dataclass(slots=True, eq=False)

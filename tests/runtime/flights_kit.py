@@ -7,8 +7,8 @@ from runtime_kit import Observed
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.core.memory import Memory
-from penstock.errors import Refused
-from penstock.quota import Denied, Limits
+from penstock.errors import OverQuota, Refused
+from penstock.quota import Limits
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
@@ -36,7 +36,7 @@ class CountingLimiter:
     def account(self, tenant: str, limits: Limits) -> "CountingLimiter":
         return self
 
-    def take(self, now: float) -> Denied | None:
+    def take(self, now: float) -> OverQuota | None:
         self.taken += 1
         self.remaining -= 1
         return None

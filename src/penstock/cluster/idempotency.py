@@ -186,6 +186,6 @@ class KeyedDesk:
             entry.answer(told)
 
     def _refuse(self, pursuit: Pursuit, error: PenstockError) -> None:
-        failure = Failure(error.code, error.message, retry_after=error.retry_after)
+        failure = Failure.of(error)
         for entry in pursuit.entries:
             entry.answer(Reply(entry.request, Outcome.FAILED, failure=failure))

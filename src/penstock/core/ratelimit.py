@@ -15,7 +15,8 @@ from collections import deque
 from math import inf
 from weakref import WeakValueDictionary
 
-from penstock.quota import MINUTE, Denied, Limits
+from penstock.errors import OverQuota
+from penstock.quota import MINUTE, Limits, over_quota
 from penstock.types import Seconds
 
 SLOTS = 2  # a second
@@ -76,13 +77,13 @@ class TenantAccount:
     def in_flight(self) -> int:
         return max(0, self._in_flight + self._noted - self.remaining - self._ended)
 
-    def take(self, now: Seconds) -> Denied | None:
+    def take(self, now: Seconds) -> OverQuota | None:
         if self.remaining > self._floor and now < self._until:  # no limit is near: it need only be counted
             self.remaining -= 1
             return None
         return self.take_closely(now)
 
-    def take_closely(self, now: Seconds) -> Denied | None:
+    def take_closely(self, now: Seconds) -> OverQuota | None:
         self._catch_up()
         if now >= self._until:
             self._turn(now)
@@ -94,19 +95,19 @@ class TenantAccount:
             # As long as it usually takes until one goes, or as long again as none has gone (or up to half a second
             # more, if the first of them was let in without a look).
             wait = max(self._gap, now - self._answered, SHORTEST)
-            return Denied(wait, limit, wait, self.limits.in_flight)
+            return over_quota(wait, limit, wait, self.limits.in_flight)
         remaining = UNCOUNTED
         if limit is not None:
             remaining = limit - self._total - 1
             if remaining < 0:
                 wait = self.reset_at - now
-                return Denied(wait, limit, wait)
+                return over_quota(wait, limit, wait)
             if burst is not None:
                 self._interval = MINUTE / limit
                 full_at = max(self._full_at, now)
                 wait = full_at - now - (burst - 1) * self._interval
                 if wait > ROUNDING:
-                    return Denied(wait, limit, wait)
+                    return over_quota(wait, limit, wait)
                 self._full_at = full_at + self._interval
                 remaining = min(remaining, int(ROUNDING - wait / self._interval))
             self._total += 1
@@ -203,7 +204,7 @@ class _OtherLimits:
         self.remaining = 0
         self.reset_at = 0.0
 
-    def take(self, now: Seconds) -> Denied | None:
+    def take(self, now: Seconds) -> OverQuota | None:
         account = self._account
         limits, remaining = account.limits, account.remaining
         account.hold_to(self._limits, self.remaining)

@@ -211,7 +211,7 @@ class BatcherRole(Member):
         refused = self._doors[request.model].refusal(request, self._clock())
         if refused is not None:
             self._metrics.refused_at_door(request.model, refused.code)
-            self._refuse(request, Failure(refused.code, refused.message, retry_after=refused.retry_after))
+            self._refuse(request, Failure.of(refused))
             return
         pump.offer(request)
 

@@ -10,10 +10,10 @@ from functools import lru_cache
 import msgspec
 
 from penstock.core.memory import Memory
-from penstock.errors import Draining, NoSuchModel, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
+from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, StoreDown, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
-from penstock.quota import Denied, Limiter, Limits, over_quota
+from penstock.quota import Account, Limiter, Limits
 from penstock.runtime.collapse.flight import AnswerMemory, is_queued
 from penstock.runtime.collapse.flights import Flights
 from penstock.runtime.collapse.passenger import Passenger
@@ -182,9 +182,14 @@ class Gateway:
         else:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         if account is not None:
-            denied = account.take(now)
-            if denied is not None:
-                raise _over_quota(denied, desk.model, tenant)
+            over_quota = account.take(now)
+            if over_quota is not None:
+                try:
+                    raise about(over_quota, desk.model, tenant)
+                finally:
+                    del (
+                        over_quota
+                    )  # else it and this frame, which its traceback holds, wait for the collector
         request = Passenger(
             key,
             desk.model,
@@ -206,13 +211,12 @@ class Gateway:
         alone = sharing is None or (task and not sharing.sees_dispatch)
         refused = desk.admit(request, now) if alone and room else None
         if refused is not None:
-            refused.model, refused.tenant = desk.model, tenant
             if account is not None:
                 account.release(now, refused=True)
             try:
-                raise refused
+                raise about(refused, desk.model, tenant)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                del refused  # as above
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:
@@ -282,20 +286,15 @@ class Gateway:
     def check_quota(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)
         now = self.clock()
-        if account is None:
-            return
-        denied = account.take(now)
-        if denied is not None:
-            raise _over_quota(denied, "", tenant)
-        account.release(now, refused=True)
+        if account is not None:
+            _take(account, now, tenant)
+            account.release(now, refused=True)
 
     def charge(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)
         if account is not None:
             now = self.clock()
-            denied = account.take(now)
-            if denied is not None:
-                raise _over_quota(denied, "", tenant)
+            _take(account, now, tenant)
             account.release(now)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
@@ -349,6 +348,15 @@ class Gateway:
         return True
 
 
+def _take(account: Account, now: float, tenant: str) -> None:
+    over_quota = account.take(now)
+    if over_quota is not None:
+        try:
+            raise about(over_quota, "", tenant)
+        finally:
+            del over_quota
+
+
 def _check_parameters(desk: Desk, parameters: bytes) -> None:
     if not desk.takes_parameters():
         raise Unacceptable(f"the model {desk.model!r} takes no parameters")
@@ -366,9 +374,3 @@ def _names_in(parameters: bytes) -> Sequence[str]:
 
 
 _remembered_names = lru_cache(maxsize=1024)(_names_in)
-
-
-def _over_quota(denied: Denied, model: str, tenant: str) -> OverQuota:
-    error = over_quota(denied)
-    error.model, error.tenant = model, tenant
-    return error

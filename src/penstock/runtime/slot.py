@@ -363,7 +363,7 @@ class Slot:
             "batch failed",
             extra={"worker": self.worker, "batch": batch.id, "size": batch.size, "error": error.message},
         )
-        return Failure(error.code, error.message, error.details, splittable=error.splittable), error.fatal
+        return Failure.of(error, details=error.details), error.fatal
 
     async def _healthy(self) -> bool:
         try:

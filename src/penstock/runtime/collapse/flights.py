@@ -28,7 +28,7 @@ from itertools import groupby
 from penstock.core.fingerprint import MAKER_BYTES, maker
 from penstock.core.memory import Remembered
 from penstock.core.places import HEAD, TAIL, Glance, Place
-from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused
+from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused, about
 from penstock.ports import Asker, Clock
 from penstock.runtime.collapse.flight import (
     AnswerMemory,
@@ -329,8 +329,7 @@ class Flights:
                 self._send(flight, request)
                 return
             del riders[request.key]
-            failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)
-            given.append(Reply(request, Outcome.FAILED, failure=failure))
+            given.append(Reply(request, Outcome.FAILED, failure=Failure.of(refused)))
         self._end(flight)
 
     # ---- remembering -------------------------------------------------------------------------------------
@@ -405,6 +404,5 @@ def _let_in(desk: Desk, request: Passenger) -> None:
 
 def _refused(request: Passenger, refused: Refused) -> Refused:
     """What it was taken from is told."""
-    refused.model, refused.tenant = request.model, request.tenant
     release(request, request.arrival, refused=True)
-    return refused
+    return about(refused, request.model, request.tenant)

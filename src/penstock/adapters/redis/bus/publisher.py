@@ -269,7 +269,7 @@ class Publisher:
             elif not acceptance.done():
                 acceptance.set_exception(error)
         if others:
-            self.on_failed(others, Failure(error.code, error.message, retry_after=error.retry_after))
+            self.on_failed(others, Failure.of(error))
 
     def _lose(self, shard: int) -> None:
         self._away |= self._neighbours(shard)
