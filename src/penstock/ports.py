@@ -6,7 +6,20 @@ An adapter translates foreign errors into `penstock.errors` and knows nothing of
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Protocol, TypeVar
 
-from penstock.types import Accepted, Ask, Batch, Identity, Reply, Result, TaskStatus
+from penstock.types import (
+    Accepted,
+    Ask,
+    Batch,
+    Execution,
+    Failure,
+    GivenUp,
+    Identity,
+    Refusal,
+    Reply,
+    Result,
+    TaskStatus,
+    WorkerId,
+)
 
 Carried = TypeVar("Carried", bound=Accepted, contravariant=True)
 
@@ -59,14 +72,43 @@ class Backend(Protocol):
         ...
 
 
-class Observer(Protocol):
-    """Is told what happened; must be cheap and must not fail."""
+class _Watcher:
+    def start(self) -> None:
+        """The server begins."""
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None: ...
+    async def close(self) -> None:
+        """After the last request: what is kept is written down now."""
 
-    def dispatched(self, batch: Batch) -> None: ...
 
-    def refused_at_door(self, model: str, code: str) -> None: ...
+class RequestObserver(_Watcher):
+    """Is told what becomes of requests. Its calls stand between two requests: they must be cheap, must not wait and
+    must not fail. Each does nothing unless it is overridden.
+
+    What came when stands in the stamps (`penstock.moments`): nobody is told of each moment as it passes.
+    """
+
+    def refused(self, refusal: Refusal) -> None:
+        """One that was never accepted. By who refuses it: the gateway, or the batcher at its own door."""
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
+        """Those that were accepted, each once, when it has its answer or ended without one. By its gateway."""
+
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        """Those that were executed, and failed for good. By the batcher, before they are answered."""
+
+
+class BatchObserver(_Watcher):
+    """Is told what becomes of batches. The same holds for its calls."""
+
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
+        """It was handed to a worker. By the batcher; and by a worker in a process of its own, as it begins."""
+
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        """Its worker is done with it, or has given up. By the same. None: it has outputs."""
+
+
+class Observer(RequestObserver, BatchObserver):
+    """Is told of both."""
 
 
 class Expiring(Protocol):

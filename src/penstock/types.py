@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from msgspec import Struct
 
@@ -129,6 +129,7 @@ class Batch:
     reason: Reason
     sealed: Seconds
     retry: bool = False
+    sent: Seconds = 0.0  # to its worker
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
 
     @property
@@ -165,6 +166,12 @@ class Execution:
     rendered: tuple[str, str] | None = None  # room for the edge: the part of an answer that all members share
     cached: bool = False  # nothing ran for this answer
     counted: bool = True  # False: it is in the figures already, under another's request or from another day
+    sealed: Seconds | None = None  # None: another process did, and has not said when
+    sent: Seconds | None = None  # to the worker; None as above
+
+    @property
+    def ended(self) -> Seconds:
+        return self.started + self.seconds
 
 
 class Reply(Struct, eq=False):
@@ -182,6 +189,16 @@ class GivenUp(Reply, eq=False):
 
     executions: int = 0  # how many batches it has been in that failed
     history: tuple[Attempt, ...] = ()  # these, the last one last
+
+
+class Refusal(NamedTuple):
+    """A request that was never accepted. What is not known of it is empty."""
+
+    model: str
+    code: str
+    request_id: str
+    tenant: str
+    when: Seconds
 
 
 class TaskStatus(StrEnum):

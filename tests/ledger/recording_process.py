@@ -28,7 +28,7 @@ async def record(url: str, spool: Path) -> None:
             Reply(Accepted(f"k{number + n}", "embed", b"1", now, now, now, tenant="acme"), Outcome.SUCCESS)
             for n in range(BATCH)
         ]
-        recorder.replied(replies, now)
+        recorder.answered(replies, now)
         number += BATCH
         if number % (4 * BATCH) == 0:
             recorder.flush()

@@ -4,11 +4,12 @@ import logging
 
 import pytest
 
+from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.delivery import Delivery, RetryRules
 from penstock.core.estimator import ServiceCurve
 from penstock.core.queued import Queued, Sealed
 from penstock.roles.dead_letters import MOST_LINES, is_dead, letter_of, say_so
-from penstock.types import DeadLetter, Failure, GivenUp, Outcome, Reason, Reply, WorkerId
+from penstock.types import DeadLetter, Failure, GivenUp, Outcome, Reason, Result, WorkerId
 
 REJECTED = Failure("BACKEND_FAILED", "it said no", "to 'secret'", splittable=True)
 CRASHED = Failure("BACKEND_CRASHED", "it died", splittable=True)
@@ -25,9 +26,9 @@ def batch_of(members: list[Queued], number: int = 1) -> Sealed:
     return Sealed(number, "m", b"", members, Reason.FULL, 0.0, avoid=WorkerId("m/0"))
 
 
-def fail(members: list[Queued], *failures: Failure, at: float = 1.0) -> list[Reply]:
+def fail(members: list[Queued], *failures: Failure, at: float = 1.0) -> list[GivenUp]:
     """One after the other, all members together; the replies of the last."""
-    replies: list[Reply] = []
+    replies: list[GivenUp] = []
     for number, failure in enumerate(failures):
         delivery = Delivery(RetryRules())
         replies = delivery.failed(batch_of(members, number), failure, ServiceCurve(64), 100, at)
@@ -35,12 +36,11 @@ def fail(members: list[Queued], *failures: Failure, at: float = 1.0) -> list[Rep
     return replies
 
 
-def written(reply: Reply) -> DeadLetter:
-    assert isinstance(reply, GivenUp)
+def written(reply: GivenUp) -> DeadLetter:
     return letter_of(reply, lambda: 2.0)
 
 
-def dead(replies: list[Reply]) -> list[bool]:
+def dead(replies: list[GivenUp]) -> list[bool]:
     return [is_dead(reply, ATTEMPTS) for reply in replies]
 
 
@@ -64,14 +64,21 @@ def test_only_who_failed_by_its_own_doing_or_spent_its_attempts_is_a_letter(
     assert dead(replies) == [letters] * size
 
 
-def test_an_innocent_that_was_served_or_expired_after_a_failure_is_no_letter() -> None:
-    [request] = requests(1)
-    fail([request], REJECTED)
-    assert not is_dead(Reply(request, Outcome.SUCCESS, b'"done"'), ATTEMPTS)
-    assert not is_dead(Reply(request, Outcome.EXPIRED, failure=AWAY), ATTEMPTS)
-    assert not is_dead(
-        Reply(requests(1)[0], Outcome.FAILED, failure=AWAY), ATTEMPTS
-    )  # refused, never executed
+def test_who_was_served_after_a_failure_or_was_never_executed_is_not_given_up() -> None:
+    batcher, [served, late] = Batcher(BatchingRules(model="m")), requests(2)
+    batcher.worker_ready(WorkerId("m/0"))
+    batcher.offer(served, 0.0)
+    given_up: list[GivenUp] = []
+    for now, outcome in ((0.5, AWAY), (1.0, Result([b'"done"']))):
+        effects = batcher.step(now)
+        given_up += effects.given_up
+        [(worker, batch)] = effects.dispatches
+        batcher.finished(worker, batch.id, outcome, now)
+    batcher.worker_gone(WorkerId("m/0"), 1.0)
+    batcher.offer(late, 1.0)
+    effects = batcher.step(LATE + 1)
+    assert [reply.outcome for reply in effects.replies] == [Outcome.SUCCESS, Outcome.EXPIRED]
+    assert given_up + effects.given_up == []
 
 
 def test_a_letter_lists_every_attempt_and_quotes_only_what_it_caused_alone() -> None:

@@ -37,7 +37,7 @@ class Kept:
     def die(self, tenant: str, size: int = 0, number: int = 1) -> None:
         for _ in range(number):
             request = Accepted("k", "m", b"x" * size, 0.0, 1.0, 1.0, "r", tenant=tenant)
-            self.morgue.add([GivenUp(request, Outcome.FAILED, failure=FAILED, history=ALONE)])
+            self.morgue.given_up([GivenUp(request, Outcome.FAILED, failure=FAILED, history=ALONE)], 0.0)
 
     async def of(self, tenant: str) -> list[str]:
         return [str(each["id"]) for each in await self.morgue.list(1000, None) if each["tenant"] == tenant]
@@ -103,8 +103,8 @@ def test_all_that_a_letter_holds_is_counted() -> None:
     async def body() -> None:
         kept = Kept()
         request = Accepted("k", "m", b"i" * 10, 0.0, 1.0, 1.0, "r", parameters=b"p" * 20, tenant="t")
-        kept.morgue.add(
-            [GivenUp(request, Outcome.FAILED, failure=replace(FAILED, details="d" * 40), history=ALONE)]
+        kept.morgue.given_up(
+            [GivenUp(request, Outcome.FAILED, failure=replace(FAILED, details="d" * 40), history=ALONE)], 0.0
         )
         letter = kept.morgue._find("1")
         assert size_of(letter) == OVERHEAD + 10 + 20 + 40 + 2 * len("no")

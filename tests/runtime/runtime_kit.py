@@ -10,6 +10,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError, Refused
+from penstock.ports import Observer
 from penstock.quota import Limits
 from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.collapse.passenger import Passenger
@@ -20,7 +21,7 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.testing import MockBackend, Recorder
-from penstock.types import Ask, Batch, Outcome, Reply, WorkerId
+from penstock.types import Ask, Batch, Execution, Failure, GivenUp, Outcome, Refusal, Reply, WorkerId
 
 WORKER = WorkerId("model/0")
 _keys = count()
@@ -37,21 +38,29 @@ def answer(request: Passenger, output: bytes = b"1") -> Reply:
 
 
 @dataclass
-class Observed:
+class Observed(Observer):
     """An observer that remembers."""
 
     batches: list[Batch] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    gone: list[GivenUp] = field(default_factory=list)
+    endings: list[tuple[Batch, Execution, Failure | None]] = field(default_factory=list)
 
-    def dispatched(self, batch: Batch) -> None:
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
         self.batches.append(batch)
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        self.endings.append((batch, execution, failure))
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         self.replies += replies
 
-    def refused_at_door(self, model: str, code: str) -> None:
-        self.refused.append((model, code))
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        self.gone += replies
+
+    def refused(self, refusal: Refusal) -> None:
+        self.refusals.append((refusal.model, refusal.code))
 
 
 class Station:

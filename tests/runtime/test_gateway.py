@@ -108,7 +108,7 @@ def test_refusals_are_counted_under_known_models_only() -> None:
         door = Door()
         door.gateway.count("model", "TOO_LARGE")
         door.gateway.count("made up by a client", "NOT_FOUND")
-        assert door.observed.refused == [("model", "TOO_LARGE"), ("", "NOT_FOUND")]
+        assert door.observed.refusals == [("model", "TOO_LARGE"), ("", "NOT_FOUND")]
 
     run_virtual(body())
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from line_kit import FakeLine
-from runtime_kit import WORKER, ask
+from runtime_kit import WORKER, Observed, ask
 
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.runtime.remote_dock import AGAIN, RemoteDock
@@ -45,7 +45,8 @@ class Workshop:
         self.backend = backend
         self.line = FakeLine()
         self.journal = journal or Journal()
-        self.dock = RemoteDock("model", self.line, self.journal, self.loop.time)
+        self.observed = Observed()
+        self.dock = RemoteDock("model", self.line, self.journal, self.observed, self.loop.time)
         self.slot = Slot(
             WORKER, backend, self.dock, self.loop.time, processing_limit=3.0, first_batch_limit=120.0,
             start_limit=120.0, health_interval=5.0, on_started=lambda worker, error: None, warm=True,

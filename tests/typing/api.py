@@ -14,7 +14,7 @@ from penstock.ports import Asker, Backend, Broker, Clock, Gateway, Observer, Res
 from penstock.service_model import ServiceModel, parse_service
 from penstock.sim.kernel import Kernel, Run, Scenario
 from penstock.testing import Answer, MockBackend, Recorder, VirtualClock, VirtualLoop, run_virtual
-from penstock.types import Accepted, Ask, Batch, Outcome, Reason, Reply, Result, WorkerId
+from penstock.types import Accepted, Ask, Batch, Execution, Failure, Outcome, Reason, Reply, Result, WorkerId
 
 
 class MyBackend:
@@ -38,14 +38,15 @@ class MyAsker:
         assert_type(reply.output, bytes)
 
 
-class MyObserver:
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+class MyObserver(Observer):
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         assert_type(replies[0].outcome, Outcome)
 
-    def dispatched(self, batch: Batch) -> None:
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
         assert_type(batch.reason, Reason)
 
-    def refused_at_door(self, model: str, code: str) -> None: ...
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        assert_type(execution.ended, float)
 
 
 backend: Backend = MyBackend()

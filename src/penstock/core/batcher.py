@@ -20,6 +20,7 @@ Rules
 
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import NamedTuple
 
 from penstock.core.apart import OVERDUE, RESTART, Apart
 from penstock.core.buffer import Depth
@@ -37,6 +38,7 @@ from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.types import (
     Execution,
     Failure,
+    GivenUp,
     Outcome,
     Reason,
     Reply,
@@ -69,12 +71,22 @@ TOO_LATE_FOR_CLIENT = Failure(
 )
 
 
+class Ended(NamedTuple):
+    """A batch whose worker is done with it, or has given up."""
+
+    batch: Sealed
+    execution: Execution
+    failure: Failure | None  # None: it has outputs
+
+
 @dataclass(slots=True)
 class Effects:
     """What is to be done now."""
 
     dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
+    given_up: list[GivenUp] = field(default_factory=list)  # of these replies
+    ended: list[Ended] = field(default_factory=list)  # batches
     wake: Seconds | None = None
 
 
@@ -98,7 +110,10 @@ class Batcher:
         self._batch_id = 0
         self._last_finish: Seconds = -inf
         self._used_up = RateMeter(1.0)  # of the workers' time: by refused batches and those who are set apart
-        self._answered: list[Reply] = []  # decided between two steps, handed out by the next
+        # Decided between two steps, handed out by the next.
+        self._answered: list[Reply] = []
+        self._given_up: list[GivenUp] = []  # of these
+        self._ended: list[Ended] = []
 
     # ---- what is known -----------------------------------------------------------------------------------
 
@@ -234,6 +249,7 @@ class Batcher:
         if worker.batch is not None and self.fleet.proven:
             batch = worker.batch
             self.fleet.release(worker_id, now)
+            self._ended.append(Ended(batch, _execution(worker, batch, now), STILL_LOADING))
             self._retry_later(worker, batch, STILL_LOADING, now)
 
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
@@ -272,6 +288,7 @@ class Batcher:
                 f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
+        self._ended.append(Ended(batch, _execution(worker, batch, now), outcome))
         self._failed(worker, batch, outcome, now)
 
     def _succeeded(
@@ -280,7 +297,11 @@ class Batcher:
         self.patience.succeeded()
         if not worker.loading:  # else the time tells of loading
             self._learn(worker, batch, result.executed or batch.size, seconds)
-        execution = Execution(worker.id, batch.id, batch.size, worker.started, seconds, result.version)
+        execution = Execution(
+            worker.id, batch.id, batch.size, worker.started, seconds, result.version,
+            sealed=batch.sealed, sent=batch.sent,
+        )  # fmt: skip
+        self._ended.append(Ended(batch, execution, None))
         outputs = [b""] * batch.size if result.delivered else result.outputs
         replies: list[Reply] = [
             Reply(request, Outcome.SUCCESS, output, None, execution)
@@ -289,7 +310,8 @@ class Batcher:
         for place, failure in (result.failures or {}).items():
             request = batch.requests[place]
             note_attempt(request, attempt_of(failure, worker.id, batch.size, now))
-            replies[place] = given_up(request, failure)
+            replies[place] = reply = given_up(request, failure)
+            self._given_up.append(reply)
         self._answered += replies
 
     def _learn(self, worker: Worker, batch: Sealed, size: int, seconds: Seconds) -> None:
@@ -338,7 +360,7 @@ class Batcher:
             if self.apart.known and not batch.apart and self._divide(batch, failure, now):
                 return
         delivery = self.apart.delivery if batch.apart else self.delivery
-        self._answered += delivery.failed(batch, failure, self.curve, self._batch_id + 1, now)
+        self._give_up(delivery.failed(batch, failure, self.curve, self._batch_id + 1, now))
         self._batch_id += PARTS
 
     def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
@@ -351,19 +373,23 @@ class Batcher:
         self._batch_id += 1 + len(guilty)
         if innocent:
             cleared = replace(batch, risky=False)
-            self._answered += self.delivery.take_parts(cleared, [innocent], told, curve, next_id, now)
+            self._give_up(self.delivery.take_parts(cleared, [innocent], told, curve, next_id, now))
         for part in guilty:
             for request in part:
                 request.apart = True
         suspected = replace(batch, apart=True)
-        self._answered += self.apart.delivery.take_parts(suspected, guilty, told, curve, next_id + 1, now)
+        self._give_up(self.apart.delivery.take_parts(suspected, guilty, told, curve, next_id + 1, now))
         return True
+
+    def _give_up(self, replies: list[GivenUp]) -> None:
+        self._answered += replies
+        self._given_up += replies
 
     # ---- the decision ------------------------------------------------------------------------------------
 
     def step(self, now: Seconds) -> Effects:
-        effects = Effects([], self._answered)
-        self._answered = []
+        effects = Effects([], self._answered, self._given_up, self._ended)
+        self._answered, self._given_up, self._ended = [], [], []
         wakes = [self.fleet.wake(now)]
         apart = self.apart
         overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE
@@ -446,7 +472,9 @@ class Batcher:
 
     def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
         fleet = self.fleet
-        effects.replies += delivery.expire(self.curve, now)
+        late = delivery.expire(self.curve, now)
+        effects.replies += late
+        effects.given_up += late
         wakes = [delivery.next_start(now)]
         for retry in delivery.ready(now):
             start, batch = retry.start, retry.batch
@@ -546,8 +574,17 @@ class Batcher:
         batch.limit = self.patience.limit(self.curve, batch.size, hurry=batch.hurried)
         if batch.apart:
             self.apart.charge(self.curve(batch.size), self.workers_apart(now), now)
+        batch.sent = now
         self.fleet.assign(worker, batch, now)
         effects.dispatches.append((worker.id, batch))
+
+
+def _execution(worker: Worker, batch: Sealed, now: Seconds) -> Execution:
+    """One that has come to nothing, until now."""
+    started = worker.started
+    return Execution(
+        worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent
+    )
 
 
 def _late(request: Request, now: Seconds) -> Failure:

@@ -25,7 +25,7 @@ from penstock.core.culprit import even_parts, halves
 from penstock.core.estimator import ServiceCurve
 from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendTimeout, BatchRejected
-from penstock.types import Attempt, Failure, GivenUp, Outcome, Reply, Seconds
+from penstock.types import Attempt, Failure, GivenUp, Outcome, Seconds
 
 PARTS = 8  # that a batch which hung is split into
 
@@ -99,7 +99,7 @@ class Delivery:
 
     def failed(
         self, batch: Sealed, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
-    ) -> list[Reply]:
+    ) -> list[GivenUp]:
         """Take a failed batch; what can be retried will be, and the rest is answered here.
 
         The batches this makes are named from `next_id` on; there are at most `PARTS`.
@@ -119,9 +119,9 @@ class Delivery:
         curve: ServiceCurve,
         next_id: int,
         now: Seconds,
-    ) -> list[Reply]:
+    ) -> list[GivenUp]:
         """Each part of a failed batch goes at once, on its own, if its members have the time."""
-        replies: list[Reply] = []
+        replies: list[GivenUp] = []
         for offset, part in enumerate(parts):
             alive = self._in_time(part, told, curve(len(part)), now, replies)
             self._wait(batch, alive, told, next_id + offset, now, now, len(parts))
@@ -129,14 +129,14 @@ class Delivery:
 
     def _again(
         self, batch: Sealed, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
-    ) -> list[Reply]:
+    ) -> list[GivenUp]:
         """The whole of it, after a back-off."""
         rules, hung = self._rules, told.code == BackendTimeout.code
         attempts = rules.attempts + (hung and batch.hurried)
         tries = min(request.executions for request in batch.requests)
         start = now + backoff(tries, rules.base, rules.longest, batch.id)
         tired = [request for request in batch.requests if request.executions >= attempts]
-        replies: list[Reply] = [given_up(request, told) for request in tired]
+        replies: list[GivenUp] = [given_up(request, told) for request in tired]
         fresh = [request for request in batch.requests if request.executions < attempts]
         alive = self._in_time(fresh, told, curve(batch.size), start, replies)
         if alive and told.code == BatchRejected.code and not self.budget.spend(now):
@@ -145,7 +145,7 @@ class Delivery:
         return replies
 
     def _in_time(
-        self, part: list[Queued], told: Failure, seconds: Seconds, start: Seconds, replies: list[Reply]
+        self, part: list[Queued], told: Failure, seconds: Seconds, start: Seconds, replies: list[GivenUp]
     ) -> list[Queued]:
         """Those that can make it if they start then; the others are answered."""
         late = [request for request in part if start > request.deadline - seconds]
@@ -187,9 +187,9 @@ class Delivery:
                 return True
         return False
 
-    def expire(self, curve: ServiceCurve, now: Seconds) -> list[Reply]:
+    def expire(self, curve: ServiceCurve, now: Seconds) -> list[GivenUp]:
         """Answer those that can no longer make it, each with the failure it was retried for."""
-        replies: list[Reply] = []
+        replies: list[GivenUp] = []
         for retry in [retry for retry in self._retries.values() if now > retry.give_up(curve)]:
             requests, seconds = retry.batch.requests, curve(retry.batch.size)
             late = [request for request in requests if now > request.deadline - seconds]

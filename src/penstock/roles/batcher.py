@@ -7,13 +7,11 @@ expired, given up) go to the gateways; outputs went there from the worker.
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
-from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.credits import Credits
 from penstock.adapters.redis.bus.dispatch import Dispatcher
 from penstock.adapters.redis.bus.intake import Intake
@@ -21,22 +19,22 @@ from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.wire import Finished, Message
 from penstock.admin.app import admin_app
 from penstock.cluster.condition import all_worker_rows, health_of
+from penstock.cluster.letter_writer import LetterWriter
 from penstock.cluster.member import Member, with_models
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules, forecast
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
 from penstock.core.queued import Queued, Sealed
-from penstock.errors import PenstockError
 from penstock.ports import Clock
 from penstock.roles.auth import check_admin
 from penstock.roles.bounds import dead_letters
-from penstock.roles.dead_letters import is_dead, letter_of, say_dropped, say_so, within
 from penstock.roles.from_config import capacity_rules, tier_names
 from penstock.roles.model import batching_rules, capacity_health, model_gauges
+from penstock.roles.observers import Observing
 from penstock.runtime.borrowing import Borrower
 from penstock.runtime.pump import Pump
-from penstock.types import DeadLetter, Failure, Outcome, Reply, Result, WorkerId
+from penstock.types import Failure, Outcome, Refusal, Reply, Result, WorkerId
 
 log = logging.getLogger("penstock.batcher")
 
@@ -45,7 +43,6 @@ NO_MODEL = Failure(
     "SERVICE_OVERLOADED", "this batcher has not heard of the model yet: try again", retry_after=1.0
 )
 FOR_GATEWAYS = ("takes_parameters", "parameter_names")  # what of an announcement a batcher has no use for
-UNWRITTEN_BYTES = 16 * 2**20  # of dead letters that wait for Redis
 
 
 class BatcherRole(Member):
@@ -56,8 +53,8 @@ class BatcherRole(Member):
     ) -> None:
         super().__init__("batchers", config, loop)
         self._clock, self._loop = clock, loop
-        self._metrics = Metrics(())
-        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
+        self._observing = Observing(config, loop, clock, (), answers=False)
+        self._exposition = Exposition(self._observing.metrics, self._gauges, self.pauses)
         self._tiers = tier_names(config)
         self._pumps: dict[str, Pump] = {}
         self._doors: dict[str, Door] = {}
@@ -71,11 +68,8 @@ class BatcherRole(Member):
         self.intake = Intake(self.store, self.name, clock, self.leases, self.alive("batchers"), Queued)
         self.dispatcher = Dispatcher(self.store, self.post, self.name)
         self.dispatcher.on_undelivered = self._worker_left
-        self._letters = dead_letters(self.store, config)
-        self._dead: list[DeadLetter] = []
-        self._died: Counter[str] = Counter()  # letters by model, since the start
-        self._letters_dropped = 0  # before their time, since the start
-        self._somebody_died = asyncio.Event()
+        self._letters = LetterWriter(dead_letters(self.store, config), config.retries.attempts, clock)
+        self._observing.told.add(self._letters)
         check_admin(config)
         self.admin = admin_app(self, token=config.server.admin_token, aside=self.store.aside)
         self.intake.subscribe(self._take, self._withdraw)
@@ -89,8 +83,9 @@ class BatcherRole(Member):
 
     async def begin(self) -> None:
         self._look_around()
+        self._observing.told.start()
         self.loops.keep("the dispatcher", self.dispatcher.run)
-        self.loops.keep("the dead letters", self._write_letters)
+        self.loops.keep("the dead letters", self._letters.run)
         self.loops.keep("the watchdog", self._watch_batches)
         self.loops.keep("the leases", self.leases.run)
         self.loops.keep("the intake", self.intake.run)
@@ -141,8 +136,8 @@ class BatcherRole(Member):
         rules = replace(batching_rules(name, config), shared=True)
         batcher = Batcher(rules)
         door = Door(batcher, self._admission, self._capacity)
-        self._metrics.add_model(name)
-        pump = self._pumps[name] = Pump(batcher, self._deliver, self._metrics, self._loop, self._clock)
+        self._observing.metrics.add_model(name)
+        pump = self._pumps[name] = Pump(batcher, self._deliver, self._observing.told, self._loop, self._clock)
         borrower = Borrower(name, pump, Credits(self.store), self._send, self._is_gone, self._clock)
         pump.batcher.share = self._share
         self._doors[name] = door
@@ -210,7 +205,9 @@ class BatcherRole(Member):
             self._find_tier(request)
         refused = self._doors[request.model].refusal(request, self._clock())
         if refused is not None:
-            self._metrics.refused_at_door(request.model, refused.code)
+            self._observing.told.refused(
+                Refusal(request.model, refused.code, request.request_id, request.tenant, self._clock())
+            )
             self._refuse(request, Failure.of(refused))
             return
         pump.offer(request)
@@ -249,12 +246,6 @@ class BatcherRole(Member):
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.dispatcher.answer(replies)
-        attempts = self.config.retries.attempts
-        dead = [letter_of(reply, self._clock) for reply in replies if is_dead(reply, attempts)]
-        if dead:
-            self._died.update(letter.model for letter in dead)
-            self._dead = within(UNWRITTEN_BYTES, self._dead + dead)
-            self._somebody_died.set()
         self.intake.settled([reply.request for reply in replies])
 
     def received(self, message: Message) -> None:
@@ -292,27 +283,6 @@ class BatcherRole(Member):
                         pump.gone(worker.id, None)
                         pump.known(worker.id)
 
-    async def _write_letters(self) -> None:
-        while True:
-            await self._somebody_died.wait()
-            self._somebody_died.clear()
-            dead, self._dead = self._dead, []
-            try:
-                dropped = await self._letters.add(dead)
-                say_so(dead)
-                if dropped:
-                    self._letters_dropped += dropped
-                    say_dropped(dropped)
-            except BaseException as error:
-                self._dead = within(UNWRITTEN_BYTES, dead + self._dead)
-                self._somebody_died.set()
-                if not isinstance(error, PenstockError):
-                    raise
-                log.warning(
-                    "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
-                )
-                await asyncio.sleep(0.5)
-
     # ---- life --------------------------------------------------------------------------------------------
 
     @property
@@ -340,6 +310,7 @@ class BatcherRole(Member):
 
     async def stop(self) -> None:
         await super().stop()
+        await self._observing.told.close()
         for pump in self._pumps.values():
             pump.close()
 
@@ -373,8 +344,8 @@ class BatcherRole(Member):
         models = {name: model_gauges(pump.batcher, self._tiers, now, 0) for name, pump in self._pumps.items()}
         return ServerGauges(
             models,
-            dead_letters={name: self._died[name] for name in self._pumps},
-            letters_dropped=self._letters_dropped,
+            dead_letters={name: self._letters.added[name] for name in self._pumps},
+            letters_dropped=self._letters.dropped,
             aside=self.store.aside.counts,
             restarts=self.loops.restarts,
         )

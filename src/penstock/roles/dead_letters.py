@@ -11,33 +11,31 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, count
 from math import inf
-from typing import Any, TypeGuard
+from typing import Any
 
 from msgspec import structs
 
 from penstock.config import Config
 from penstock.core.shares import Shares
 from penstock.errors import BatchRejected, NotFound
-from penstock.ports import Clock
+from penstock.ports import Clock, RequestObserver
 from penstock.roles.from_config import tier_names
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.share import OVERHEAD
-from penstock.types import Ask, DeadLetter, GivenUp, Identity, Reply
+from penstock.types import Ask, DeadLetter, GivenUp, Identity
 
 log = logging.getLogger("penstock.dead_letters")
 
 MOST_LINES = 10  # in the log, of letters that come at once; of the others only their number is told
 
 
-def is_dead(reply: Reply, attempts: int) -> TypeGuard[GivenUp]:
+def is_dead(reply: GivenUp, attempts: int) -> bool:
     """Whether it failed for good by its own doing, or spent all its attempts.
 
     A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is no
     letter: sent again, it would be served."""
-    if not isinstance(reply, GivenUp):
-        return False
     last = reply.history[-1]
     if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
         return True  # the backend lives, and refused this very request
@@ -131,7 +129,7 @@ def _as_text(when: float) -> str:
     return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class MemoryMorgue:
+class MemoryMorgue(RequestObserver):
     """Of one process, and gone with it. A tenant's oldest letters make room for its new ones (`penstock.share`)."""
 
     def __init__(
@@ -160,8 +158,10 @@ class MemoryMorgue:
         self._numbers = count(1)
         self.added = Counter(dict.fromkeys(config.models, 0))  # by model, since the start
 
-    def add(self, replies: Sequence[Reply]) -> None:
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
         dead = [letter_of(reply, self._clock) for reply in replies if is_dead(reply, self._attempts)]
+        if not dead:
+            return
         self._forget_the_old()
         dropped = self.dropped
         for letter in dead:

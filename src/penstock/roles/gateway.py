@@ -7,9 +7,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from penstock.adapters.observe.ended import Ended
 from penstock.adapters.observe.exposition import Exposition, ServerGauges
-from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.bus.wire import Answers, Failed, Message, Notice, Question, Told
 from penstock.adapters.redis.records.answer_cache import RedisAnswers
@@ -42,8 +40,8 @@ from penstock.roles.from_config import (
     unsent_gauges,
 )
 from penstock.roles.input_cost import cost_of
-from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
-from penstock.roles.observers import request_log_of, told_all
+from penstock.roles.ledger import ledger_gauges, ledger_health
+from penstock.roles.observers import Observing
 from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.runtime.collapse.shared_answers import SharedAnswers
@@ -65,8 +63,8 @@ class GatewayRole(Member):
         super().__init__("gateways", config, loop)
         self._clock = clock
         self._wheel = Wheel(loop, clock)
-        self._metrics = Metrics(())
-        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
+        self._observing = observing = Observing(config, loop, clock, (), answers=True)
+        self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
         self._desks: dict[str, Desk] = {}
         self._heard_of: dict[str, Mapping[str, Any]] = {}  # models, as they were announced last
         self._has_batcher = False
@@ -81,16 +79,14 @@ class GatewayRole(Member):
         )  # fmt: skip
         self.publisher.on_failed = self._not_published
         self._task_desk = TaskDesk(self._tasks, self.publisher, clock, self._wheel)
-        self._ledger = ledger_of(config, loop, clock)
-        self._request_log = request_log_of(config, loop)
-        self._ended = Ended(clock, time.time)
         self._inquiries = Inquiries(
             self.name, self.post, lambda: self.registry.members["gateways"], self._know
         )
         self._ended_tasks: EndedTasks | None = None
-        if self._ledger is not None:
-            record = TaskLedger(self._ledger, config, loop).record
-            self._ended_tasks = EndedTasks(self.store, self._writes_for_all, record, self._ledger.missed)
+        ledger = observing.ledger
+        if ledger is not None:
+            record = TaskLedger(ledger, config, loop).record
+            self._ended_tasks = EndedTasks(self.store, self._writes_for_all, record, ledger.missed)
         self._limiter = SharedLimiter(
             self.store, self.name, clock, lambda: len(self.registry.members["gateways"])
         )
@@ -108,7 +104,7 @@ class GatewayRole(Member):
             tenants(config),
             self._task_desk,
             self._wheel,
-            told_all(self._metrics, self._ended, self._ledger, self._request_log),
+            observing.told,
             clock,
             random_ids(),
             self._limiter,
@@ -117,8 +113,6 @@ class GatewayRole(Member):
             self._memory,
             self._answers,
         )
-        if self._request_log is not None:
-            self.gateway.on_refused = self._request_log.refused
         check_admin(config)
         self._doorkeeper = doorkeeper(config, lambda file: RedisKeys(self.store))
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
@@ -131,15 +125,15 @@ class GatewayRole(Member):
         self._look_around()
         if self._doorkeeper is not None:
             await self._doorkeeper.open(self.loops)
-        if self._ledger is not None and self._ended_tasks is not None:
-            self._ledger.start()
+        self._observing.told.start()
+        if self._ended_tasks is not None:
             self.loops.keep("the ledger's reader", self._ended_tasks.run)
         self.loops.keep("the quotas", self._limiter.run)
         self.loops.keep("the shared cache", self._answers.run)
         self.loops.keep("the publisher", self.publisher.run)
 
     def describe(self) -> dict[str, object]:
-        waiting, ledger = len(self.gateway.waiters), self._ledger is not None
+        waiting, ledger = len(self.gateway.waiters), self._observing.ledger is not None
         return {**super().describe(), "waiting": waiting, "ledger": ledger}
 
     def _writes_for_all(self) -> bool:
@@ -169,7 +163,7 @@ class GatewayRole(Member):
         except Exception as error:
             self.store.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
             return
-        self._metrics.add_model(name)
+        self._observing.metrics.add_model(name)
         self._desks[name] = desk
         self.gateway.desks_changed()
 
@@ -295,10 +289,7 @@ class GatewayRole(Member):
         if self._doorkeeper is not None:
             await self._doorkeeper.close()
         self._wheel.close()
-        if self._ledger is not None:
-            await self._ledger.close(LEDGER_SECONDS)
-        if self._request_log is not None:
-            await self._request_log.close()
+        await self._observing.told.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
@@ -316,7 +307,7 @@ class GatewayRole(Member):
             **health_of(self.registry),
             "waiting_clients": len(self.gateway.waiters),
             "tls": tls_health(self.edge),
-            **ledger_health(self._ledger),
+            **ledger_health(self._observing.ledger),
         }
 
     def workers(self) -> Sequence[Mapping[str, Any]]:
@@ -330,7 +321,7 @@ class GatewayRole(Member):
         return found if found is not None else await self._inquiries.ask(request_id)
 
     def _know(self, request_id: str) -> dict[str, Any] | None:
-        found = self.gateway.describe(request_id) or self._ended.find(request_id)
+        found = self.gateway.describe(request_id) or self._observing.ended.find(request_id)
         return None if found is None else {**found, "gateway": self.name}
 
     def metrics(self) -> bytes:
@@ -340,7 +331,7 @@ class GatewayRole(Member):
         return ServerGauges(
             waiting_clients=len(self.gateway.waiters),
             tls=tls_health(self.edge),
-            ledger=ledger_gauges(self._ledger),
+            ledger=ledger_gauges(self._observing.ledger),
             caches=counts_of(self._desks.values()),
             evicted=self._memory.evicted,
             aside=self.store.aside.counts,

@@ -15,8 +15,6 @@ from penstock.errors import UserMistake
 from penstock.ports import Clock
 from penstock.roles.from_config import tier_names
 
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
-
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
     """None where none is asked for."""

@@ -32,7 +32,7 @@ from penstock.runtime.known_good import KnownGood
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import FirstBatches, Slot
-from penstock.types import WorkerId
+from penstock.types import GivenUp, WorkerId
 
 Started = Callable[[WorkerId, BackendError | None], None]
 
@@ -77,7 +77,7 @@ class ModelStack:
         broker: Broker[Queued] = memory
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
-            broker = self._sizing(config, broker, bus, loop)
+            broker = self._sizing(config, broker, bus, observer, loop)
         admit: Admit = Door(self.batcher, admission, self._capacity).refusal
         self.desk = Desk(
             model=name,
@@ -124,6 +124,7 @@ class ModelStack:
         config: Config,
         broker: Broker[Queued],
         bus: ResultBus,
+        observer: Observer,
         loop: asyncio.AbstractEventLoop,
     ) -> Broker[Queued]:
         """The user's cost function is user code: it gets a process, a batcher and a loop of its own."""
@@ -135,7 +136,7 @@ class ModelStack:
             reserve=0, group_lengths=False,
         )  # fmt: skip
         sizing = SizingBroker(broker, bus.deliver, self.batcher.rules.max_cost)
-        pump = Pump(Batcher(rules), sizing.sized, _Unobserved(), loop, self._clock)
+        pump = Pump(Batcher(rules), sizing.sized, _Sizing(observer), loop, self._clock)
         sizing.subscribe(pump.offer, pump.withdraw)
         self.pumps.append(pump)
         self.slots.append(self._slot(pump, f"{name}/0", backend_maker(name, model), 0))
@@ -249,14 +250,14 @@ def state_of(worker: Worker, now: float) -> str:
     return "resting" if worker.on_probation and worker.open_until > now else "idle"
 
 
-class _Unobserved:
-    """The null observer: sizing is not inference, and is not counted as such."""
+class _Sizing(Observer):
+    """Sizing is not inference, and is not counted as such; but who fails at it for good has failed."""
 
-    def dispatched(self, batch: object) -> None: ...
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
-    def replied(self, replies: object, now: float) -> None: ...
-
-    def refused_at_door(self, model: str, code: str) -> None: ...
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        self._observer.given_up(replies, now)
 
 
 def batching_rules(name: str, config: Config) -> BatchingRules:

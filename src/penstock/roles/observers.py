@@ -1,14 +1,47 @@
-"""Who is told how requests end: the metrics, and where they are asked for the ledger and the log of requests."""
+"""Who is told of requests and batches in a process. One more observer is one more line in `Observing`."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
+from penstock.adapters.observe.ended import Ended
+from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.request_log import RequestLog
 from penstock.config import Config
 from penstock.logs import write_lines
-from penstock.ports import Observer
+from penstock.ports import BatchObserver, Clock, Observer, RequestObserver
 from penstock.roles.from_config import tier_names
-from penstock.types import Batch, Reply
+from penstock.roles.ledger import ledger_of
+from penstock.types import Batch, Execution, Failure, GivenUp, Refusal, Reply, WorkerId
+
+Method = TypeVar("Method")
+
+
+class Observing:
+    """The observers of one process, and those of them that it asks for something."""
+
+    def __init__(
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        models: Iterable[str],
+        *,
+        answers: bool,
+    ) -> None:
+        """`models`: known from the start. `answers`: clients are answered here, as in a gateway."""
+        self.metrics = Metrics(models)
+        self.ended = Ended(clock, time.time)
+        self.ledger = ledger_of(config, loop, clock) if answers else None
+        self.request_log = request_log_of(config, loop) if answers else None
+        self.told = Observers(
+            self.metrics,
+            self.ended,
+            self.ledger,
+            self.request_log,
+            # One more observer is one more line here.
+        )
 
 
 def request_log_of(config: Config, loop: asyncio.AbstractEventLoop) -> RequestLog | None:
@@ -17,28 +50,63 @@ def request_log_of(config: Config, loop: asyncio.AbstractEventLoop) -> RequestLo
     return RequestLog(share, tier_names(config), write_lines, loop) if share else None
 
 
-def told_all(first: Observer, *others: Observer | None) -> Observer:
-    """All that are there as one; where there is one only, nothing stands between."""
-    for other in others:
-        if other is not None:
-            first = Both(first, other)
-    return first
+class Observers(Observer):
+    """Several as one. Each is called for what it overrides, and for nothing else."""
+
+    def __init__(self, *observers: RequestObserver | BatchObserver | None) -> None:
+        """None: one that is not asked for."""
+        self._all: list[RequestObserver | BatchObserver] = []
+        self._refused: list[Callable[[Refusal], None]] = []
+        self._answered: list[Callable[[Sequence[Reply], float], None]] = []
+        self._given_up: list[Callable[[Sequence[GivenUp], float], None]] = []
+        self._sent: list[Callable[[Batch, WorkerId], None]] = []
+        self._ended: list[Callable[[Batch, Execution, Failure | None], None]] = []
+        for observer in observers:
+            if observer is not None:
+                self.add(observer)
+
+    def add(self, observer: RequestObserver | BatchObserver) -> None:
+        self._all.append(observer)
+        kind = type(observer)
+        if isinstance(observer, RequestObserver):
+            assert issubclass(kind, RequestObserver)
+            _add(self._refused, observer.refused, overridden=kind.refused is not RequestObserver.refused)
+            _add(self._answered, observer.answered, overridden=kind.answered is not RequestObserver.answered)
+            _add(self._given_up, observer.given_up, overridden=kind.given_up is not RequestObserver.given_up)
+        if isinstance(observer, BatchObserver):
+            assert issubclass(kind, BatchObserver)
+            _add(self._sent, observer.sent, overridden=kind.sent is not BatchObserver.sent)
+            _add(self._ended, observer.ended, overridden=kind.ended is not BatchObserver.ended)
+
+    def refused(self, refusal: Refusal) -> None:
+        for told in self._refused:
+            told(refusal)
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
+        for told in self._answered:
+            told(replies, now)
+
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        for told in self._given_up:
+            told(replies, now)
+
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
+        for told in self._sent:
+            told(batch, worker)
+
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        for told in self._ended:
+            told(batch, execution, failure)
+
+    def start(self) -> None:
+        for observer in self._all:
+            observer.start()
+
+    async def close(self) -> None:
+        for observer in self._all:
+            await observer.close()
 
 
-class Both:
-    """Two observers as one: the metrics and the ledger."""
-
-    def __init__(self, first: Observer, second: Observer) -> None:
-        self._first, self._second = first, second
-
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
-        self._first.replied(replies, now)
-        self._second.replied(replies, now)
-
-    def dispatched(self, batch: Batch) -> None:
-        self._first.dispatched(batch)
-        self._second.dispatched(batch)
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        self._first.refused_at_door(model, code)
-        self._second.refused_at_door(model, code)
+def _add(listeners: list[Method], method: Method, *, overridden: bool) -> None:
+    if overridden:
+        listeners.append(method)

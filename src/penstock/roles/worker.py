@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.adapters.observe.exposition import Exposition, ModelGauges, ServerGauges
-from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.redis.bus.credits import Credits
 from penstock.adapters.redis.bus.dispatch import WorkerPost
 from penstock.adapters.redis.bus.wire import Dispatch, Message
@@ -21,6 +20,7 @@ from penstock.ports import Clock
 from penstock.roles.auth import check_admin
 from penstock.roles.backends import backend_maker
 from penstock.roles.input_cost import cost_of
+from penstock.roles.observers import Observing
 from penstock.roles.sharing import sameness_of
 from penstock.runtime.condition import Utilization, place_of, row_of
 from penstock.runtime.known_good import KnownGood
@@ -48,10 +48,12 @@ class WorkerRole(Member):
                 )
         super().__init__("workers", config, loop)
         self._clock = clock
-        self._metrics = Metrics(config.models)
-        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
+        self._observing = Observing(config, loop, clock, config.models, answers=False)
+        self._exposition = Exposition(self._observing.metrics, self._gauges, self.pauses)
         report, bench = WorkerPost(self.store, self.post), Credits(self.store)
-        self._docks = {name: RemoteDock(name, bench, report, clock) for name in config.models}
+        self._docks = {
+            name: RemoteDock(name, bench, report, self._observing.told, clock) for name in config.models
+        }
         self._slots: dict[WorkerId, tuple[str, Slot]] = {}
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()
@@ -172,7 +174,6 @@ class WorkerRole(Member):
             ]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
             batch.limit = message.limit
-            self._metrics.dispatched(batch)
             self._docks[message.model].arrived(WorkerId(message.slot), message, batch)
 
     # ---- life --------------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ class WorkerRole(Member):
             return f"loading {', '.join(sorted(loading))}"
         return f"no healthy slot for {', '.join(without)}" if without else ""
 
-    def _healthy(self, model: str, dock: RemoteDock) -> int:
+    def _healthy(self, model: str, dock: RemoteDock[Dispatch]) -> int:
         return sum(dock.is_ready(worker) for worker, (of, _) in self._slots.items() if of == model)
 
     def health(self) -> Mapping[str, Any]:

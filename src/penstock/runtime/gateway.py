@@ -12,7 +12,7 @@ import msgspec
 from penstock.core.memory import Memory
 from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, StoreDown, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
-from penstock.ports import Asker, Clock, Leaving, Observer, Task, Tasks
+from penstock.ports import Asker, Clock, Leaving, RequestObserver, Task, Tasks
 from penstock.quota import Account, Limiter, Limits
 from penstock.runtime.collapse.flight import AnswerMemory, is_queued
 from penstock.runtime.collapse.flights import Flights
@@ -24,7 +24,7 @@ from penstock.runtime.idempotency_entry import Entry
 from penstock.runtime.tenant import Standings, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.types import Ask, Identity, Reply, Request
+from penstock.types import Ask, Identity, Refusal, Reply, Request
 
 REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can have many of them kept
 NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
@@ -37,7 +37,7 @@ class Gateway:
         tenants: Callable[[str | None, Identity | None], tuple[str, int]],
         tasks: Tasks,
         wheel: Wheel,
-        observer: Observer,
+        observer: RequestObserver,
         clock: Clock,
         ids: Iterator[str],
         limiter: Limiter | None = None,
@@ -61,7 +61,6 @@ class Gateway:
         self._keyed = keyed_requests
         self.clock = clock
         self.draining = False
-        self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
         self.kinds: dict[str | None, str] = {}
         self.asynchronous: set[str | None] = set()
         self._default: Desk | None = None  # meant by requests that name no model
@@ -279,9 +278,7 @@ class Gateway:
 
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
         known = model if model in self._desks else ""
-        self._observer.refused_at_door(known, code)
-        if self.on_refused is not None:
-            self.on_refused(known, code, request_id, tenant)
+        self._observer.refused(Refusal(known, code, request_id, tenant, self.clock()))
 
     def check_quota(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)
@@ -335,7 +332,7 @@ class Gateway:
                     account.release(now)
                 else:
                     account.release(now, refused=reply.failure.code in NOT_ITS_FAULT)
-        self._observer.replied(replies, now)
+        self._observer.answered(replies, now)
 
     async def drained(self, seconds: float) -> bool:
         """Accept nothing more; wait until everyone is answered, or this long. True if everyone was."""

@@ -138,14 +138,19 @@ class Pump:
     def _step(self, answer_later: bool) -> None:
         now = self._clock()
         effects = self.batcher.step(now)
+        observer = self._observer
+        for ended in effects.ended:
+            observer.ended(*ended)
         for worker, batch in effects.dispatches:
             try:
                 self._workers[worker](batch)
-                self._observer.dispatched(batch)
+                observer.sent(batch, worker)
             except Exception as error:
                 self._failed(error)
                 self.batcher.finished(worker, batch.id, NOT_SENT, now)
                 self._kick()
+        if effects.given_up:
+            observer.given_up(effects.given_up, now)
         if effects.replies:
             if answer_later:
                 self._loop.call_soon(self._deliver, effects.replies)

@@ -11,15 +11,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import BackendUnavailable, StoreDown
 from penstock.loops import Loops
-from penstock.ports import Clock
+from penstock.ports import BatchObserver, Clock
 from penstock.runtime.borrowing import Line
-from penstock.types import Batch, Failure, Result, WorkerId
+from penstock.types import Batch, Execution, Failure, Result, WorkerId
 
 log = logging.getLogger("penstock.worker")
+
+Order = TypeVar("Order")  # the message that brought a batch, of which its end is told
+OrderTold = TypeVar("OrderTold", contravariant=True)
 
 AGAIN = 1.0  # seconds after which a slot that is still free says so again
 
@@ -32,35 +35,39 @@ class Bench(Line, Protocol):
     async def withdraw(self, model: str, slot: str) -> bool: ...
 
 
-class Report(Protocol):
+class Report(Protocol[OrderTold]):
     """How a batch's end is told; `order` is the message that brought it."""
 
-    async def answer(self, order: Any, result: Result, seconds: float, worker: str) -> None: ...
+    async def answer(self, order: OrderTold, result: Result, seconds: float, worker: str) -> None: ...
 
-    async def finished(self, order: Any, outcome: Result | Failure, seconds: float) -> None: ...
+    async def finished(self, order: OrderTold, outcome: Result | Failure, seconds: float) -> None: ...
 
 
-class _Place:
+class _Place(Generic[Order]):
     """One slot."""
 
-    __slots__ = ("model", "order", "ready", "started", "take", "waiting")
+    __slots__ = ("model", "order", "ready", "started", "take", "waiting", "worker")
 
-    def __init__(self, model: str, take: Callable[[Batch], None]) -> None:
+    def __init__(self, worker: WorkerId, model: str, take: Callable[[Batch], None]) -> None:
+        self.worker = worker
         self.model = model
         self.take = take
         self.ready = False
-        self.order: tuple[Any, Batch] | None = None  # in hand
-        self.waiting: deque[tuple[Any, Batch]] = deque()
+        self.order: tuple[Order, Batch] | None = None  # in hand
+        self.waiting: deque[tuple[Order, Batch]] = deque()
         self.started = 0.0
 
 
-class RemoteDock:
-    def __init__(self, model: str, bench: Bench, report: Report, clock: Clock) -> None:
+class RemoteDock(Generic[Order]):
+    def __init__(
+        self, model: str, bench: Bench, report: Report[Order], observer: BatchObserver, clock: Clock
+    ) -> None:
         self._model = model
         self._bench = bench
         self._report = report
+        self._observer = observer
         self._clock = clock
-        self._places: dict[WorkerId, _Place] = {}
+        self._places: dict[WorkerId, _Place[Order]] = {}
         self._errands = Loops()
         self._ended = asyncio.Event()  # a batch, well or not
         self._again = asyncio.Event()
@@ -71,7 +78,7 @@ class RemoteDock:
     # ---- the slot's side ---------------------------------------------------------------------------------
 
     def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        self._places[worker] = _Place(self._model, take)
+        self._places[worker] = _Place(worker, self._model, take)
         self.busy_seconds[worker] = 0.0
         self.batches[worker] = 0
 
@@ -96,7 +103,7 @@ class RemoteDock:
         place.ready = False
         self._refuse_waiting(place)
 
-    def _refuse_waiting(self, place: _Place) -> None:
+    def _refuse_waiting(self, place: _Place[Order]) -> None:
         for order in place.waiting:
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
         place.waiting.clear()
@@ -118,6 +125,7 @@ class RemoteDock:
                 f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
+        self._observer.ended(*_told(worker, batch, outcome, place.started, seconds))
         self._soon(self._finish(worker, message, outcome, seconds))
         # It need not wait until that is told, but until it has had the chance to say that its backend is gone.
         if at_once:
@@ -136,7 +144,7 @@ class RemoteDock:
 
     # ---- the batchers' side ------------------------------------------------------------------------------
 
-    def arrived(self, worker: WorkerId, order: Any, batch: Batch) -> None:
+    def arrived(self, worker: WorkerId, order: Order, batch: Batch) -> None:
         place = self._places.get(worker)
         if place is None or not place.ready:
             self._soon(self._tell(order, NOT_HERE, 0.0))
@@ -145,9 +153,10 @@ class RemoteDock:
         else:
             self._begin(place, (order, batch))
 
-    def _begin(self, place: _Place, order: tuple[Any, Batch]) -> None:
+    def _begin(self, place: _Place[Order], order: tuple[Order, Batch]) -> None:
         place.order = order
-        place.started = self._clock()
+        place.started = order[1].sent = self._clock()
+        self._observer.sent(order[1], place.worker)
         place.take(order[1])
 
     def in_flight(self, worker: WorkerId) -> int:
@@ -194,11 +203,11 @@ class RemoteDock:
                 self._ended.clear()
                 await self._ended.wait()
 
-    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def _soon(self, work: Coroutine[None, None, None]) -> None:
         self._errands.send(f"telling of a slot of {self._model}", work)
 
     async def _finish(
-        self, worker: WorkerId, message: Any, outcome: Result | Failure, seconds: float
+        self, worker: WorkerId, message: Order, outcome: Result | Failure, seconds: float
     ) -> None:
         """First to those who ask, then to the batcher: a success it hears of has been delivered."""
         try:
@@ -207,7 +216,7 @@ class RemoteDock:
         finally:  # a batcher that hears nothing would hold the slot, and its askers, until the watchdog comes
             await self._report.finished(message, outcome, seconds)
 
-    async def _tell(self, message: Any, outcome: Failure, seconds: float) -> None:
+    async def _tell(self, message: Order, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)
 
     async def _stand_in_line(self, worker: WorkerId) -> None:
@@ -224,3 +233,12 @@ class RemoteDock:
             await self._bench.withdraw(self._model, worker)
         except (StoreDown, OSError) as error:
             log.debug("a slot could not leave the line", extra={"error": str(error)})
+
+
+def _told(
+    worker: WorkerId, batch: Batch, outcome: Result | Failure, started: float, seconds: float
+) -> tuple[Batch, Execution, Failure | None]:
+    """As an observer of batches is told of it."""
+    failure = outcome if isinstance(outcome, Failure) else None
+    version = outcome.version if isinstance(outcome, Result) else ""
+    return batch, Execution(worker, batch.id, batch.size, started, seconds, version, sent=batch.sent), failure

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.types import Batch, Execution, Failure, Outcome, Reply
+from penstock.ports import RequestObserver
+from penstock.types import Execution, Failure, Outcome, Reply
 
 MOST = 20_000  # requests
 A_SECOND = 1_000  # of those that went well; a whole batch more at most
@@ -21,9 +22,7 @@ LONGEST = 600.0  # seconds
 Row = tuple[str, str, str, int, float, Outcome, Failure | None, Execution | None]
 
 
-class Ended:
-    """An Observer."""
-
+class Ended(RequestObserver):
     def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float], most: int = MOST) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
@@ -36,7 +35,7 @@ class Ended:
     def __len__(self) -> int:
         return self._number
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         if (second := int(now)) != self._second:
             self._second, self._noted = second, 0
         if self._noted >= A_SECOND:
@@ -49,12 +48,6 @@ class Ended:
         self._number += len(replies)
         while self._number > self._most or batches[0][0] < now - LONGEST:
             self._number -= len(batches.popleft()[1])
-
-    def dispatched(self, batch: Batch) -> None:
-        pass
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        pass  # it never was accepted
 
     def find(self, request_id: str) -> dict[str, Any] | None:
         """The latest of this id."""
