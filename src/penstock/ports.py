@@ -195,18 +195,48 @@ class Doorman(Protocol):
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity: ...
 
 
+class Reservation(Protocol):
+    """A request that was understood and counted, and of which nothing is started yet."""
+
+    @property
+    def request(self) -> Accepted: ...
+
+    @property
+    def waiting(self) -> bool:
+        """Its asker still waits for its answer."""
+        ...
+
+    @property
+    def in_flight(self) -> bool:
+        """Its tenant's quota counts it until it is over: `over` is to be told, where nobody waits for it here."""
+        ...
+
+    def admit(self) -> None:
+        """Raises Refused if there is no room for it now."""
+        ...
+
+    def enter(self, asker: Asker) -> Waiting:
+        """Admit it and send it on its way. Raises Refused."""
+        ...
+
+    def wait(self, asker: Asker) -> Waiting:
+        """Send nothing: whoever knows the outcome tells it by `answer`, or its deadline passes."""
+        ...
+
+    def answer(self, reply: Reply) -> None: ...
+
+    def over(self, code: str) -> None:
+        """It has ended somewhere else: with this failure, or well. Told once."""
+        ...
+
+    def backlog_seconds(self) -> float: ...
+
+
 class Tasks(Protocol):
     """Where asynchronous requests and their results are kept."""
 
-    async def accept(
-        self,
-        request: Accepted,
-        enter: Callable[[Asker], Waiting],
-        backlog_seconds: Callable[[], float],
-        on_end: Callable[[str], None] | None = None,
-    ) -> Task:
-        """Take it: `enter` sends it on its way with an asker that is told of its end, where one is needed. Where
-        none is, `on_end` is told, once, with the code of its failure or nothing."""
+    async def accept(self, reserved: Reservation) -> Task:
+        """Record it and send it on its way, or neither. Raises Refused."""
         ...
 
     async def find(self, task_id: str, tenant: str) -> Task:

@@ -22,13 +22,13 @@ from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.tasks import TaskDesk
 from penstock.errors import Refused
 from penstock.idempotency import Keyed, KeyedRequests
-from penstock.ports import Asker, Broker, Leaving, Task, Tasks, Waiting
+from penstock.ports import Asker, Broker, Leaving, Task, Tasks
 from penstock.runtime.collapse.passenger import Passenger
-from penstock.runtime.gateway import Desk
+from penstock.runtime.desk import Desk
 from penstock.runtime.idempotency import KeyedStore
-from penstock.runtime.idempotency_entry import Entry
+from penstock.runtime.reservation import Reserved
 from penstock.runtime.tasks import TaskStore
-from penstock.runtime.waiters import Waiters
+from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply
 from redis_servers import becomes, patient, running
@@ -98,10 +98,36 @@ class KeyedDoor:
         )  # fmt: skip
 
     def ask(self, keyed: Keyed, request: Passenger, asker: Asker) -> Leaving:
-        return self._keyed.ask(keyed, Entry(request, self._desk, self._waiters), asker)
+        return self._keyed.ask(keyed, self.reserve(request), asker)
 
     async def ask_task(self, keyed: Keyed, request: Passenger) -> tuple[Task, bool]:
-        return await self._keyed.ask_task(keyed, Entry(request, self._desk, self._waiters))
+        return await self._keyed.ask_task(keyed, self.reserve(request))
+
+    def reserve(self, request: Passenger) -> Reserved:
+        return Reserved(request, self._desk, self._waiters, monotonic)
+
+
+class Reservation(Reserved):
+    """Of a task that nobody waits for here: its gateway may be gone by the time it is over."""
+
+    def __init__(self, request: Passenger, heard: list[str] | None = None) -> None:
+        """`heard`: it is in flight until its end is told there."""
+        loop = asyncio.get_running_loop()
+        broker = MemoryBroker[Passenger]()
+        desk = Desk(
+            model="model", kind="text", broker=broker, admit=lambda request, now: None,
+            backlog_seconds=lambda: 1.0, cost=None, takes_parameters=lambda: False,
+            time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
+        )  # fmt: skip
+        waiters = Waiters(Wheel(loop, monotonic), lambda request: None)
+        super().__init__(request, desk, waiters, monotonic, in_flight=heard is not None)
+        self.heard = [] if heard is None else heard
+
+    def enter(self, asker: Asker) -> Waiter:
+        raise AssertionError("nobody waits at this gateway")
+
+    def over(self, code: str) -> None:
+        self.heard.append(code)
 
 
 class House(Protocol):
@@ -143,12 +169,7 @@ class MemoryHouse:
         self.door = self.back_door = KeyedDoor(keyed, self.broker, self._waiters)
 
     async def accept(self, request: Passenger) -> Task:
-        def enter(asker: Asker) -> Waiting:
-            waiter = self._waiters.add(request, asker)
-            self.broker.publish(request)
-            return waiter
-
-        return await self.tasks.accept(request, enter, lambda: 1.0)
+        return await self.tasks.accept(self.door.reserve(request))
 
     async def begin(self, request: Passenger) -> None:
         request.waiting = False
@@ -197,10 +218,7 @@ class RedisHouse:
         self._outcomes = Outcomes(store, Post(store))
 
     async def accept(self, request: Passenger) -> Task:
-        def enter(asker: Asker) -> Waiting:
-            raise AssertionError("nobody waits at this gateway: it may be gone by then")
-
-        return await self.tasks.accept(request, enter, lambda: 1.0)
+        return await self.tasks.accept(Reservation(request))
 
     async def begin(self, request: Passenger) -> None:
         await self._outcomes.processing([named(request)])

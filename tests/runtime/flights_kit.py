@@ -12,7 +12,8 @@ from penstock.quota import Limits
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.collapse.sharing import Sharing
+from penstock.runtime.desk import Desk
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiter

@@ -14,7 +14,8 @@ from penstock.ports import Observer
 from penstock.quota import Limits
 from penstock.runtime.collapse.once_each import Sameness
 from penstock.runtime.collapse.passenger import Passenger
-from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.desk import Desk
+from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
@@ -151,13 +152,13 @@ class Door:
         )
         broker = MemoryBroker[Passenger]()
         broker.subscribe(self.published.append, self.withdrawn.append)
-        desk = Desk(
+        self.desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: takes_parameters,
             time_limits=[(1.0, 1.5), (2.0, 4.0), (0.2, 0.3)], longest_limit=60.0,
         )  # fmt: skip
         self.gateway = Gateway(
-            {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
+            {"model": self.desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
             self.tasks, self.wheel, self.observed, loop.time, map("id-{}".format, count(1)), RateLimiter(),
             [limits] * 3, keyed_requests=self.keyed,
         )  # fmt: skip

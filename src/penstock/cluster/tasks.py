@@ -9,7 +9,7 @@ from penstock.adapters.redis.bus.wire import Notice
 from penstock.adapters.redis.link.names import task_name
 from penstock.adapters.redis.records.tasks import RedisTasks, TaskRecord
 from penstock.errors import NotFound, PenstockError
-from penstock.ports import Asker, Clock, Waiting
+from penstock.ports import Clock, Reservation
 from penstock.runtime.wheel import Wheel
 from penstock.types import Accepted, Reply, TaskStatus
 
@@ -88,19 +88,16 @@ class TaskDesk:
         self._wheel = wheel
         self._held: dict[str, Held] = {}
 
-    async def accept(
-        self,
-        request: Accepted,
-        enter: Callable[[Asker], Waiting],
-        backlog_seconds: Callable[[], float],
-        on_end: Callable[[str], None] | None = None,
-    ) -> RemoteTask:
+    async def accept(self, reserved: Reservation) -> RemoteTask:
         """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
-        await self._create(request, watch=on_end is not None, retry_after=backlog_seconds())
-        if on_end is None:
+        request = reserved.request
+        await self._create(request, watch=reserved.in_flight, retry_after=reserved.backlog_seconds())
+        if not reserved.in_flight:
             return await self._send(request)
         # Before it is on its way: it may be over before we hear that it is.
-        held = Held(self._held, task_name(request.tenant, request.request_id), on_end, request.deadline)
+        held = Held(
+            self._held, task_name(request.tenant, request.request_id), reserved.over, request.deadline
+        )
         self._wheel.add(held)
         try:
             return await self._send(request)

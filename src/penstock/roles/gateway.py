@@ -45,7 +45,8 @@ from penstock.roles.observers import Observing
 from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
 from penstock.runtime.collapse.shared_answers import SharedAnswers
-from penstock.runtime.gateway import Admit, Desk, Gateway
+from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.gateway import Gateway
 from penstock.runtime.ids import random_ids
 from penstock.runtime.wheel import Wheel
 from penstock.types import Accepted, Execution, Failure, Outcome, Reply, Request, WorkerId

@@ -27,7 +27,7 @@ from penstock.roles.input_cost import cost_of
 from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import sharing_of
 from penstock.runtime.condition import Utilization, condition, place_of, row_of
-from penstock.runtime.gateway import Admit, Desk
+from penstock.runtime.desk import Admit, Desk
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker

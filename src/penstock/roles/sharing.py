@@ -9,7 +9,8 @@ from penstock.config import Config, Model
 from penstock.core.memory import Memory
 from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.collapse.once_each import Sameness
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.collapse.sharing import Sharing
+from penstock.runtime.desk import Desk
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from penstock.core.memory import Memory
-from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, StoreDown, Unacceptable, about
+from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, RequestObserver, Task, Tasks
 from penstock.quota import Account, Limiter, Limits
@@ -18,16 +18,14 @@ from penstock.runtime.collapse.flight import AnswerMemory, is_queued
 from penstock.runtime.collapse.flights import Flights
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
-from penstock.runtime.desk import Admit as Admit
-from penstock.runtime.desk import Desk as Desk
-from penstock.runtime.idempotency_entry import Entry
-from penstock.runtime.tenant import Standings, release
+from penstock.runtime.desk import Desk
+from penstock.runtime.reservation import NOT_ITS_FAULT, Reserved
+from penstock.runtime.tenant import Standings
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Refusal, Reply, Request
 
 REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can have many of them kept
-NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
 
 
 class Gateway:
@@ -138,13 +136,6 @@ class Gateway:
         desk.broker.publish(request)
         return waiter
 
-    def _enter_task(self, desk: Desk, request: Passenger, asker: Asker) -> Waiter:
-        if desk.sharing is not None:
-            return self.flights.enter_at_place(desk, desk.sharing, request, asker)
-        waiter = self.waiters.add(request, asker)
-        desk.broker.publish(request)
-        return waiter
-
     def find(self, key: str) -> Passenger | None:
         """The request with this key that somebody waits for, or that carries others."""
         return self.waiters.get(key) or self.flights.carrier(key)
@@ -220,57 +211,44 @@ class Gateway:
 
     async def submit_task(self, ask: Ask) -> Task:
         desk, request = self._admit(ask, task=True)
-        waits = False
-
-        def enter(asker: Asker) -> Waiter:
-            nonlocal waits
-            waits = True
-            return self._enter_task(desk, request, asker)
-
-        def ended(code: str) -> None:
-            release(request, self.clock(), refused=code in NOT_ITS_FAULT)
-
         limits = self._limits[request.tier] if self._limited else None
-        held = limits is not None and limits.in_flight is not None
-        accepted = False
+        in_flight = limits is not None and limits.in_flight is not None
+        reserved = Reserved(
+            request, desk, self.waiters, self.clock,
+            is_admitted=True, in_flight=in_flight, flights=self.flights,
+        )  # fmt: skip
         try:
-            task = await self._tasks.accept(request, enter, desk.backlog_seconds, ended if held else None)
-            accepted = True
-        finally:
-            ends_later = waits or (accepted and held)  # and is released then
-            if not ends_later:
-                release(request, self.clock(), refused=not accepted)
+            task = await self._tasks.accept(reserved)
+        except BaseException:
+            reserved.roll_back()
+            raise
+        reserved.commit()
         return task
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
-        name, entry = self._entry(ask, key)
         assert self._keyed is not None
+        name, reserved = self._reserve(ask, key)
         try:
-            return self._keyed.ask(name, entry, asker)
+            return self._keyed.ask(name, reserved, asker)
         except Refused as error:
-            self._done_with(entry, refused=error.code in NOT_ITS_FAULT)
+            reserved.roll_back(counted=error.code not in NOT_ITS_FAULT)
             raise
 
     async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
-        name, entry = self._entry(ask, key)
         assert self._keyed is not None
-        refused = False
+        name, reserved = self._reserve(ask, key)
         try:
-            return await self._keyed.ask_task(name, entry)
-        except Refused as error:
-            refused = error.code in NOT_ITS_FAULT
+            task, again = await self._keyed.ask_task(name, reserved)
+        except BaseException as error:
+            reserved.roll_back(counted=not isinstance(error, Refused) or error.code not in NOT_ITS_FAULT)
             raise
-        finally:
-            self._done_with(entry, refused=refused)
+        reserved.commit()
+        return task, again
 
-    def _entry(self, ask: Ask, key: str) -> tuple[Keyed, Entry]:
+    def _reserve(self, ask: Ask, key: str) -> tuple[Keyed, Reserved]:
         """Whether there is room for it is asked only if it is to be executed."""
         desk, request = self._admit(ask, room=False)
-        return keyed(key, request), Entry(request, desk, self.waiters)
-
-    def _done_with(self, entry: Entry, *, refused: bool) -> None:
-        if not entry.waits:  # else its end releases it
-            release(entry.request, self.clock(), refused=refused)
+        return keyed(key, request), Reserved(request, desk, self.waiters, self.clock)
 
     async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks

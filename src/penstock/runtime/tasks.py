@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.core.shares import Shares
 from penstock.errors import Conflict, NotFound, Overloaded
-from penstock.ports import Asker, Waiting
+from penstock.ports import Reservation, Waiting
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.wheel import Wheel
 from penstock.share import OVERHEAD, Full, refusal
@@ -151,13 +151,8 @@ class TaskStore:
     def bytes(self) -> int:
         return self._shares.bytes
 
-    async def accept(
-        self,
-        request: Accepted,
-        enter: Callable[[Asker], Waiting],
-        backlog_seconds: Callable[[], float],
-        on_end: Callable[[str], None] | None = None,
-    ) -> StoredTask:
+    async def accept(self, reserved: Reservation) -> StoredTask:
+        request = reserved.request
         name = (request.tenant, request.request_id)
         if name in self._tasks:
             raise Conflict(
@@ -166,11 +161,11 @@ class TaskStore:
         size = size_of_pending(request)
         full = self._make_room(request.tenant, size)
         if full is not None:
-            raise refusal(full, "tasks", self._settings, self._share, backlog_seconds())
+            raise refusal(full, "tasks", self._settings, self._share, reserved.backlog_seconds())
         task = self._tasks[name] = StoredTask(self, request, self._wall_clock())
         self._shares.take(request.tenant, size)
         try:
-            task.entered(enter(task))
+            task.entered(reserved.enter(task))
         except BaseException:
             del self._tasks[name]  # it was refused
             self._shares.give(request.tenant, size)

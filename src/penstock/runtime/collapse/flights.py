@@ -40,7 +40,8 @@ from penstock.runtime.collapse.flight import (
 )
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import Lookup, SharedAnswers
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.collapse.sharing import Sharing
+from penstock.runtime.desk import Desk
 from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Execution, Failure, Outcome, Reply, WorkerId
