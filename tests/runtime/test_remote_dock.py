@@ -309,3 +309,21 @@ def test_draining_ends_although_the_line_cannot_be_reached() -> None:
             assert not shop.dock.busy
 
     run_virtual(body())
+
+
+def test_a_worker_tells_its_own_observers_of_what_it_runs_and_how_that_ends() -> None:
+    async def body() -> None:
+        async with workshop(Answer(0.5), Answer(0.5, error=BatchRejected("no"))) as shop:
+            for order in ("first", "second"):
+                shop.arrive(order)
+                await asyncio.sleep(1.0)
+            observed = shop.observed
+            (_, well, none), (_, failed, failure) = observed.endings
+            assert [each[0] for each in observed.endings] == observed.batches
+            assert none is None
+            assert failure is not None
+            assert failure.message == "no"
+            assert round(well.seconds, 3) == round(failed.seconds, 3) == 0.5
+            assert well.started == well.sent
+
+    run_virtual(body())
