@@ -5,6 +5,7 @@ from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outpu
 
 from penstock.core.admission import SET_APART as REFUSAL
 from penstock.core.admission import AdmissionRules
+from penstock.core.aftermath import WORKER_LOST
 from penstock.core.apart import (
     LEAST_FAIR,
     MOST_FAIR,
@@ -15,7 +16,7 @@ from penstock.core.apart import (
     Apart,
     ApartLanes,
 )
-from penstock.core.batcher import WORKER_LOST, Batcher, BatchingRules
+from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.capacity import CapacityRules
 from penstock.core.culprit import Culprit
 from penstock.core.door import Door
@@ -46,7 +47,7 @@ def convict(apart: Apart, *culprits: Culprit, now: float = 0.0) -> None:
 def batcher_apart(*culprits: Culprit, workers: int = 2, rules: BatchingRules = GREEDY) -> Batcher:
     batcher = batcher_with(workers, rules)
     teach(batcher, SECONDS)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     convict(batcher.apart, *culprits)
     return batcher
 
@@ -398,6 +399,6 @@ def test_retries_leave_less_room_at_the_door() -> None:
     offer(batcher, *(ask() for _ in range(400)))
     more = ask(expires=2.0, deadline=4.0)
     assert door.refusal(more, 0.0) is None
-    batcher._used_up.add(0.0, 0.9)
+    batcher.parts.used_up.add(0.0, 0.9)
     batcher.changes += 1
     assert isinstance(door.refusal(more, 0.0), Overloaded)

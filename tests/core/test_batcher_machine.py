@@ -184,7 +184,7 @@ class AnythingGoes(RuleBasedStateMachine):
     def step(self) -> None:
         batcher, now = self.batcher, self.now
         idle_before = {name for name in batcher.fleet.workers if name not in self.in_flight}
-        doubted = batcher.in_doubt(now) or not batcher.curve.samples
+        doubted = batcher.parts.in_doubt(now) or not batcher.curve.samples
         effects = batcher.step(now)
         for reply in effects.replies:
             self.outcomes[reply.request.key] += 1

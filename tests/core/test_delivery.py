@@ -9,7 +9,8 @@ from core_kit import AWAY, REFUSED, TIMED_OUT, ask, batcher_with, finish, offer,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.batcher import WORKER_LOST, Batcher, BatchingRules
+from penstock.core.aftermath import WORKER_LOST
+from penstock.core.batcher import Batcher, BatchingRules
 from penstock.core.delivery import PARTS, RetryRules
 from penstock.core.queued import Queued, Sealed
 from penstock.types import Failure, Outcome, WorkerId
@@ -112,7 +113,7 @@ def test_when_nobody_is_to_blame_the_whole_batch_is_tried_again_after_a_back_off
 def test_a_retry_that_could_not_end_in_time_is_not_made() -> None:
     batcher = batcher_with(1, BatchingRules(policy="greedy"))
     batcher.curve.observe(1, 0.1)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     offer(batcher, ask(expires=0.5, deadline=0.25))
     ((name, _),) = batcher.step(0.0).dispatches
     finish(batcher, name, AWAY, 0.2)

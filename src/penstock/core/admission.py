@@ -109,7 +109,7 @@ def refusal(
         if loaded_in is not None:
             return Overloaded("the model is still loading", retry_after=max(1.0, loaded_in))
         return Overloaded("no worker is ready yet", retry_after=1.0)
-    seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
+    seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
     late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
     if late > 0:
         if request.deadline - now < batcher.curve.single:
@@ -137,7 +137,7 @@ def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now
     apart = batcher.apart
     if not apart.lanes.has_room_for(request):
         return Overloaded(SET_APART, retry_after=1.0)
-    late = apart.wait(request, batcher.curve.single, batcher.workers_apart(now), now) - (
+    late = apart.wait(request, batcher.curve.single, batcher.parts.workers_apart(now), now) - (
         min(request.expires, request.deadline - batcher.curve.single) - now
     )
     full = (

@@ -15,6 +15,25 @@ class Queued(Accepted, eq=False):
     history: tuple[Attempt, ...] = ()  # these, the last one last
 
 
+class BatchIds:
+    """Numbers for the batches of one batcher, none of them given twice."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        self.last += 1
+        return self.last
+
+    def some(self, number: int) -> int:
+        """The first of so many."""
+        first = self.last + 1
+        self.last += number
+        return first
+
+
 @dataclass(slots=True, eq=False)
 class Sealed(Batch):
     """A batch of the batcher that sealed it."""
