@@ -2,10 +2,12 @@
 
 from itertools import count
 
-from penstock.core.batcher import Batcher, BatchingRules, Effects
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import Buffer, Depth, TierRules
+from penstock.core.effects import Effects
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.types import Accepted, Failure, Outcome, Result, Seconds, WorkerId
 
 REFUSED = Failure("BACKEND_FAILED", "the backend refused the batch", splittable=True)

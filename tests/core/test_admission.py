@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.admission import FEW_LANES, AdmissionRules, forecast, in_turn, refusal
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.queued import Queued
+from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
 from penstock.types import Seconds
 

@@ -16,12 +16,13 @@ from penstock.core.apart import (
     Apart,
     ApartLanes,
 )
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.core.culprit import Culprit
 from penstock.core.door import Door
 from penstock.core.estimator import ServiceCurve
 from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
 from penstock.types import Failure, Outcome, Reason, Result, WorkerId
 

@@ -4,10 +4,10 @@ import pytest
 from core_kit import AWAY, REFUSED, answered, ask, batcher_with, finish, offer, outputs, sent, teach, worker
 
 from penstock.config.sections import Retries
-from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
 from penstock.core.parts import DOUBT
+from penstock.core.rules import BatchingRules
 from penstock.types import Failure, GivenUp, Outcome, Reason, Result
 
 GREEDY = BatchingRules(policy="greedy", max_batch=4)

@@ -16,13 +16,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.culprit import culprit
 from penstock.core.delivery import RetryRules
 from penstock.core.lane import Lane, lane_key
 from penstock.core.policy import POLICIES
 from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.core.tier import SLACK
 from penstock.types import Outcome, Result, WorkerId
 

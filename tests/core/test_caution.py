@@ -5,9 +5,10 @@ from math import inf
 import pytest
 from core_kit import CRASHED, REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.caution import HOLD, UNSURE, splits
 from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
 from penstock.types import Failure, Outcome, Reason, Seconds, WorkerId
 
 GREEDY = BatchingRules(policy="greedy", max_batch=8)

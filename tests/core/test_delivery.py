@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.aftermath import WORKER_LOST
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.delivery import PARTS, RetryRules
 from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.types import Failure, Outcome, WorkerId
 
 ATTEMPTS = 3

@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 from core_kit import TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.estimator import ServiceCurve
 from penstock.core.patience import LEARNED, Patience
 from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
 from penstock.types import Outcome, WorkerId
 
 HANGS = b'"hangs"'

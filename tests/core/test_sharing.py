@@ -4,8 +4,9 @@ import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, finish, offer, outputs, sent, teach, worker
 
 from penstock.core.admission import AdmissionRules, forecast, refusal
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.parts import DOUBT
+from penstock.core.rules import BatchingRules
 from penstock.core.sealing import INSIST
 from penstock.types import Outcome, Result
 

@@ -14,9 +14,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.policy import POLICIES
 from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.core.tier import SLACK
 from penstock.types import Failure, Outcome, Result, WorkerId
 

@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.delivery import Delivery, RetryRules
 from penstock.core.estimator import ServiceCurve
 from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.roles.dead_letters import MOST_LINES, is_dead, letter_of, say_so
 from penstock.types import DeadLetter, Failure, GivenUp, Outcome, Reason, Result, WorkerId
 

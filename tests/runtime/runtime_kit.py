@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.ratelimit import RateLimiter
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendError, Refused
 from penstock.ports import Observer
 from penstock.quota import Limits

@@ -8,7 +8,8 @@ from typing import Any
 from line_kit import FakeLine
 from runtime_kit import Observed, ask
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
+from penstock.core.rules import BatchingRules
 from penstock.runtime.borrowing import HELD, PATIENCE, Borrower
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.pump import Pump

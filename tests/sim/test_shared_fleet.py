@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.queued import Queued
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel

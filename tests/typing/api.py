@@ -6,7 +6,7 @@ from random import Random
 from typing import assert_type
 
 from penstock.config import Config, Model, load
-from penstock.core.batcher import BatchingRules
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendError, BatchRejected, Overloaded, UserMistake
 from penstock.load.arrivals import poisson
 from penstock.load.report import Summary, spread

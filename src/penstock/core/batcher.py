@@ -19,10 +19,10 @@ Rules
 """
 
 from penstock.core.aftermath import WORKER_LOST, Aftermath
-from penstock.core.effects import Effects as Effects
+from penstock.core.effects import Effects
 from penstock.core.parts import Parts
 from penstock.core.queued import Queued
-from penstock.core.rules import BatchingRules as BatchingRules
+from penstock.core.rules import BatchingRules
 from penstock.core.sealing import Sealing
 from penstock.core.turns import may_open
 from penstock.types import (

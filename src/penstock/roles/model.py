@@ -12,13 +12,14 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.observe.exposition import ModelGauges
 from penstock.config import Config, Model
 from penstock.core.admission import AdmissionRules, forecast
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
 from penstock.core.delivery import RetryRules
 from penstock.core.door import Door
 from penstock.core.fleet import Worker
 from penstock.core.queued import Queued
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendError
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker

@@ -14,10 +14,11 @@ from random import Random
 
 from penstock.core.admission import AdmissionRules
 from penstock.core.backoff import backoff
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.core.door import Door
 from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, ServiceModel
 from penstock.types import Failure, Outcome, Reply, Result, Seconds, WorkerId
