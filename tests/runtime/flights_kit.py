@@ -9,7 +9,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.core.memory import Memory
 from penstock.errors import OverQuota, Refused
 from penstock.quota import Limits
-from penstock.runtime.collapse.flight import AnswerMemory
+from penstock.runtime.collapse.flight import AnswerMemory, Flight
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.collapse.sharing import Sharing
@@ -80,7 +80,7 @@ class Airport:
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: True,
             time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0, sharing=self.sharing,
         )  # fmt: skip
-        self.elsewhere = None if store is None else SharedAnswers(
+        self.elsewhere = None if store is None else SharedAnswers[Flight](
             store, loop.time, max_entries=1000, max_bytes=1 << 20, has_room=lambda: True
         )  # fmt: skip
         self.gateway = Gateway(

@@ -44,6 +44,7 @@ from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.observers import Observing
 from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import as_announced, counts_of, follow_versions, memory_of
+from penstock.runtime.collapse.flight import Flight
 from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.desk import Admit, Desk
 from penstock.runtime.gateway import Gateway
@@ -96,7 +97,7 @@ class GatewayRole(Member):
         )
         self._keyed = KeyedDesk(self._task_desk, claims, clock)
         self._memory = memory_of(config)
-        self._answers = SharedAnswers(
+        self._answers = SharedAnswers[Flight](
             RedisAnswers(self.store), clock, max_entries=config.limits.max_cache_entries,
             max_bytes=config.limits.max_cache_bytes, has_room=self._has_room_for_answers,
         )  # fmt: skip

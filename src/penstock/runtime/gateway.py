@@ -14,7 +14,7 @@ from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unaccept
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
 from penstock.ports import Asker, Clock, Leaving, RequestObserver, Task, Tasks
 from penstock.quota import Account, Limiter, Limits
-from penstock.runtime.collapse.flight import AnswerMemory, is_queued
+from penstock.runtime.collapse.flight import AnswerMemory, Flight, is_queued
 from penstock.runtime.collapse.flights import Flights
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
@@ -42,7 +42,7 @@ class Gateway:
         limits: Sequence[Limits | None] = (),
         keyed_requests: KeyedRequests | None = None,
         memory: AnswerMemory | None = None,
-        elsewhere: SharedAnswers | None = None,
+        elsewhere: SharedAnswers[Flight] | None = None,
     ) -> None:
         """`ids`: one for each request, without end.
 

@@ -25,8 +25,6 @@ Rules
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from penstock.core.fingerprint import MAKER_BYTES, maker
-from penstock.core.memory import Remembered
 from penstock.core.places import HEAD, TAIL, Glance, Place
 from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused, about
 from penstock.ports import Asker, Clock
@@ -39,17 +37,15 @@ from penstock.runtime.collapse.flight import (
     is_before,
 )
 from penstock.runtime.collapse.passenger import Passenger
+from penstock.runtime.collapse.recall import Recall
 from penstock.runtime.collapse.shared_answers import Lookup, SharedAnswers
 from penstock.runtime.collapse.sharing import Sharing
 from penstock.runtime.desk import Desk
 from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
-from penstock.types import Execution, Failure, Outcome, Reply, WorkerId
+from penstock.types import Execution, Failure, Outcome, Reply
 
 ITS_OWN = frozenset({DeadlineExceeded.code, Overloaded.code, Cancelled.code, ClientLeft.code})
-NOBODY = bytes(MAKER_BYTES)
-# An answer lives so long in the common store, and a copy of it in a gateway for the rest of its time.
-STORE_PART = 0.9
 
 
 class Flights:
@@ -59,14 +55,14 @@ class Flights:
         waiters: Waiters,
         clock: Clock,
         memory: AnswerMemory,
-        elsewhere: SharedAnswers | None,
+        elsewhere: SharedAnswers[Flight] | None,
     ) -> None:
         """`elsewhere`: what other gateways remember."""
         self._desks = desks
         self._waiters = waiters
         self._clock = clock
-        self._memory = memory
         self._places = memory.places
+        self._recall = Recall(memory, elsewhere, clock)
         self._elsewhere = elsewhere
         self._alone: dict[Glance, Passenger] = {}  # by their looks, those that nothing else looks like
         self._adrift: dict[str, Passenger] = {}  # carriers whose own asker has left, by key
@@ -108,12 +104,10 @@ class Flights:
             self._give_place(alone)
         found = places.get(place)
         if isinstance(found, tuple):
-            if found[3] > request.arrival:
-                self._memory.used.add(found[4])  # its own: ours would be a second copy of the input
+            if self._recall.find(request, found):
                 waiter = self._waiters.add(request, asker)
-                self._waiters.settle([self._again(sharing, request, found)])
+                self._waiters.settle([self._recall.reply(sharing, request, found)])
                 return waiter
-            self._memory.forget(found)
         elif found is not None:
             return self._join(place, found, desk, sharing, request, asker)
         if sharing.ttl:
@@ -149,7 +143,7 @@ class Flights:
 
     def _look_up(
         self,
-        elsewhere: SharedAnswers,
+        elsewhere: SharedAnswers[Flight],
         desk: Desk,
         sharing: Sharing,
         place: Place,
@@ -280,10 +274,7 @@ class Flights:
             return
         if execution.version:
             sharing.learn(execution.version)
-        if sharing.ttl:
-            now = self._clock()
-            for reply in sharing.worth_keeping(replies, now):
-                self._remember(sharing, _own(reply), reply.output, execution.version, now)
+        self._recall.keep_some(sharing, replies, execution.version)
 
     def _landed(
         self, flight: Flight, request: Passenger, output: bytes, execution: Execution, given: list[Reply]
@@ -294,13 +285,7 @@ class Flights:
         if sharing is not None:
             if execution.version:
                 sharing.learn(execution.version)
-            kept = self._remember(sharing, request, output, execution.version, self._clock())
-            if kept and flight.fingerprint is not None and self._elsewhere is not None:
-                fingerprint = flight.fingerprint
-                if execution.version and execution.version != flight.version:
-                    fingerprint = sharing.fingerprints.of(request)
-                made_for = maker(request.tenant) if sharing.shared else NOBODY
-                self._elsewhere.keep(fingerprint, made_for + output, sharing.ttl * STORE_PART)
+            self._recall.keep_and_tell(sharing, flight, request, output, execution.version)
         if carrier is not request and carrier is not None:
             flight.desk.broker.withdraw(carrier)
         for rider in riders.values():
@@ -333,49 +318,19 @@ class Flights:
             given.append(Reply(request, Outcome.FAILED, failure=Failure.of(refused)))
         self._end(flight)
 
-    # ---- remembering -------------------------------------------------------------------------------------
+    # ---- what others remember -----------------------------------------------------------------------------
 
-    def _remember(
-        self, sharing: Sharing, request: Passenger, output: bytes, version: str, now: float
-    ) -> bool:
-        """Under the version that made it, or else the one that was asked for. Whether it was kept."""
-        ttl = sharing.ttl
-        if not ttl or not request.epoch:  # without: it has an idempotency key, and never came by here
-            return False
-        if version:
-            request.epoch = sharing.epoch
-        place = sharing.place(request)
-        if not self._memory.put(place, output, sharing.version, request.tenant, now + ttl, now):
-            return False
-        sharing.stored += 1
-        return True
-
-    def _again(self, sharing: Sharing, request: Passenger, found: Remembered) -> Reply:
-        """What another tenant's request has made looks like any other answer: only its own is said to be cached."""
-        output, version, made_for, _, _ = found
-        sharing.hits += 1
-        own = made_for == request.tenant or made_for == maker(request.tenant) if sharing.shared else True
-        execution = Execution(WorkerId(""), 0, 0, request.arrival, 0.0, version, cached=True, counted=False)
-        if not own:
-            execution.batch_size, execution.cached = 1, False
-            execution.seconds = self._clock() - request.arrival
-        return Reply(request, Outcome.SUCCESS, output, None, execution)
-
-    def _looked_up(self, lookups: Sequence[Lookup], *, bypassed: bool) -> None:
+    def _looked_up(self, lookups: Sequence[Lookup[Flight]], *, bypassed: bool) -> None:
         given: list[Reply] = []
-        now = self._clock()
         for flight, value in lookups:
-            if not isinstance(flight, Flight) or flight.over:
+            if flight.over:
                 continue  # everyone has left meanwhile
             sharing, riders = flight.desk.sharing, flight.riders
             assert sharing is not None
             if value is not None:
-                output, made_for = value[MAKER_BYTES:], value[:MAKER_BYTES]
-                expires = now + sharing.ttl * (1.0 - STORE_PART)
                 self._end(flight)
-                self._memory.put(flight.place, output, flight.version, made_for, expires, now)
-                found = output, flight.version, made_for, expires, flight.place
-                given += [self._again(sharing, request, found) for request in riders.values()]
+                found = self._recall.take_over(sharing, flight, value)
+                given += [self._recall.reply(sharing, request, found) for request in riders.values()]
                 continue
             if bypassed:
                 sharing.bypassed += len(riders)
@@ -385,13 +340,6 @@ class Flights:
             self._launch(flight, given)
         if given:
             self._waiters.settle(given)
-
-
-def _own(reply: Reply) -> Passenger:
-    """What comes back is what was sent."""
-    request = reply.request
-    assert isinstance(request, Passenger)
-    return request
 
 
 def _let_in(desk: Desk, request: Passenger) -> None:

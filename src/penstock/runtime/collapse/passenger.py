@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.places import Glance, Place
 from penstock.core.queued import Queued
+from penstock.types import Reply
 
 if TYPE_CHECKING:
     from penstock.runtime.collapse.flight import Flight
@@ -18,3 +19,10 @@ class Passenger(Queued, eq=False):
 
     flight: "Glance | Place | Flight | None" = None
     epoch: str = ""  # its model and the version that was known when it came: part of what makes two identical
+
+
+def own(reply: Reply) -> Passenger:
+    """The request of a reply that came back to its gateway: the very one that was sent."""
+    request = reply.request
+    assert isinstance(request, Passenger)
+    return request

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import StoreDown
 from penstock.loops import Loops
@@ -34,11 +34,13 @@ MOST_AT_ONCE = (
 MOST_UNSENT = 16  # times that: beyond it what is to be written is dropped
 
 T = TypeVar("T")
-Lookup = tuple[object, bytes | None]  # who asked, and what was found
+Asked = TypeVar("Asked")  # who asked
+Told = TypeVar("Told", contravariant=True)
+Lookup = tuple[Asked, bytes | None]  # and what was found
 
 
-class OnLookedUp(Protocol):
-    def __call__(self, lookups: Sequence[Lookup], *, bypassed: bool) -> None: ...
+class OnLookedUp(Protocol[Told]):
+    def __call__(self, lookups: Sequence[Lookup[Told]], *, bypassed: bool) -> None: ...
 
 
 class Allowance:
@@ -59,7 +61,7 @@ class Allowance:
         self._left -= amount
 
 
-class SharedAnswers:
+class SharedAnswers(Generic[Asked]):
     def __init__(
         self,
         store: AnswerStore,
@@ -74,13 +76,13 @@ class SharedAnswers:
         self._clock = clock
         self._entries, self._bytes = Allowance(max_entries, clock()), Allowance(max_bytes, clock())
         self._has_room = has_room
-        self._wanted: dict[bytes, object] = {}
+        self._wanted: dict[bytes, Asked] = {}
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
         self._asked, self._told = asyncio.Event(), asyncio.Event()
         self._resting_until = self._looking_since = 0.0
         self._lookups = self._found = 0  # since then
         self._pause = FIRST_PAUSE
-        self.on_looked_up: OnLookedUp | None = None
+        self.on_looked_up: OnLookedUp[Asked] | None = None
 
     @property
     def resting(self) -> bool:
@@ -88,7 +90,7 @@ class SharedAnswers:
 
     # ---- calls that never wait ---------------------------------------------------------------------------
 
-    def look_up(self, fingerprint: bytes, asked_by: object) -> None:
+    def look_up(self, fingerprint: bytes, asked_by: Asked) -> None:
         """`on_looked_up` will be told. Not to be asked while it is resting."""
         self._wanted[fingerprint] = asked_by
         self._asked.set()
