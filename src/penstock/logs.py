@@ -5,8 +5,10 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from math import inf
+
+from penstock.units import time_of_day
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -16,9 +18,8 @@ MOST_KINDS = 1000  # of lines that are told apart
 
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {
-            "time": when.replace("+00:00", "Z"),
+            "time": time_of_day(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -1,9 +1,10 @@
-"""Durations and sizes as people write them: "50ms", "10min", "1MiB".
+"""Durations, sizes and times of day as people write them: "50ms", "1MiB", "2026-01-31T12:00:00.000Z".
 
 Decimal does the sums, so that what is read, written and read again is the same number.
 """
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 
 SECONDS_PER = {
@@ -103,3 +104,8 @@ def write_size(size: int) -> str:
         if size and size % BYTES_PER[unit] == 0:
             return f"{size // BYTES_PER[unit]}{unit}"
     return f"{size}B"
+
+
+def time_of_day(when: float) -> str:
+    """In UTC and milliseconds; `when`: seconds since the epoch."""
+    return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

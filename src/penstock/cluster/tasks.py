@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.bus.wire import Notice
@@ -12,6 +11,7 @@ from penstock.errors import NotFound, PenstockError
 from penstock.ports import Clock, Reservation
 from penstock.runtime.wheel import Wheel
 from penstock.types import Accepted, Reply, TaskStatus
+from penstock.units import time_of_day
 
 
 class RemoteTask:
@@ -143,13 +143,12 @@ class TaskDesk:
             record = await self.tasks.peek(task_id, tenant)
         except NotFound:
             return None
-        when = datetime.fromtimestamp(record.changed_at, UTC).isoformat(timespec="milliseconds")
         said: dict[str, object] = {
             "request_id": record.id,
             "model": record.model,
             "tenant": record.tenant,
             "status": record.status,
-            "changed" if record.answer is None else "ended": when.replace("+00:00", "Z"),
+            "changed" if record.answer is None else "ended": time_of_day(record.changed_at),
         }
         failure = None if record.answer is None else record.answer.failure
         execution = None if record.answer is None else record.answer.execution

@@ -1,7 +1,6 @@
 """Bytes for the client: answers are spliced around the output, which is never decoded here."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from http import HTTPStatus
 from math import ceil
 
@@ -12,6 +11,7 @@ from penstock.errors import STATUS_BY_CODE
 from penstock.output import NOTED, without_note
 from penstock.ports import Task
 from penstock.types import Accepted, Execution, Failure, Reply
+from penstock.units import time_of_day
 
 JSON = ("content-type", "application/json")
 OK = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
@@ -110,9 +110,7 @@ def error(failure: Failure, request_id: str) -> tuple[int, list[tuple[str, str]]
 
 def task(task: Task) -> bytes:
     """Where a task stands."""
-    timestamp = (
-        datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    timestamp = time_of_day(task.changed_at)
     said: dict[str, object] = {"task_id": task.id, "status": task.status, "timestamp": timestamp}
     reply = task.answer
     if reply is not None and reply.failure is not None:

@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import accumulate, count
 from math import inf
 from typing import Any
@@ -25,6 +24,7 @@ from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.share import OVERHEAD
 from penstock.types import Ask, DeadLetter, GivenUp, Identity
+from penstock.units import time_of_day
 
 log = logging.getLogger("penstock.dead_letters")
 
@@ -94,7 +94,7 @@ def within(size: int, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
 def described(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.id,
-        "time": _as_text(letter.when),
+        "time": time_of_day(letter.when),
         "request_id": letter.request_id,
         "model": letter.model,
         "tenant": letter.tenant,
@@ -111,7 +111,7 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
         "details": letter.details,
         "history": [
             {
-                "time": _as_text(attempt.when),
+                "time": time_of_day(attempt.when),
                 "error": attempt.code,
                 "message": attempt.message,
                 "details": attempt.details,
@@ -123,10 +123,6 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
         "input": letter.input.decode(errors="replace"),
         "parameters": letter.parameters.decode(errors="replace"),
     }
-
-
-def _as_text(when: float) -> str:
-    return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class MemoryMorgue(RequestObserver):

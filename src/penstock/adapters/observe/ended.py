@@ -8,11 +8,11 @@ thousands a second would cost every request something, and push each out again b
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from penstock.ports import RequestObserver
 from penstock.types import Execution, Failure, Outcome, Reply
+from penstock.units import time_of_day
 
 MOST = 20_000  # requests
 A_SECOND = 1_000  # of those that went well; a whole batch more at most
@@ -63,14 +63,13 @@ class Ended(RequestObserver):
     def describe(self, row: Row, ended: float) -> dict[str, Any]:
         """`ended`: on the clock that arrivals are told by."""
         request_id, model, tenant, tier, arrival, outcome, failure, execution = row
-        when = datetime.fromtimestamp(self._wall_clock() - (self._clock() - ended), UTC)
         said: dict[str, Any] = {
             "request_id": request_id,
             "model": model,
             "tenant": tenant,
             "tier": tier,
             "status": outcome,
-            "ended": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ended": time_of_day(self._wall_clock() - (self._clock() - ended)),
             "latency_ms": round((ended - arrival) * 1e3, 3),
         }
         if failure is not None:

@@ -11,7 +11,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from queue import SimpleQueue
 from threading import Thread
@@ -19,6 +18,7 @@ from threading import Thread
 from penstock.loops import kept_thread
 from penstock.ports import RequestObserver
 from penstock.types import Execution, Refusal, Reply
+from penstock.units import time_of_day
 
 log = logging.getLogger("penstock.requests")
 
@@ -124,8 +124,7 @@ class RequestLog(RequestObserver):
 
 
 def as_text(lines: Sequence[Line], now: float) -> str:
-    when = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    head = f'{{"time":"{when}","level":"info","logger":"{log.name}","message":"request","id":'
+    head = f'{{"time":"{time_of_day(now)}","level":"info","logger":"{log.name}","message":"request","id":'
     return "".join([f"{head}{_rest(line)}" for line in lines])
 
 
