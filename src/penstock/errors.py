@@ -26,8 +26,8 @@ class PenstockError(Exception):
     status: ClassVar[int] = 500
     splittable: ClassVar[bool] = False  # of a batch: one of its members may be to blame
     retry_after: float | None = None
-    model = ""  # that it is about, where one is known
-    tenant = ""  # whose request it was, likewise
+    model = ""  # the model that was asked for, where it is known
+    tenant = ""  # whose request it was, where it is known
 
     def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)

@@ -16,7 +16,9 @@ class Limits:
     """None: no such limit."""
 
     requests_per_minute: int | None = None  # in any sixty seconds, wherever they begin
-    burst: int | None = None  # of these at once; then one by one, as the minute goes by. None: all of them
+    burst: int | None = (
+        None  # requests at once; more come one by one, as the minute goes by. None: all at once
+    )
     in_flight: int | None = None  # accepted and not yet answered
 
 

@@ -78,7 +78,7 @@ class Request(Struct, eq=False):
 class Accepted(Request, eq=False):
     """A request that a gateway has let in, and owes an answer."""
 
-    account: Account | None = None  # its tenant's, at that gateway: released when it is answered
+    account: Account | None = None  # of its tenant at that gateway: it is released when it is answered
     gateway: str = ""  # the mailbox for its answer, at a batcher in another process
     shard: int | None = None  # where its gateway has sent it, if batchers are other processes
 
@@ -129,7 +129,7 @@ class Batch:
     reason: Reason
     sealed: Seconds
     retry: bool = False
-    sent: Seconds = 0.0  # to its worker
+    sent: Seconds = 0.0  # when it was handed to its worker, the last time
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
 
     @property
@@ -163,11 +163,11 @@ class Execution:
     started: Seconds
     seconds: Seconds  # on the worker
     version: str = ""
-    rendered: tuple[str, str] | None = None  # room for the edge: the part of an answer that all members share
+    rendered: tuple[str, str] | None = None  # by the door: the part of an answer that all members share
     cached: bool = False  # nothing ran for this answer
     counted: bool = True  # False: it is in the figures already, under another's request or from another day
-    sealed: Seconds | None = None  # None: another process did, and has not said when
-    sent: Seconds | None = None  # to the worker; None as above
+    sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when
+    sent: Seconds | None = None  # None: another process sent the batch, and has not said when
 
     @property
     def ended(self) -> Seconds:
@@ -188,7 +188,7 @@ class GivenUp(Reply, eq=False):
     """Of a request that was executed, and failed for good."""
 
     executions: int = 0  # how many batches it has been in that failed
-    history: tuple[Attempt, ...] = ()  # these, the last one last
+    history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
 
 
 class Refusal(NamedTuple):

@@ -34,7 +34,7 @@ class Aftermath:
         self._ids, self._curve, self._fleet, self._lanes = parts.ids, parts.curve, parts.fleet, parts.lanes
         self._delivery, self._patience = parts.delivery, parts.patience
         self._apart, self._caution = parts.apart, parts.caution
-        self._effects = Effects([], [], [], [])  # since the last step
+        self._effects = Effects([], [], [], [])  # of the batches that have ended since the last step
 
     def collect(self) -> Effects:
         """What has come of it since this was asked last."""
@@ -82,7 +82,7 @@ class Aftermath:
         self, worker: Worker, batch: Sealed, result: Result, seconds: Seconds, now: Seconds
     ) -> None:
         self._patience.succeeded()
-        if not worker.loading:  # else the time tells of loading
+        if not worker.loading:  # the time of a worker that loads tells of loading
             self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(
             worker.id, batch.id, batch.size, worker.started, seconds, result.version,

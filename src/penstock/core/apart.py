@@ -34,20 +34,20 @@ MOST_KNOWN = 16  # culprits
 OTHERS_ASK = 10.0  # seconds since somebody else asked
 OVERDUE = 0.1  # seconds since a batch of theirs could have gone, after which it goes before the others'
 MOST_FAIR, LEAST_FAIR = 0.5, 0.02  # of the workers' time
-LEAST_SECONDS = 0.001  # that any batch counts for
+LEAST_SECONDS = 0.001  # a batch that was quicker counts as so many
 RESTART = 1.0  # seconds that the loss of a worker counts for
 QUEUE = 0.05  # of the longest queue: so much of it those who are set apart may fill
 
 
 class _Record:
-    """Of one culprit."""
+    """What is known of one culprit."""
 
     __slots__ = ("_score", "_when", "feared", "size")
 
     def __init__(self, size: int) -> None:
         self._score = 0.0
         self._when: Seconds = 0.0
-        self.size = size  # of its next batch
+        self.size = size  # requests in its next batch
         self.feared = False  # a worker died or hung of what it sent
 
     def score(self, now: Seconds) -> float:
@@ -78,11 +78,11 @@ class Apart:
         self.depth = Depth(len(rules.tiers.weights))
         self.lanes = ApartLanes(rules, self.depth, curve)
         self.delivery = Delivery(rules.retries)
-        self.free_at: Seconds = 0.0  # no batch of theirs goes before
+        self.free_at: Seconds = 0.0  # when their next batch may go
         self._max_batch = rules.max_batch
         self._attempts = rules.retries.attempts
         self._latest: Culprit | None = None  # who asked last
-        self._others_until: Seconds = -inf  # then nobody else has asked for a while
+        self._others_until: Seconds = -inf  # when nobody but the latest will have asked for a while
         self._sweep_at: Seconds = 0.0
 
     @property

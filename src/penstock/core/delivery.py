@@ -27,7 +27,7 @@ from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendTimeout, BatchRejected
 from penstock.types import Attempt, Failure, GivenUp, Outcome, Seconds
 
-PARTS = 8  # that a batch which hung is split into
+PARTS = 8  # a batch that hung is split into so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Retry:
     start: Seconds
     batch: Sealed
     failure: Failure  # what it is retried for
-    parts: int  # that the batch which failed was split into
+    parts: int  # how many parts the failed batch was split into
     deadline: Seconds = inf
 
     def look(self) -> None:

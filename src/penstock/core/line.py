@@ -18,9 +18,9 @@ class Line:
 
     def __init__(self) -> None:
         self._requests: deque[Queued] = deque()
-        self._deadlines: Ordered | None = None  # None, and so is the other: all are in order
+        self._deadlines: Ordered | None = None  # None while all are in order, as is the next one
         self._expiries: Ordered | None = None
-        self._sequence = 0  # in those
+        self._sequence = 0  # numbers the entries of these two in the order they came
 
     def __len__(self) -> int:
         """Of the longest queue, the dead included."""

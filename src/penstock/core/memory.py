@@ -58,7 +58,7 @@ class Memory(Generic[Owner]):
 
     def _look_at(self, entry: Remembered, now: Seconds) -> None:
         output, _, _, expires, place = entry
-        if self.places.get(place) is entry:  # else it is another's by now
+        if self.places.get(place) is entry:  # its place may be another's by now
             if expires > now and place in self.used:
                 self.used.discard(place)
                 self._queue.append(entry)

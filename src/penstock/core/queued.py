@@ -12,7 +12,7 @@ class Queued(Accepted, eq=False):
     turn: float = 0.0  # virtual time of its tenant's turn, while it stands for its tenant in the buffer
     apart: bool = False  # its tenant has spoilt batches: it shares none with others
     executions: int = 0  # how many batches it has been in that failed
-    history: tuple[Attempt, ...] = ()  # these, the last one last
+    history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
 
 
 class BatchIds:

@@ -48,16 +48,17 @@ class TenantAccount:
         self._window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
         self._slot = -1  # the one in the making
         self._full_at = -inf  # when the burst bucket is full again
-        self._interval = 0.0  # in which it gains one
+        self._interval = 0.0  # in which the burst bucket gains one
         self._gap = 0.0  # between two answers, usually, while no more may be in flight
-        # At the last look:
-        self._noted = 0  # what remained,
-        self._in_flight = 0  # how many were in flight,
-        self._total = 0  # how many there were in all slots that count,
-        self._before = 0  # and in those before this one,
-        self._waiting_since = 0.0  # and when one of those in flight was answered, or the first of them came;
-        self._answered = 0.0  # the same now,
-        self._ended = 0  # and how many were answered since
+        # As of the last close look:
+        self._noted = 0  # `remaining`
+        self._in_flight = 0  # requests in flight
+        self._total = 0  # requests in all slots that count
+        self._before = 0  # requests in the slots before the one in the making
+        self._waiting_since = 0.0  # when one of those in flight was answered, or the first of them came
+        # Since the last close look:
+        self._answered = 0.0  # when one of those in flight was answered last
+        self._ended = 0  # how many were answered
         self._hold_to(limits)
 
     def _hold_to(self, limits: Limits) -> None:
@@ -135,7 +136,7 @@ class TenantAccount:
         if self.limit is not None:
             self._full_at -= self._interval
             self._give_back()
-        if self.remaining > self._floor:  # else the next one is looked at closely anyway
+        if self.remaining > self._floor:  # otherwise the next one is looked at closely anyway
             self.remaining += 1
             self._noted += 1
 

@@ -19,7 +19,7 @@ from penstock.types import Seconds
 SLACK = 512  # dead entries not worth compacting for
 ROUNDING = 1e-9
 
-Late = tuple[float, int, Queued]  # by virtual time, then in the order they came
+Late = tuple[float, int, Queued]  # virtual time of a turn, a number that breaks ties, and whose turn it is
 
 
 class Tier:
@@ -31,18 +31,18 @@ class Tier:
     def __init__(self, weight: float) -> None:
         self.weight = weight
         self.waiting = 0
-        self.virtual = 0.0  # its own among the tiers: how much it has had, by its weight
-        self.start = 0.0  # the same, before it was served last
+        self.virtual = 0.0  # virtual time of this tier among the tiers: how much it has had, by its weight
+        self.start = 0.0  # virtual time of this tier when it was served last
         self.line = Line()
         # Each with its only request, or with all of them by deadline. The dead are included until their turn comes.
         self.tenants: dict[str, Queued | Ordered] = {}
-        # Of those who have one: the request that stands for its tenant, with the time of that and for as much as it
-        # costs. By that time; those that were not the last when they came are in a heap.
+        # The requests that stand for their tenants, by the virtual time of their turn (`Queued.turn`). A turn is
+        # given for as much as its request costs. Those that came out of that order are in the heap.
         self._turns: deque[Queued] = deque()
         self._late: list[Late] = []
         self._clock = 0.0  # virtual time of the tenant served last
         self._sequence = 0
-        self._discarded = 0  # since everything was compacted: the dead among the tenants'
+        self._discarded = 0  # the dead that `tenants` may still hold: discarded since it was compacted
 
     def push(self, request: Queued) -> None:
         self.waiting += 1
@@ -128,7 +128,7 @@ class Tier:
         while wanted:
             token = self._next() if late else turns.popleft()
             request, found = token, tenants.pop(token.tenant)
-            if found is not token:  # it stands for several
+            if found is not token:  # its tenant has several
                 assert isinstance(found, Ordered)
                 first = found.first()
                 if first is None:
@@ -175,7 +175,7 @@ class Tier:
             spent += cost
             share += cost or 1.0
         served = len(taken) - before
-        if not served:  # it does not fit, and keeps its turn
+        if not served:  # the next one does not fit, and its tenant keeps its turn
             self.tenants[token.tenant] = found
             self._turns.appendleft(token)
             return 0.0

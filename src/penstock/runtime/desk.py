@@ -15,21 +15,20 @@ Admit = Callable[[Request, float], Refused | None]
 @dataclass(frozen=True, slots=True)
 class Desk:
     model: str
-    kind: str  # of input: text or json
+    kind: str  # what an input is: text or json
     broker: Broker[Passenger]
     admit: Admit
     backlog_seconds: Callable[[], float]  # how long what waits now will take
-    cost: Callable[[bytes], float] | None  # of an input; None: each counts one
+    cost: Callable[[bytes], float] | None  # what an input costs; None: each costs one
     takes_parameters: Callable[[], bool]
     time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
     longest_limit: float
-    loading: Callable[[], bool] = lambda: (
-        False
-    )  # nobody can serve yet: every worker is still in its first batch
+    # Whether nobody can serve yet, since every worker is still in its first batch.
+    loading: Callable[[], bool] = lambda: False
     sharing: Sharing | None = None  # None: every request is executed
     default: bool = False  # meant by requests that name no model
     responds_async: bool = False  # a request becomes a task, unless its client asks otherwise
-    output: str = "text"  # its kind
+    output: str = "text"  # what an output is: text or json
     max_batch: int = 1
     ready: Callable[[], bool] = lambda: True  # a worker can serve it now
-    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # that it takes; None: any
+    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # which parameters it takes; None: any

@@ -206,7 +206,7 @@ class Gateway:
             try:
                 raise about(refused, desk.model, tenant)
             finally:
-                del refused  # as above
+                del refused  # for the same reason
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:

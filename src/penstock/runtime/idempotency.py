@@ -114,7 +114,7 @@ class KeyedStore:
         self._ttl = ttl
         self._tasks: dict[str, KeyedTask] = {}
         self._finished: OrderedDict[str, KeyedTask] = OrderedDict()  # the oldest first
-        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the same, for each tenant
+        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the finished ones of each tenant
 
     def __len__(self) -> int:
         return len(self._tasks)

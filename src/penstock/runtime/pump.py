@@ -38,14 +38,14 @@ class Pump:
     ) -> None:
         self.batcher = batcher
         self.on_wants = (
-            on_wants  # told after each step that leaves something waiting for a worker: take a credit
+            on_wants  # told after each step that leaves something waiting: a credit is to be taken
         )
         self._deliver = deliver
         self._observer = observer
         self._loop = loop
         self._clock = clock
         self._grain = (
-            timer_grain  # uvloop's timers have whole milliseconds; rounding up spares a second wake-up
+            timer_grain  # uvloop's timers have whole milliseconds: rounding up spares a second wake-up
         )
         self._workers: dict[WorkerId, Take] = {}
         self._scheduled = False
@@ -186,7 +186,7 @@ class Pump:
         name, now = f"the batcher of {self.batcher.rules.model}", self._clock()
         if self._failures.too_many(now):
             return [f"{name} failed again and again ({self._failures.error})"]
-        if self._wake is not None and now > self._wake + STUCK:  # it missed a wake-up
+        if self._wake is not None and now > self._wake + STUCK:  # the loop missed a wake-up
             return [f"{name} is stuck"]
         return []
 

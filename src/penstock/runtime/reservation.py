@@ -14,7 +14,8 @@ from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Reply
 
-NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
+# Codes of failures that are the server's doing: they do not count against a quota.
+NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})
 
 
 class Reserved:

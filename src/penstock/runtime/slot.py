@@ -31,7 +31,7 @@ FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
 PROBE_LIMIT = 2.0
 STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
-SICK_AGAIN = 48  # the same after it was found well again and again: each look costs the time of a batch
+SICK_AGAIN = 48  # failed batches before it is looked at again, once it was found well again and again
 FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
 FULL_PROBE = 0.5
 PATIENT = 5.0  # times as long as first batches have taken so far: so long the next one may run
@@ -112,7 +112,7 @@ class Slot:
         self.loading = False  # its first batch takes long
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
-        self.version = version  # that ran last
+        self.version = version  # of the model that ran last
         self._sameness = sameness
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
         self._successor: Backend | None = None  # started, and takes over after the batch in hand
@@ -122,7 +122,7 @@ class Slot:
         self.last_error = ""
         self.restarts = 0
         self.pressure = 0.0  # how full the backend said it is, last time
-        self.full = False  # it takes nothing for that reason
+        self.full = False  # it takes nothing, since its backend said that it is full
         dock.attach(worker, self.take)
         dock.gone(worker, None)
 

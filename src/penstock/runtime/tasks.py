@@ -141,8 +141,8 @@ class TaskStore:
         self._ttl = ttl
         self._tasks: dict[tuple[str, str], StoredTask] = {}  # tenants choose their ids, and two the same
         self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()  # the oldest first
-        self._fetched: ByTenant[StoredTask] = ByTenant()  # each finished task is here
-        self._unread: ByTenant[StoredTask] = ByTenant()  # or here
+        self._fetched: ByTenant[StoredTask] = ByTenant()  # finished tasks that somebody has fetched
+        self._unread: ByTenant[StoredTask] = ByTenant()  # finished tasks that nobody has fetched
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -29,8 +29,8 @@ class Ended(RequestObserver):
         self._most = most
         self._batches: deque[tuple[float, list[Row]]] = deque()  # with when they ended, the newest last
         self._number = 0
-        self._second = 0  # the one now
-        self._noted = 0  # in it
+        self._second = 0  # the present second
+        self._noted = 0  # requests noted in it
 
     def __len__(self) -> int:
         return self._number

@@ -137,7 +137,7 @@ class Flights:
         sharing = self._desks[alone.model].sharing
         if sharing is not None:
             place = sharing.place(alone)
-            if self._places.get(place) is None:  # else there is an answer: of one whose asker had left
+            if self._places.get(place) is None:  # there may be an answer, of one whose asker had left
                 alone.flight = place
                 self._places.put(place, alone)
 

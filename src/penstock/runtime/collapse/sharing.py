@@ -8,8 +8,8 @@ from penstock.runtime.collapse.passenger import Passenger
 from penstock.types import Reply
 
 WINDOW = 1024  # answers kept between two looks at whether that was worth it
-ENOUGH = 10  # hits in that time
-FEW = 100.0  # answers a second that are kept where it is not
+ENOUGH = 10  # hits between two looks that make keeping worth it
+FEW = 100.0  # answers a second that are kept where keeping is not worth it
 
 
 class Sharing:
@@ -27,11 +27,11 @@ class Sharing:
         self.ttl = ttl
         self.sees_dispatch = sees_dispatch
         self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
-        self.stored = 0  # answers
+        self.stored = 0  # answers that were kept
         self.collapsed = 0  # requests that went along with another's execution
         self._thin = False  # hardly anything is asked twice: few answers are kept
-        self._hits_before = self._stored_before = 0  # when that was decided
-        self._room, self._asked = 0.0, 0.0  # for how many of the few, and when that was
+        self._hits_before = self._stored_before = 0  # `hits` and `stored` when that was decided
+        self._room, self._asked = 0.0, 0.0  # how many of the few may still be kept, and as of when
         self._set(version)
 
     def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
