@@ -130,7 +130,7 @@ def refusal(
 
 
 def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
-    """The same for one that is set apart: it has a small part of the queue, and waits for what is before it."""
+    """Why a request that is set apart is not let in. Those have a small part of the queue."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return _too_dear(request, limit)

@@ -199,5 +199,6 @@ class Apart:
         return max(fair, 1.0 - 2.0 * load, LEAST_FAIR)
 
     def charge(self, seconds: Seconds, workers: float, now: Seconds) -> None:
-        """For a batch that takes so long. `workers`: how many they may have at a time, by their share."""
+        """A batch of theirs takes so long, and pushes the next one back. `workers`: how many they may have at a
+        time, by their share."""
         self.free_at = max(now, self.free_at) + max(seconds, LEAST_SECONDS) / workers

@@ -36,7 +36,7 @@ def splits(batch: Sealed) -> int:
 
 
 class Caution:
-    """Of one model."""
+    """The caution of one model's batcher."""
 
     __slots__ = ("_apart", "_curve", "_fleet")
 

@@ -94,7 +94,7 @@ class Door:
         return None
 
     def _note_overtaking(self, calm: _Calm, request: Request, now: Seconds) -> None:
-        """Of the queue of its tier, how much this one goes before."""
+        """Measure how much of the queue of its tier this one goes before."""
         waiting, rate = self._batcher.depth.by_tier[request.tier], capacity(self._batcher)
         if waiting and rate:
             before = 1.0 - in_turn(self._batcher, request) / waiting
@@ -102,7 +102,7 @@ class Door:
                 calm.overtaking.add(now, before / rate)
 
     def _tell_gate(self, now: Seconds) -> None:
-        """Of those it was not asked about."""
+        """Tell the gate of those who were let in without asking it."""
         was_mixed = self._gate.is_mixed(now)
         for tier, calm in enumerate(self._calm):
             if calm.let_in:

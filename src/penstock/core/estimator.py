@@ -200,7 +200,7 @@ class ServiceCurve:
         return self._sizes[-1] if self._sizes else 0.0
 
     def at_most(self, size: float) -> float:
-        """The same, but of a size larger than any seen: as if the time grew in proportion."""
+        """The time of a batch of this size; beyond the largest that was seen, as if it grew in proportion."""
         largest = self.largest or size
         return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
 

@@ -23,7 +23,7 @@ class Line:
         self._sequence = 0  # numbers the entries of these two in the order they came
 
     def __len__(self) -> int:
-        """Of the longest queue, the dead included."""
+        """The length of the longest queue, the dead included."""
         length = len(self._requests)
         if self._deadlines is None or self._expiries is None:
             return length

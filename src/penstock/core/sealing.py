@@ -31,7 +31,7 @@ class Sealing:
         self._turns = Turns()
 
     def step(self, effects: Effects, now: Seconds) -> Effects:
-        """The same, with what there is to send and whom to tell that it is too late."""
+        """`effects`, with what there is to send and whom to tell that it is too late added."""
         wakes = [self._fleet.wake(now)]
         apart = self._apart
         overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE

@@ -276,6 +276,6 @@ class TierGate:
         return (latest if latest < request.expires else request.expires) - now
 
     def note_patience(self, request: Request, now: Seconds) -> None:
-        """Of one of the best tier."""
+        """Note how long one of the best tier can wait."""
         seconds, known = self._has(request, now), self._patience
         self._patience = seconds if known == inf else known + NEWEST * (seconds - known)

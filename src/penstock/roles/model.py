@@ -29,10 +29,11 @@ from penstock.roles.parameter_filter import with_scalars_only
 from penstock.roles.sharing import sharing_of
 from penstock.runtime.condition import Utilization, condition, place_of, row_of
 from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
-from penstock.runtime.slot import FirstBatches, Slot
+from penstock.runtime.slot import Slot
 from penstock.types import GivenUp, WorkerId
 
 Started = Callable[[WorkerId, BackendError | None], None]

@@ -23,9 +23,10 @@ from penstock.roles.input_cost import cost_of
 from penstock.roles.observers import Observing
 from penstock.roles.sharing import sameness_of
 from penstock.runtime.condition import Utilization, place_of, row_of
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.remote_dock import RemoteDock
-from penstock.runtime.slot import FirstBatches, Slot
+from penstock.runtime.slot import Slot
 from penstock.types import Batch, Reason, Request, WorkerId
 
 log = logging.getLogger("penstock.worker")

@@ -33,7 +33,7 @@ class Line(Protocol):
 
 
 class Borrower:
-    """For one model."""
+    """Borrows workers for one model."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ LONGEST_ERROR = 200  # characters: it goes along with every heartbeat
 
 
 def condition(workers: int, healthy: int) -> str:
-    """Of a model with so many workers."""
+    """How a model with so many workers stands."""
     return UNHEALTHY if not healthy else DEGRADED if healthy < workers else HEALTHY
 
 
@@ -65,7 +65,7 @@ def row_of(
 
 
 def place_of(worker: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row with where this process runs it."""
+    """The row of a worker, with where this process runs it."""
     return {"worker": worker, "host": socket.gethostname(), "pid": os.getpid(), **row, "last_seen": 0.0}
 
 

@@ -5,9 +5,6 @@ Nothing here awaits: accepting is one call, and the answer is a future.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-
-import msgspec
 
 from penstock.core.memory import Memory
 from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
@@ -19,13 +16,12 @@ from penstock.runtime.collapse.flights import Flights
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.desk import Desk
+from penstock.runtime.parameters import check_parameters
 from penstock.runtime.reservation import NOT_ITS_FAULT, Reserved
 from penstock.runtime.tenant import Standings
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
 from penstock.types import Ask, Identity, Refusal, Reply, Request
-
-REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can have many of them kept
 
 
 class Gateway:
@@ -68,7 +64,7 @@ class Gateway:
         self.desks_changed()
 
     def desks_changed(self) -> None:
-        """To be told by whoever adds a model or takes one away."""
+        """Whoever adds a model or takes one away calls this."""
         self.kinds.clear()
         self.kinds.update(self.models)
         self.asynchronous.clear()
@@ -156,7 +152,7 @@ class Gateway:
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
         if ask.parameters:
-            _check_parameters(desk, ask.parameters)
+            check_parameters(desk, ask.parameters)
         now = self.clock()
         key = next(self._ids)
         identity = ask.identity
@@ -330,22 +326,3 @@ def _take(account: Account, now: float, tenant: str) -> None:
             raise about(over_quota, "", tenant)
         finally:
             del over_quota
-
-
-def _check_parameters(desk: Desk, parameters: bytes) -> None:
-    if not desk.takes_parameters():
-        raise Unacceptable(f"the model {desk.model!r} takes no parameters")
-    known = desk.parameter_names()
-    if known is not None:
-        for name in (_names_in if len(parameters) > REMEMBERED else _remembered_names)(parameters):
-            if name not in known:
-                raise Unacceptable(
-                    f"the model {desk.model!r} takes no parameter {name[:100]!r}; it takes {', '.join(known)}"
-                )
-
-
-def _names_in(parameters: bytes) -> Sequence[str]:
-    return tuple(msgspec.json.decode(parameters, type=dict[str, msgspec.Raw]))
-
-
-_remembered_names = lru_cache(maxsize=1024)(_names_in)

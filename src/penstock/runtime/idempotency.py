@@ -135,7 +135,7 @@ class KeyedStore:
         return (self._enter(keyed, reserved), False) if task is None else (task, True)
 
     async def find(self, task_id: str, tenant: str) -> KeyedTask:
-        """To anyone but the tenant that made it, it does not exist."""
+        """A task exists for the tenant that made it, and for nobody else."""
         self._forget_the_old()
         task = self._tasks.get(task_id)
         if task is None or task.keyed.tenant != tenant:

@@ -14,13 +14,14 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable
-from typing import Protocol
 from zlib import crc32
 
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
 from penstock.runtime.collapse.once_each import Sameness, run_once_each
+from penstock.runtime.dock import Dock
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
 from penstock.types import Batch, Failure, Result, WorkerId
@@ -34,46 +35,9 @@ SICK = 6  # batches failed in a row: enough for its breaker to open, and for it 
 SICK_AGAIN = 48  # failed batches before it is looked at again, once it was found well again and again
 FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
 FULL_PROBE = 0.5
-PATIENT = 5.0  # times as long as first batches have taken so far: so long the next one may run
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
 STILL_LOADING = 10.0  # seconds after which the log says so again
 LONGEST_FULL = 30.0  # what leaked never comes back by itself: then only a new backend can help
-
-
-class Dock(Protocol):
-    """Where a slot gets its batches: the batcher's pump here, or the way to batchers elsewhere."""
-
-    def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        """Here it is, and how it is handed a batch; not before it has said that it is ready."""
-        ...
-
-    def ready(self, worker: WorkerId) -> None: ...
-
-    def gone(self, worker: WorkerId, back_in: float | None) -> None:
-        """It takes nothing until it is ready again, in so many seconds if anybody knows."""
-        ...
-
-    def loading(self, worker: WorkerId, takes: float | None) -> None:
-        """Its first batch takes long, so many seconds in all if anybody knows. It is not to be counted on until it
-        is ready; the batch goes on."""
-        ...
-
-    def finished(
-        self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
-    ) -> None:
-        """The batch is over. `at_once`: it takes the next; else it may be that it does not, which is said before
-        the loop turns."""
-        ...
-
-
-class FirstBatches:
-    """How long the first batches of a model took, on whichever of its workers."""
-
-    def __init__(self) -> None:
-        self.longest: float | None = None  # seconds; None while there was none
-
-    def took(self, seconds: float) -> None:
-        self.longest = max(seconds, self.longest or 0.0)
 
 
 class Slot:
@@ -297,7 +261,7 @@ class Slot:
         would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         limit = batch.limit or self._processing_limit
         if not self._answered:
-            return await self._execute_first(batch, self._first_limit(limit))
+            return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
         try:
             with self._working.within(limit):
                 result = await self._run(batch)
@@ -329,12 +293,6 @@ class Slot:
         if self.loading:
             log.info("worker loaded", extra={"worker": self.worker, "seconds": round(seconds, 3)})
         return self._succeeded(result)
-
-    def _first_limit(self, limit: float) -> float:
-        """Where it is known how long a first batch takes, one that takes much longer hangs like any other."""
-        known = self.first_seconds
-        longest = self._first_batch_limit if known is None else min(self._first_batch_limit, PATIENT * known)
-        return max(limit, longest)
 
     def _takes_long(self, began: float, limit: float) -> None:
         """Said once for the batcher, and again and again for people."""

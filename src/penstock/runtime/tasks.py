@@ -173,7 +173,7 @@ class TaskStore:
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:
-        """To anyone but the tenant that made it, it does not exist."""
+        """A task exists for the tenant that made it, and for nobody else."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
             raise NotFound(
@@ -188,7 +188,7 @@ class TaskStore:
         return task.when - self._ttl
 
     def peek(self, task_id: str, tenant: str | None = None) -> StoredTask | None:
-        """Of whichever tenant, if none is named: for the admin plane. That searches."""
+        """For the admin plane. If no tenant is named, all of them are searched."""
         if tenant is not None:
             return self._tasks.get((tenant, task_id))
         return next((task for task in self._tasks.values() if task.id == task_id), None)
@@ -244,7 +244,7 @@ class TaskStore:
                 self._unread.drop(tenant, task.name)
 
     def _make_room(self, tenant: str, size: int) -> Full | None:
-        """By what its tenant has fetched. Why that is not enough, if it is not."""
+        """Forget what this tenant has fetched, until there is room; or say why there is none."""
         while (full := self._shares.full(tenant, size)) is not None:
             oldest = self._fetched.oldest(tenant)
             if oldest is None:

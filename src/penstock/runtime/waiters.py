@@ -85,7 +85,7 @@ class Waiters:
         return None if waiter is None else waiter.request
 
     def find(self, request_id: str) -> Passenger | None:
-        """By the asker's id; a search, for people."""
+        """The request with this id of its asker. For people: it searches."""
         requests = (waiter.request for waiter in self._waiters.values())
         return next((request for request in requests if request.request_id == request_id), None)
 

@@ -132,7 +132,7 @@ class Flights:
         return waiter
 
     def _give_place(self, alone: Passenger) -> None:
-        """To one that nothing else has looked like until now."""
+        """Nothing has looked like this one until now; from now on it is found in its place."""
         alone.flight = None
         sharing = self._desks[alone.model].sharing
         if sharing is not None:

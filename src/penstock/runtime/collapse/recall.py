@@ -39,7 +39,7 @@ class Recall:
         return True
 
     def keep_some(self, sharing: Sharing, replies: Sequence[Reply], version: str) -> None:
-        """Of one batch, of requests that nobody had joined."""
+        """Keep answers of one batch, to requests that nobody had joined."""
         if sharing.ttl:
             now = self._clock()
             for reply in sharing.worth_keeping(replies, now):

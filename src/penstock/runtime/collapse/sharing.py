@@ -13,7 +13,7 @@ FEW = 100.0  # answers a second that are kept where keeping is not worth it
 
 
 class Sharing:
-    """Of one deterministic model."""
+    """What identical requests to one deterministic model share."""
 
     def __init__(
         self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True
