@@ -28,6 +28,7 @@ SET_APART = (
     "requests like this one have made their batches fail, so they run apart for a while, and too many of them"
     " wait: send fewer, and find in the dead letters which inputs fail"
 )
+UNKNOWN_BACKLOG = 1.0  # seconds after which somebody may know
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,12 @@ def forecast(
         seconds,
         size / gap if gap > 0 else float("inf"),
     )
+
+
+def backlog_seconds(batcher: Batcher, now: Seconds) -> Seconds:
+    """How long what waits now will take; a second where nobody can say."""
+    expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
+    return UNKNOWN_BACKLOG if expected is None else expected.start + expected.seconds - now
 
 
 def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:

@@ -22,7 +22,7 @@ from penstock.cluster.condition import all_worker_rows, health_of
 from penstock.cluster.letter_writer import LetterWriter
 from penstock.cluster.member import Member, with_models
 from penstock.config import Config
-from penstock.core.admission import AdmissionRules, forecast
+from penstock.core.admission import AdmissionRules, backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
 from penstock.core.queued import Queued, Sealed
@@ -96,14 +96,12 @@ class BatcherRole(Member):
         return {**super().describe(), "shards": len(self.leases.owned), "models": models}
 
     def _model(self, batcher: Batcher, now: float) -> dict[str, object]:
-        expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
-        backlog = 1.0 if expected is None else expected.start + expected.seconds - now
         return {
             "queue_depth": batcher.waiting,
             "requests_per_second": round(batcher.rate(now), 3),
             **capacity_health(batcher, self._capacity),
             "workers_healthy": batcher.fleet.healthy,
-            "backlog_seconds": round(backlog, 3),
+            "backlog_seconds": round(backlog_seconds(batcher, now), 3),
         }
 
     # ---- models and workers ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.adapters.memory import MemoryBroker
 from penstock.adapters.observe.exposition import ModelGauges
 from penstock.config import Config, Model
-from penstock.core.admission import AdmissionRules, forecast
+from penstock.core.admission import AdmissionRules, backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
@@ -158,9 +158,7 @@ class ModelStack:
         return next(filter(None, known), None)
 
     def backlog_seconds(self) -> float:
-        now = self._clock()
-        expected = forecast(self.batcher, len(self.batcher.depth.by_tier) - 1, now)
-        return 1.0 if expected is None else expected.start + expected.seconds - now
+        return backlog_seconds(self.batcher, self._clock())
 
     # ---- how it stands ------------------------------------------------------------------------------------
 
