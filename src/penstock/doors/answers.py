@@ -1,7 +1,6 @@
 """Bytes for the client: answers are spliced around the output, which is never decoded here."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from http import HTTPStatus
 from math import ceil
 
@@ -11,7 +10,8 @@ from penstock.doors.ratelimit import quota_lines
 from penstock.errors import STATUS_BY_CODE
 from penstock.output import NOTED, without_note
 from penstock.ports import Task
-from penstock.types import Execution, Failure, Reply, Request
+from penstock.types import Accepted, Execution, Failure, Reply
+from penstock.units import write_time
 
 JSON = ("content-type", "application/json")
 OK = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
@@ -47,7 +47,7 @@ def full_answer(reply: Reply, execution: Execution, now: float, ending: str) -> 
     )
     if not start.isascii():
         return _whole(request, f"queue;dur={queue}{timing}", start, output, now, ending)
-    quota = "" if request.quota is None else quota_lines(request.quota, now)
+    quota = "" if request.account is None else quota_lines(request.account, now)
     trace = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
     return b"%b%b}" % (  # the same, spelt out for the usual case
         (
@@ -80,10 +80,10 @@ def _render(execution: Execution, model: str) -> tuple[str, str]:
     return execution.rendered
 
 
-def _whole(request: Request, timing: str, start: str, output: bytes, now: float, ending: str) -> bytes:
+def _whole(request: Accepted, timing: str, start: str, output: bytes, now: float, ending: str) -> bytes:
     more = "" if request.traceparent is None else f"traceparent: {request.traceparent}\r\n"
-    if request.quota is not None:
-        more += quota_lines(request.quota, now)
+    if request.account is not None:
+        more += quota_lines(request.account, now)
     size = len(start) if start.isascii() else len(start.encode())
     return b"%b%b}" % (
         (
@@ -110,9 +110,7 @@ def error(failure: Failure, request_id: str) -> tuple[int, list[tuple[str, str]]
 
 def task(task: Task) -> bytes:
     """Where a task stands."""
-    timestamp = (
-        datetime.fromtimestamp(task.changed_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    timestamp = write_time(task.changed_at)
     said: dict[str, object] = {"task_id": task.id, "status": task.status, "timestamp": timestamp}
     reply = task.answer
     if reply is not None and reply.failure is not None:

@@ -8,9 +8,8 @@ from typing import Any
 
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
-from penstock.adapters.observe.ended import Ended, rows_of
+from penstock.adapters.observe.ended import rows_of
 from penstock.adapters.observe.exposition import Exposition
-from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import admin_app
 from penstock.config import Config
@@ -24,9 +23,9 @@ from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.roles.auth import Doorkeeper, check_admin, doorkeeper
 from penstock.roles.data_plane import data_plane, tls_health, unsent_gauges
-from penstock.roles.ledger import LEDGER_SECONDS, ledger_gauges, ledger_health, ledger_of
+from penstock.roles.ledger import ledger_gauges, ledger_health
 from penstock.roles.model import ModelStack
-from penstock.roles.observers import request_log_of, told_all
+from penstock.roles.observers import Observing
 from penstock.roles.reload import Reloader
 from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
 from penstock.runtime.dead_letters import DeadLetters
@@ -38,7 +37,7 @@ from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
 from penstock.server.listen import AdminListener, DataListener
-from penstock.types import Reply, WorkerId
+from penstock.types import WorkerId
 
 log = logging.getLogger("penstock")
 
@@ -67,10 +66,10 @@ class Embedded:
         )  # or the mistake that keeps it from starting
         self.pauses = LoopPauses()
         self._wheel = Wheel(loop, clock)
-        self._metrics = Metrics(config.models)
+        self._observing = observing = Observing(config, loop, clock, config.models, answers=True)
         bus = MemoryResultBus()
         self.stacks = {
-            name: ModelStack(name, config, bus, self._metrics, loop, clock, self._worker_started)
+            name: ModelStack(name, config, bus, observing.told, loop, clock, self._worker_started)
             for name in config.models
         }
         self._reloader = Reloader(self.stacks) if reload else None
@@ -93,15 +92,12 @@ class Embedded:
             share=limits.tenant_share,
         )
         self._memory = memory_of(config)
-        self._ledger = ledger_of(config, loop, clock)
-        self._request_log = request_log_of(config, loop)
-        self._ended = Ended(clock, time.time)
         self.gateway = Gateway(
             {name: stack.desk for name, stack in self.stacks.items()},
             tenants(config),
             self._tasks,
             self._wheel,
-            told_all(self._metrics, self._ended, self._ledger, self._request_log),
+            observing.told,
             clock,
             random_ids(),
             RateLimiter(),
@@ -109,9 +105,7 @@ class Embedded:
             self._keyed,
             self._memory,
         )
-        if self._request_log is not None:
-            self.gateway.on_refused = self._request_log.refused
-        bus.subscribe(self._replied)
+        bus.subscribe(self.gateway.settle)
         self.dead_letters = DeadLetters(
             self.gateway,
             self._tasks,
@@ -126,28 +120,20 @@ class Embedded:
             share=limits.tenant_share,
             ttl=limits.dead_letter_ttl,
         )
+        observing.told.add(self.dead_letters)
         check_admin(config)
         self._doorkeeper = doorkeeper(config, KeysFile)
         doorman = None if self._doorkeeper is None else self._doorkeeper.authenticator
         self.edge: Edge = data_plane(self.gateway, config, loop, clock, doorman, self.not_ready)
         self.admin = admin_app(self, self.dead_letters, config.server.admin_token)
-        self._exposition = Exposition(self._metrics, self._gauges, self.pauses)
+        self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
         self._listeners: Sequence[DataListener | AdminListener] = ()
         self.loops = Loops()
-
-    def _replied(self, replies: Sequence[Reply]) -> None:
-        failed = [reply for reply in replies if reply.failure is not None]
-        try:
-            if failed:
-                self.dead_letters.add(failed)
-        finally:
-            self.gateway.settle(replies)  # whatever becomes of the letters
 
     # ---- life --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self._ledger is not None:
-            self._ledger.start()
+        self._observing.told.start()
         if self._doorkeeper is not None:
             self._not_started.add(KEYS)
             self.loops.send("opening the door", self._open_the_door(self._doorkeeper))  # it may take a while
@@ -210,10 +196,7 @@ class Embedded:
             for pump in stack.pumps:
                 pump.close()
         self._wheel.close()
-        if self._ledger is not None:
-            await self._ledger.close(LEDGER_SECONDS)
-        if self._request_log is not None:
-            await self._request_log.close()
+        await self._observing.told.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 
@@ -243,7 +226,7 @@ class Embedded:
             "requests_per_second": round(sum(model["requests_per_second"] for model in models.values()), 3),
             "waiting_clients": len(self.gateway.waiters),
             "tasks": len(self._tasks),
-            **ledger_health(self._ledger),
+            **ledger_health(self._observing.ledger),
             "idempotency_keys": len(self._keyed),
             "tls": tls_health(self.edge),
             "models": models,
@@ -254,11 +237,11 @@ class Embedded:
         return [row for stack in self.stacks.values() for row in stack.workers(now, leaving=self._retired)]
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        found = self.gateway.describe(request_id) or self._ended.find(request_id)
+        found = self.gateway.describe(request_id) or self._observing.ended.find(request_id)
         task = self._tasks.peek(request_id, tenant or None) if found is None else None
         if task is None or task.answer is None:
             return found
-        return self._ended.describe(rows_of([task.answer])[0], self._tasks.ended_at(task))
+        return self._observing.ended.describe(rows_of([task.answer])[0], self._tasks.ended_at(task))
 
     def metrics(self) -> bytes:
         return self._exposition.text()
@@ -271,7 +254,7 @@ class Embedded:
             len(self._tasks),
             self.dead_letters.added,
             tls_health(self.edge),
-            ledger_gauges(self._ledger),
+            ledger_gauges(self._observing.ledger),
             counts_of(stack.desk for stack in self.stacks.values()),
             self._memory.evicted,
             self.dead_letters.dropped,

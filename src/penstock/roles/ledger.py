@@ -13,10 +13,7 @@ from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.from_config.tiers import tier_names
 from penstock.gauges import LedgerGauges
-from penstock.loops import Loops
 from penstock.ports import Clock
-
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
@@ -26,19 +23,6 @@ def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> 
         return None
     settings = LedgerSettings(ledger.url, Path(ledger.spool), ledger.spool_size, ledger.retention or None)
     return open_recorder(settings, tier_names(config), loop, clock)
-
-
-class KeptLedger:
-    """The ledger in a gateway's life."""
-
-    def __init__(self, ledger: Recorder) -> None:
-        self._ledger = ledger
-
-    async def open(self, loops: Loops) -> None:
-        self._ledger.start()
-
-    async def close(self) -> None:
-        await self._ledger.close(LEDGER_SECONDS)
 
 
 def ledger_health(ledger: Recorder | None) -> dict[str, Any]:

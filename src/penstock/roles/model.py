@@ -8,8 +8,10 @@ from typing import Any
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.config import Config, Model
+from penstock.core.admission import backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
+from penstock.core.queued import Queued
 from penstock.errors import BackendError
 from penstock.from_config.input_cost import cost_of
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
@@ -19,10 +21,10 @@ from penstock.gauges import ModelGauges
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
-from penstock.runtime.gateway import Admit, Desk
+from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.model_condition import (
-    backlog_seconds,
     capacity_health,
     model_gauges,
     state_of,
@@ -31,8 +33,8 @@ from penstock.runtime.model_condition import (
 from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.runtime.pump import Pump
 from penstock.runtime.sizing import SizingBroker
-from penstock.runtime.slot import FirstBatches, Slot
-from penstock.types import WorkerId
+from penstock.runtime.slot import Slot
+from penstock.types import GivenUp, WorkerId
 from penstock.words.heartbeats import SlotReport
 
 Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
@@ -72,12 +74,12 @@ class ModelStack:
             self._slot(self.pump, f"{name}/{number}", make, number, known_good)
             for number in range(model.workers)
         ]
-        memory = MemoryBroker()
+        memory: MemoryBroker[Queued] = MemoryBroker()
         memory.subscribe(self.pump.offer, self.pump.withdraw)
-        broker: Broker = memory
+        broker: Broker[Queued] = memory
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
-            broker = self._sizing(config, broker, bus, loop)
+            broker = self._sizing(config, broker, bus, observer, loop)
         admit: Admit = Door(self.batcher, admission_rules(config), self._capacity).refusal
         self.desk = Desk(
             model=name,
@@ -122,10 +124,11 @@ class ModelStack:
     def _sizing(
         self,
         config: Config,
-        broker: Broker,
+        broker: Broker[Queued],
         bus: ResultBus,
+        observer: Observer,
         loop: asyncio.AbstractEventLoop,
-    ) -> Broker:
+    ) -> Broker[Queued]:
         """The user's cost function is user code: it gets a process, a batcher and a loop of its own."""
         name = f"{self.name}/cost"
         model = Model(target=self.model.cost, input=self.model.input, output="json")
@@ -135,7 +138,7 @@ class ModelStack:
             reserve=0, group_lengths=False,
         )  # fmt: skip
         sizing = SizingBroker(broker, bus.deliver, self.batcher.rules.max_cost)
-        pump = Pump(Batcher(rules), sizing.sized, _Unobserved(), loop, self._clock)
+        pump = Pump(Batcher(rules), sizing.sized, _Sizing(observer), loop, self._clock)
         sizing.subscribe(pump.offer, pump.withdraw)
         self.pumps.append(pump)
         self.slots.append(self._slot(pump, f"{name}/0", backend_maker(name, model), 0))
@@ -203,11 +206,11 @@ class ModelStack:
         return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))
 
 
-class _Unobserved:
-    """The null observer: sizing is not inference, and is not counted as such."""
+class _Sizing(Observer):
+    """Sizing is not inference, and is not counted as such; but who fails at it for good has failed."""
 
-    def dispatched(self, batch: object) -> None: ...
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
-    def replied(self, replies: object, now: float) -> None: ...
-
-    def refused_at_door(self, model: str, code: str) -> None: ...
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        self._observer.given_up(replies, now)

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.observe.exposition import Exposition
-from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import DeadLetters, admin_app
 from penstock.cluster.member import Member
@@ -17,6 +15,7 @@ from penstock.gauges import ServerGauges
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
+from penstock.roles.observers import Observing
 from penstock.runtime.condition import WorkerRow
 from penstock.server.listen import AdminListener, DataListener
 
@@ -27,18 +26,17 @@ class Process:
     def __init__(
         self,
         member: Member,
-        metrics: Metrics,
+        observing: Observing,
         *,
         edge: Edge | None = None,
         letters: DeadLetters | None = None,
-        ledger: Recorder | None = None,
     ) -> None:
         check_admin(member.config)
         self.member = member
         self.edge = edge
-        self._ledger = ledger
+        self._ledger = observing.ledger
         self.pauses = LoopPauses()
-        self._exposition = Exposition(metrics, self._gauges, self.pauses)
+        self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
         self.admin = admin_app(self, letters, member.config.server.admin_token, member.bus.aside)
 
     # ---- life ----------------------------------------------------------------------------------------------

@@ -5,19 +5,12 @@ from collections.abc import Sequence
 from operator import add
 from typing import TypedDict
 
-from penstock.core.admission import forecast
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
 from penstock.core.fleet import Worker
 from penstock.gauges import ModelGauges
 
 STATES = ("idle", "busy", "resting", "loading", "offline")
-
-
-def backlog_seconds(batcher: Batcher, now: float) -> float:
-    """How long what waits now will take; a second where nothing is known."""
-    expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
-    return 1.0 if expected is None else expected.start + expected.seconds - now
 
 
 class CapacityHealth(TypedDict):
