@@ -18,8 +18,8 @@ from benchmarks.serving import serving
 from benchmarks.simulated import simulate
 from benchmarks.table import markdown_table
 from penstock.core.admission import AdmissionRules
-from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
 from penstock.sim.kernel import Kernel, Scenario

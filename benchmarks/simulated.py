@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from benchmarks.floors import Service
 from benchmarks.generator import Measured, Traffic, measured
-from penstock.core.batcher import BatchingRules
+from penstock.core.rules import BatchingRules
 from penstock.load.traffic import Traffic as Schedule
 from penstock.load.traffic import make_schedule
 from penstock.service_model import ServiceModel

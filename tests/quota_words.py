@@ -2,7 +2,15 @@
 
 from typing import NamedTuple
 
-from penstock.quota import Denied, Limiter, Limits
+from penstock.core.ratelimit import TenantAccount
+from penstock.quota import Limiter, Limits
+
+
+class Denied(NamedTuple):
+    retry_after: float
+    limit: int | None
+    reset: float
+    in_flight: int | None = None  # the limit on those, where that is what was exceeded
 
 
 class Allowed(NamedTuple):
@@ -20,13 +28,14 @@ _held_to: dict[tuple[int, str], Limits] = {}  # by limiter and tenant: what they
 def take(
     limiter: Limiter, tenant: str, limits: Limits, now: float, *, always_ask: bool = False
 ) -> Allowed | Denied:
-    """As the gateway does it, which asks only if a limit may be near."""
+    """`always_ask`: without the short way, which an account takes while no limit is near."""
     _held_to[id(limiter), tenant] = limits
     account = limiter.account(tenant, limits)
-    if not always_ask and account.remaining > account.floor and now < account.until:
-        account.remaining -= 1
-    elif (denied := account.take(now)) is not None:
-        return denied
+    ask = account.take_closely if always_ask and isinstance(account, TenantAccount) else account.take
+    error = ask(now)
+    if error is not None:
+        assert error.retry_after is not None
+        return Denied(error.retry_after, error.limit, error.reset, error.in_flight)
     if account.limit is None:
         return UNCOUNTED
     return Allowed(account.limit, account.remaining, account.reset_at - now)

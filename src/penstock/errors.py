@@ -24,9 +24,10 @@ from typing import ClassVar
 class PenstockError(Exception):
     code: ClassVar[str] = "INTERNAL"
     status: ClassVar[int] = 500
+    splittable: ClassVar[bool] = False  # of a batch: one of its members may be to blame
     retry_after: float | None = None
-    model = ""  # that it is about, where one is known
-    tenant = ""  # whose request it was, likewise
+    model = ""  # the model that was asked for, where it is known
+    tenant = ""  # whose request it was, where it is known
 
     def __init__(self, message: str, *, retry_after: float | None = None, details: str = "") -> None:
         super().__init__(message)
@@ -43,6 +44,12 @@ class UserMistake(PenstockError):
 
 class Refused(PenstockError):
     """Not accepted: the request never entered a queue."""
+
+
+def about(refused: Refused, model: str, tenant: str) -> Refused:
+    """The same, with what is known of the request."""
+    refused.model, refused.tenant = model, tenant
+    return refused
 
 
 class Malformed(Refused):
@@ -135,8 +142,9 @@ class OverQuota(Refused):
     """The asker's own limit, whatever the load: waiting helps, more workers would not."""
 
     code, status = "QUOTA_EXCEEDED", 429
-    limit: int | None = None  # requests per minute, where that is what was exceeded
+    limit: int | None = None  # requests per minute, if these are limited
     reset: float = 0.0  # seconds until more may come
+    in_flight: int | None = None  # the limit on those, where that is what was exceeded
 
 
 class Overloaded(Refused):
@@ -183,7 +191,7 @@ class BackendError(PenstockError):
     """What went wrong with one batch at the backend."""
 
     code, status = "BACKEND_FAILED", 502
-    splittable: ClassVar[bool] = True
+    splittable = True
     fatal: ClassVar[bool] = False  # the backend must be started anew before the next batch
 
 

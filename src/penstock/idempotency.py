@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from penstock.errors import BackendCrashed, BackendFailed, BackendTimeout, Cancelled, KeyReused
-from penstock.ports import Asker, Leaving, Task, Waiting
-from penstock.types import Outcome, Reply, Request
+from penstock.ports import Asker, Leaving, Reservation, Task
+from penstock.types import Accepted, Outcome, Reply, Request
 
 LARGE = 64 * 1024  # bytes of an input that is compared byte for byte, unless it is a string
 MARK = "~"  # begins the id of such a task: no client can choose an id like that (`http.schema.REQUEST_ID`)
@@ -72,7 +72,7 @@ class Replay(Reply, eq=False):
     first_id: str = ""  # the request id of who was first
 
 
-def given_again(answer: Reply, request: Request, first_id: str) -> Reply:
+def given_again(answer: Reply, request: Accepted, first_id: str) -> Reply:
     """The outcome as `request` is told it. It has not waited for what was done before it came."""
     execution = answer.execution
     if execution is not None and execution.started < request.arrival:
@@ -82,40 +82,12 @@ def given_again(answer: Reply, request: Request, first_id: str) -> Reply:
     return Replay(request, answer.outcome, answer.output, answer.failure, execution, first_id)
 
 
-class Entry(Protocol):
-    """One who asks with a key: understood and within quota, and nothing is started yet."""
-
-    @property
-    def request(self) -> Request: ...
-
-    @property
-    def waiting(self) -> bool:
-        """Its asker still waits for its answer."""
-        ...
-
-    def admit(self) -> None:
-        """Raises Refused if there is no room for it now."""
-        ...
-
-    def enter(self, asker: Asker) -> Waiting:
-        """Admit it and send it on its way. Raises Refused."""
-        ...
-
-    def wait(self, asker: Asker) -> Waiting:
-        """Send nothing: whoever knows the outcome tells it by `answer`, or its deadline passes."""
-        ...
-
-    def answer(self, reply: Reply) -> None: ...
-
-    def backlog_seconds(self) -> float: ...
-
-
 class KeyedRequests(Protocol):
     """Sees to it that one execution answers all who ask with one key. Raises `errors.Refused`."""
 
-    def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving: ...
+    def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving: ...
 
-    async def ask_task(self, keyed: Keyed, entry: Entry) -> tuple[Task, bool]:
+    async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[Task, bool]:
         """The task, and whether somebody else had asked for it before."""
         ...
 

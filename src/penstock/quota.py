@@ -4,10 +4,9 @@ A limiter decides at once, from what it knows: nothing waits for another machine
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.errors import OverQuota
-from penstock.types import Seconds
 
 MINUTE = 60.0
 
@@ -17,31 +16,19 @@ class Limits:
     """None: no such limit."""
 
     requests_per_minute: int | None = None  # in any sixty seconds, wherever they begin
-    burst: int | None = None  # of these at once; then one by one, as the minute goes by. None: all of them
+    burst: int | None = (
+        None  # requests at once; more come one by one, as the minute goes by. None: all at once
+    )
     in_flight: int | None = None  # accepted and not yet answered
 
 
-class Denied(NamedTuple):
-    retry_after: Seconds
-    limit: int | None
-    reset: Seconds
-    in_flight: int | None = None  # the limit on those, where that is what was exceeded
-
-
 class Account(Protocol):
-    """One tenant's, held to certain limits.
-
-    As long as more than `floor` remain, and it is before `until`, no limit is near: then one is let in by counting
-    `remaining` down, and nobody need be asked. `take` is for all others; it may be asked at any time.
-    """
-
-    remaining: int  # requests of the minute, when one was let in last
+    """One tenant's, held to certain limits."""
 
     @property
-    def floor(self) -> float: ...
-
-    @property
-    def until(self) -> Seconds: ...
+    def remaining(self) -> int:
+        """Requests of the minute, as of when one was let in last."""
+        ...
 
     @property
     def limit(self) -> int | None:
@@ -49,15 +36,15 @@ class Account(Protocol):
         ...
 
     @property
-    def reset_at(self) -> Seconds:
+    def reset_at(self) -> float:
         """When some of what was used no longer counts, as of when one was let in last."""
         ...
 
-    def take(self, now: Seconds) -> Denied | None:
-        """One more request. What is not denied is in flight until it is released."""
+    def take(self, now: float) -> OverQuota | None:
+        """One more request. What is not refused is in flight until it is released."""
         ...
 
-    def release(self, now: Seconds, *, refused: bool = False) -> None:
+    def release(self, now: float, *, refused: bool = False) -> None:
         """It was answered; or refused for want of capacity, and then it does not count (not its asker's fault)."""
         ...
 
@@ -70,12 +57,14 @@ class Limiter(Protocol):
         ...
 
 
-def over_quota(denied: Denied) -> OverQuota:
-    """The same as an error that knows its own headers."""
-    if denied.in_flight is not None:
-        message = f"over your quota of {denied.in_flight} requests in flight (in_flight of your tier)"
+def over_quota(
+    retry_after: float, limit: int | None, reset: float, in_flight: int | None = None
+) -> OverQuota:
+    """`limit`: requests per minute; `in_flight`: the limit on those in flight, where that is what was exceeded."""
+    if in_flight is not None:
+        message = f"over your quota of {in_flight} requests in flight (in_flight of your tier)"
     else:
-        message = f"over your quota of {denied.limit} requests per minute (requests_per_minute of your tier)"
-    error = OverQuota(message, retry_after=denied.retry_after)
-    error.limit, error.reset = denied.limit, denied.reset
+        message = f"over your quota of {limit} requests per minute (requests_per_minute of your tier)"
+    error = OverQuota(message, retry_after=retry_after)
+    error.limit, error.reset, error.in_flight = limit, reset, in_flight
     return error

@@ -5,13 +5,16 @@ Payloads are the JSON bytes as they came from the socket: whoever needs the valu
 What is made for each request is a Struct: it is made three times as fast as a dataclass.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import Any, NewType
+from typing import NamedTuple, NewType
 
 from msgspec import Struct
+
+from penstock.errors import PenstockError
+from penstock.quota import Account
 
 Seconds = float
 WorkerId = NewType("WorkerId", str)
@@ -50,7 +53,11 @@ class Attempt(Struct, frozen=True):
 
 
 class Request(Struct, eq=False):
-    """One asker's question on its way to a worker."""
+    """One asker's question on its way to a worker: what every stage needs to know of it.
+
+    A stage that needs more has a kind of its own: `Accepted`, `core.queued.Queued`, `runtime.collapse.passenger`.
+    In one process all of them are one and the same object.
+    """
 
     key: str  # ours, unique for ever; replies are matched by it
     model: str
@@ -66,22 +73,24 @@ class Request(Struct, eq=False):
     length: int = 0
     traceparent: str | None = None
     tracestate: str | None = None
-    executions: int = 0  # how many batches it has been in that failed
-    history: tuple[Attempt, ...] = ()  # these, where they are known
-    waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
-    turn: float = 0.0  # there, of its tenant if it stands for it: by virtual time
-    quota: Any = None  # the account of its tenant that it was taken from: to be released, and told of
     task: bool = False  # its result is stored for whoever fetches it
-    origin: object = None  # where it came from, for the adapter that carried it
-    flight: object = None  # the execution it has in common with identical requests, where the model allows it
-    epoch: str = ""  # the model and its version, as it was known then: what makes them identical
-    ticket: object = None  # under which whoever waits for its answer is found
-    apart: bool = False  # its tenant has spoilt batches: it shares none with others
+
+
+class Accepted(Request, eq=False):
+    """A request that a gateway has let in, and owes an answer."""
+
+    account: Account | None = None  # of its tenant at that gateway: it is released when it is answered
+    gateway: str = ""  # the mailbox for its answer, at a batcher in another process
+    shard: int | None = None  # where its gateway has sent it, if batchers are other processes
 
 
 def has_own_limit(request: Request) -> bool:
     """Whether its client set its time limit: that replaces both, so they are alike."""
     return request.expires == request.deadline
+
+
+# Who asks, in the terms of the gateway: the tenant, the rank of its tier, and its account if anything limits it.
+Standing = tuple[str, int, Account | None]
 
 
 @dataclass(slots=True)
@@ -92,9 +101,9 @@ class Identity:
     tier: str  # a name that this server knows
     key_id: str  # of the API key, or of the key that signed the token: fit for logs, not a secret
     expires: float = inf  # seconds since the epoch
-    standing: Any = field(
+    standing: Standing | None = field(
         default=None, compare=False, repr=False
-    )  # room for the one gateway there is: what it makes of it
+    )  # once its gateway has found it out
 
 
 class Ask(Struct, eq=False):
@@ -118,17 +127,12 @@ class Batch:
     id: int
     model: str
     parameters: bytes
-    requests: list[Request]
+    requests: Sequence[Request]
     reason: Reason
     sealed: Seconds
     retry: bool = False
-    avoid: WorkerId | None = None  # the worker that failed it last
-    suspect: bool = False  # a part of a batch that did not answer in time: one of these may hang again
-    risky: bool = False  # its worker may die or hang of it: one did, or its tenant is set apart for that
-    hurried: bool = False  # its limit is short, so that others like it have their turn
+    sent: Seconds = 0.0  # when it was handed to its worker, the last time
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
-    apart: bool = False  # all its requests are of one tenant that has spoilt batches
-    charged: bool = False  # that it failed counts against that tenant already
 
     @property
     def size(self) -> int:
@@ -145,6 +149,11 @@ class Failure:
     splittable: bool = False  # one member may be to blame: try the halves
     retry_after: Seconds | None = None
 
+    @classmethod
+    def of(cls, error: PenstockError, *, details: str = "") -> "Failure":
+        """`details`: those of the error, where its asker may see them."""
+        return cls(error.code, error.message, details, error.splittable, error.retry_after)
+
 
 @dataclass(slots=True, eq=False)
 class Execution:
@@ -156,19 +165,42 @@ class Execution:
     started: Seconds
     seconds: Seconds  # on the worker
     version: str = ""
-    rendered: tuple[str, str] | None = None  # room for the edge: the part of an answer that all members share
+    rendered: tuple[str, str] | None = None  # by the door: the part of an answer that all members share
     cached: bool = False  # nothing ran for this answer
     counted: bool = True  # False: it is in the figures already, under another's request or from another day
+    sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when
+    sent: Seconds | None = None  # None: another process sent the batch, and has not said when
+
+    @property
+    def ended(self) -> Seconds:
+        return self.started + self.seconds
 
 
 class Reply(Struct, eq=False):
     """The one outcome of one request, on its way back."""
 
-    request: Request
+    request: Accepted
     outcome: Outcome
     output: bytes = b""  # JSON, when SUCCESS; a note may follow it (`penstock.output`)
     failure: Failure | None = None  # when not
     execution: Execution | None = None
+
+
+class GivenUp(Reply, eq=False):
+    """Of a request that was executed, and failed for good."""
+
+    executions: int = 0  # how many batches it has been in that failed
+    history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
+
+
+class Refusal(NamedTuple):
+    """A request that was never accepted. What is not known of it is empty."""
+
+    model: str
+    code: str
+    request_id: str
+    tenant: str
+    when: Seconds
 
 
 class TaskStatus(StrEnum):

@@ -12,7 +12,7 @@ import pytest
 from penstock.adapters.observe import request_log
 from penstock.adapters.observe.request_log import RequestLog
 from penstock.logs import write_lines
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Accepted, Execution, Failure, Outcome, Refusal, Reply, WorkerId
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reply(name: str, *, failure: Failure | None = None, tenant: str = "acme") -> Reply:
-    request = Request("key", "embed", b'"secret"', 1.0, 9.0, 9.0, name, tenant=tenant, tier=1)
+    request = Accepted("key", "embed", b'"secret"', 1.0, 9.0, 9.0, name, tenant=tenant, tier=1)
     if failure is not None:
         return Reply(request, Outcome.FAILED, failure=failure)
     return Reply(request, Outcome.SUCCESS, b'"secret"', execution=Execution(WorkerId("w/0"), 7, 3, 1.5, 0.25))
@@ -58,7 +58,7 @@ def logged(
 
 
 def test_a_line_tells_whose_it_was_how_it_ended_and_how_long_that_took() -> None:
-    [line] = logged(lambda log: log.replied([reply("r1")], 2.0)).lines
+    [line] = logged(lambda log: log.answered([reply("r1")], 2.0)).lines
     assert line.pop("time")
     assert line == {
         "level": "info", "logger": "penstock.requests", "message": "request", "id": "r1", "tenant": "acme",
@@ -68,7 +68,9 @@ def test_a_line_tells_whose_it_was_how_it_ended_and_how_long_that_took() -> None
 
 
 def test_a_failure_has_its_code_and_not_its_words() -> None:
-    written = logged(lambda log: log.replied([reply("r1", failure=Failure("BACKEND_FAILED", "secret"))], 2.0))
+    written = logged(
+        lambda log: log.answered([reply("r1", failure=Failure("BACKEND_FAILED", "secret"))], 2.0)
+    )
     [line] = written.lines
     assert (line["status"], line["latency_ms"]) == ("BACKEND_FAILED", 1000.0)
     assert "worker" not in line
@@ -77,8 +79,8 @@ def test_a_failure_has_its_code_and_not_its_words() -> None:
 
 def test_a_refusal_has_what_is_known_of_it() -> None:
     def refuse(log: RequestLog) -> None:
-        log.refused("", "UNAUTHORIZED", "r1", "")
-        log.refused("embed", "QUOTA_EXCEEDED", "r2", "acme")
+        log.refused(Refusal("", "UNAUTHORIZED", "r1", "", 2.0))
+        log.refused(Refusal("embed", "QUOTA_EXCEEDED", "r2", "acme", 2.0))
 
     first, second = logged(refuse).lines
     assert (first["id"], first["status"]) == ("r1", "UNAUTHORIZED")
@@ -89,7 +91,7 @@ def test_a_refusal_has_what_is_known_of_it() -> None:
 def test_what_one_turn_brings_is_written_at_once() -> None:
     def turn(log: RequestLog) -> None:
         for number in range(10):
-            log.replied([reply(f"a{number}"), reply(f"b{number}")], 2.0)
+            log.answered([reply(f"a{number}"), reply(f"b{number}")], 2.0)
 
     written = logged(turn)
     assert len(written.pieces) == 1
@@ -100,16 +102,16 @@ def test_a_share_of_requests_and_refusals_is_logged() -> None:
     chance = cycle([0.1, 0.9]).__next__
 
     def ask(log: RequestLog) -> None:
-        log.replied([reply(f"r{number}") for number in range(10)], 2.0)
+        log.answered([reply(f"r{number}") for number in range(10)], 2.0)
         for number in range(10):
-            log.refused("embed", "SERVICE_OVERLOADED", f"x{number}", "")
+            log.refused(Refusal("embed", "SERVICE_OVERLOADED", f"x{number}", "", 2.0))
 
     lines = logged(ask, 0.5, chance).lines
     assert [line["id"] for line in lines] == [f"{kind}{n}" for kind in "rx" for n in range(0, 10, 2)]
 
 
 def test_a_tenant_that_is_no_unicode_costs_no_line() -> None:
-    lines = logged(lambda log: log.replied([reply("r1", tenant="a\ud800"), reply("r2")], 2.0)).lines
+    lines = logged(lambda log: log.answered([reply("r1", tenant="a\ud800"), reply("r2")], 2.0)).lines
     assert [line["id"] for line in lines] == ["r1", "r2"]
 
 
@@ -125,7 +127,7 @@ def test_nobody_waits_for_who_reads_too_slowly_and_what_is_dropped_is_told(
     async def body() -> None:
         log = RequestLog(1.0, [], write, asyncio.get_running_loop(), most_waiting=10)
         for number in range(30):
-            log.replied([reply(f"r{number}")], 2.0)
+            log.answered([reply(f"r{number}")], 2.0)
             await asyncio.sleep(0)
         assert log.dropped == 20
         reads.set()
@@ -142,7 +144,7 @@ def test_a_log_that_cannot_be_written_ends_nothing() -> None:
 
     async def body() -> None:
         log = RequestLog(1.0, [], write, asyncio.get_running_loop())
-        log.replied([reply("r1")], 2.0)
+        log.answered([reply("r1")], 2.0)
         await asyncio.sleep(0)
         await log.close()
         assert log.dropped == 1

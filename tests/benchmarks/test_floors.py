@@ -5,7 +5,7 @@ import pytest
 from benchmarks.floors import Service
 
 from benchmarks import floors
-from penstock.core.batcher import BatchingRules
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
 from penstock.sim.floor import floor

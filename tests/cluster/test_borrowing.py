@@ -9,10 +9,12 @@ from line_kit import FakeLine
 from runtime_kit import Observed, ask
 
 from penstock.cluster.borrowing import HELD, PATIENCE, Borrower
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
+from penstock.core.rules import BatchingRules
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.pump import Pump
 from penstock.testing import run_virtual
-from penstock.types import Batch, Failure, Reply, Request, Result, WorkerId
+from penstock.types import Batch, Failure, Reply, Result, WorkerId
 
 
 class Counter:
@@ -40,7 +42,7 @@ class Counter:
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.replies += replies
 
-    def ask(self, number: int = 1, **options: Any) -> list[Request]:
+    def ask(self, number: int = 1, **options: Any) -> list[Passenger]:
         requests = [ask(self.loop.time(), **options) for _ in range(number)]
         for request in requests:
             self.pump.offer(request)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 from line_kit import FakeLine
-from runtime_kit import WORKER, ask
+from runtime_kit import WORKER, Observed, ask
 
 from penstock.cluster.dock import AGAIN, RemoteDock
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
@@ -45,7 +45,8 @@ class Workshop:
         self.backend = backend
         self.line = FakeLine()
         self.journal = journal or Journal()
-        self.dock = RemoteDock("model", self.line, self.journal, self.loop.time)
+        self.observed = Observed()
+        self.dock = RemoteDock("model", self.line, self.journal, self.observed, self.loop.time)
         self.slot = Slot(
             WORKER, backend, self.dock, self.loop.time, processing_limit=3.0, first_batch_limit=120.0,
             start_limit=120.0, health_interval=5.0, on_started=lambda worker, error: None, warm=True,
@@ -309,5 +310,23 @@ def test_draining_ends_although_the_line_cannot_be_reached() -> None:
             shop.line.go_down()
             await shop.dock.drain()
             assert not shop.dock.busy
+
+    run_virtual(body())
+
+
+def test_a_worker_tells_its_own_observers_of_what_it_runs_and_how_that_ends() -> None:
+    async def body() -> None:
+        async with workshop(Answer(0.5), Answer(0.5, error=BatchRejected("no"))) as shop:
+            for order in ("first", "second"):
+                shop.arrive(order)
+                await asyncio.sleep(1.0)
+            observed = shop.observed
+            (_, well, none), (_, failed, failure) = observed.endings
+            assert [each[0] for each in observed.endings] == observed.batches
+            assert none is None
+            assert failure is not None
+            assert failure.message == "no"
+            assert round(well.seconds, 3) == round(failed.seconds, 3) == 0.5
+            assert well.started == well.sent
 
     run_virtual(body())

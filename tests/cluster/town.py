@@ -14,7 +14,7 @@ from penstock.cluster.worker import WorkerMember
 from penstock.config import Config, Model, Redis
 from penstock.core.ratelimit import RateLimiter
 from penstock.loops import for_ever
-from penstock.ports import Backend
+from penstock.ports import Backend, Observer
 from penstock.ports.bus import Post
 from penstock.testing import Answer, MockBackend, Recorder, VirtualLoop
 from penstock.types import Ask, Batch, Reply
@@ -57,16 +57,6 @@ class OwnBus:
         self.open, self.close = bus.open, bus.close
 
 
-class Unobserved:
-    """An observer that nothing is asked of."""
-
-    def dispatched(self, batch: Batch) -> None: ...
-
-    def replied(self, replies: object, now: float) -> None: ...
-
-    def refused_at_door(self, model: str, code: str) -> None: ...
-
-
 def doubled(batch: Batch) -> Answer:
     """Each input twice, so that an answer tells whose it is."""
     return Answer(SECONDS, tuple(each.input[:-1] + each.input[1:] for each in batch.requests))
@@ -98,14 +88,14 @@ class Town:
 
     async def add_gateway(self) -> GatewayMember:
         member = GatewayMember(
-            self.config, self._own_bus(), self.shards, self.records, Unobserved(), lambda model: None,
+            self.config, self._own_bus(), self.shards, self.records, Observer(), lambda model: None,
             lambda request_id: None, self.loop, self.clock,
         )  # fmt: skip
         return await self._add(member, self.gateways)
 
     async def add_batcher(self) -> BatcherMember:
         member = BatcherMember(
-            self.config, self._own_bus(), self.shards, self.records, Unobserved(), lambda model: None,
+            self.config, self._own_bus(), self.shards, self.records, Observer(), lambda model: None,
             self.loop, self.clock, self.wall_clock,
         )  # fmt: skip
         return await self._add(member, self.batchers)
@@ -116,7 +106,7 @@ class Town:
             self._own_bus(),
             self.records.endings,
             self._backends,
-            Unobserved(),
+            Observer(),
             self.loop,
             self.clock,
         )

@@ -19,25 +19,26 @@ from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.tasks import TaskDesk
 from penstock.errors import Refused
 from penstock.idempotency import Keyed, KeyedRequests
-from penstock.ports import Asker, Broker, Leaving, Task, Tasks, Waiting
+from penstock.ports import Asker, Broker, Leaving, Task, Tasks
 from penstock.ports.tasks import Ended
-from penstock.runtime.gateway import Desk
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.runtime.desk import Desk
 from penstock.runtime.idempotency import KeyedStore
-from penstock.runtime.idempotency_entry import Entry
+from penstock.runtime.reservation import Reserved
 from penstock.runtime.tasks import TaskStore
-from penstock.runtime.waiters import Waiters
+from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Failure, Outcome, Reply
 from penstock.words.messages import Notice, decode, task_name
 from redis_servers import KINDS, becomes, running
 
 _numbers = count()
 
 
-def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: bool = False) -> Request:
+def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: bool = False) -> Passenger:
     """A request that arrives now."""
     key, now = f"k{next(_numbers)}", monotonic()
-    return Request(
+    return Passenger(
         key,
         "model",
         text,
@@ -51,7 +52,7 @@ def ask(text: bytes = b'"x"', *, tenant: str = "", limit: float = 100.0, task: b
     )
 
 
-def named(request: Request) -> str:
+def named(request: Passenger) -> str:
     """As a task is called between processes."""
     return task_name(request.tenant, request.request_id)
 
@@ -60,14 +61,14 @@ class Inbox:
     """Where a batcher would be: it notes what it is told."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
-        self.withdrawn: list[Request] = []
+        self.requests: list[Passenger] = []
+        self.withdrawn: list[Passenger] = []
 
-    def take(self, request: Request) -> None:
+    def take(self, request: Passenger) -> None:
         request.waiting = True
         self.requests.append(request)
 
-    def give_up(self, request: Request) -> None:
+    def give_up(self, request: Passenger) -> None:
         self.withdrawn.append(request)
 
     @property
@@ -77,7 +78,7 @@ class Inbox:
     async def gets(self, number: int) -> None:
         await becomes(lambda: len(self.requests) >= number)
 
-    async def gives_up(self, *requests: Request) -> None:
+    async def gives_up(self, *requests: Passenger) -> None:
         wanted = {request.key for request in requests}
         await becomes(lambda: {request.key for request in self.withdrawn} >= wanted)
 
@@ -85,7 +86,7 @@ class Inbox:
 class KeyedDoor:
     """Where one gateway is asked with an Idempotency-Key."""
 
-    def __init__(self, keyed: KeyedRequests, broker: Broker, waiters: Waiters) -> None:
+    def __init__(self, keyed: KeyedRequests, broker: Broker[Passenger], waiters: Waiters) -> None:
         self._keyed = keyed
         self._waiters = waiters
         self.refusal: Refused | None = None
@@ -95,29 +96,55 @@ class KeyedDoor:
             time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
         )  # fmt: skip
 
-    def ask(self, keyed: Keyed, request: Request, asker: Asker) -> Leaving:
-        return self._keyed.ask(keyed, Entry(request, self._desk, self._waiters), asker)
+    def ask(self, keyed: Keyed, request: Passenger, asker: Asker) -> Leaving:
+        return self._keyed.ask(keyed, self.reserve(request), asker)
 
-    async def ask_task(self, keyed: Keyed, request: Request) -> tuple[Task, bool]:
-        return await self._keyed.ask_task(keyed, Entry(request, self._desk, self._waiters))
+    async def ask_task(self, keyed: Keyed, request: Passenger) -> tuple[Task, bool]:
+        return await self._keyed.ask_task(keyed, self.reserve(request))
+
+    def reserve(self, request: Passenger) -> Reserved:
+        return Reserved(request, self._desk, self._waiters, monotonic)
+
+
+class Reservation(Reserved):
+    """Of a task that nobody waits for here: its gateway may be gone by the time it is over."""
+
+    def __init__(self, request: Passenger, heard: list[str] | None = None) -> None:
+        """`heard`: it is in flight until its end is told there."""
+        loop = asyncio.get_running_loop()
+        broker = MemoryBroker[Passenger]()
+        desk = Desk(
+            model="model", kind="text", broker=broker, admit=lambda request, now: None,
+            backlog_seconds=lambda: 1.0, cost=None, takes_parameters=lambda: False,
+            time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0,
+        )  # fmt: skip
+        waiters = Waiters(Wheel(loop, monotonic), lambda request: None)
+        super().__init__(request, desk, waiters, monotonic, in_flight=heard is not None)
+        self.heard = [] if heard is None else heard
+
+    def enter(self, asker: Asker) -> Waiter:
+        raise AssertionError("nobody waits at this gateway")
+
+    def over(self, code: str) -> None:
+        self.heard.append(code)
 
 
 class House(Protocol):
     inbox: Inbox
-    broker: Broker
+    broker: Broker[Passenger]
     tasks: Tasks
     elsewhere: Tasks  # at another gateway, where there are several
     door: KeyedDoor
     back_door: KeyedDoor  # at that other gateway
 
-    async def accept(self, request: Request) -> Task: ...
+    async def accept(self, request: Passenger) -> Task: ...
 
-    async def begin(self, request: Request) -> None:
+    async def begin(self, request: Passenger) -> None:
         """It has gone to a worker."""
         ...
 
     async def end(
-        self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None
+        self, request: Passenger, outcome: Outcome, output: bytes, failure: Failure | None
     ) -> None: ...
 
 
@@ -129,9 +156,9 @@ class MemoryHouse:
         loop = asyncio.get_running_loop()
         self.inbox = Inbox()
         self.wheel = Wheel(loop, monotonic)
-        broker = MemoryBroker()
+        broker = MemoryBroker[Passenger]()
         broker.subscribe(self.inbox.take, self.inbox.give_up)
-        self.broker: Broker = broker
+        self.broker: Broker[Passenger] = broker
         self._waiters = Waiters(self.wheel, self.broker.withdraw)
         self.tasks: Tasks = TaskStore(
             self.wheel, monotonic, time, max_tasks=100, max_bytes=1_000_000, ttl=ttl
@@ -140,18 +167,13 @@ class MemoryHouse:
         keyed = KeyedStore(monotonic, time, max_keys=100, max_bytes=1_000_000, ttl=ttl)
         self.door = self.back_door = KeyedDoor(keyed, self.broker, self._waiters)
 
-    async def accept(self, request: Request) -> Task:
-        def enter(asker: Asker) -> Waiting:
-            waiter = self._waiters.add(request, asker)
-            self.broker.publish(request)
-            return waiter
+    async def accept(self, request: Passenger) -> Task:
+        return await self.tasks.accept(self.door.reserve(request))
 
-        return await self.tasks.accept(request, enter, lambda: 1.0)
-
-    async def begin(self, request: Request) -> None:
+    async def begin(self, request: Passenger) -> None:
         request.waiting = False
 
-    async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
+    async def end(self, request: Passenger, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
         self._waiters.settle([Reply(request, outcome, output, failure)])
 
 
@@ -205,12 +227,12 @@ class BusHouse:
         self.meeting = meeting
         self.inbox = Inbox()
         self.gates = [Gate(meeting, name) for name in ("here", "there")]
-        self.broker: Broker = self.gates[0].publisher
+        self.broker: Broker[Passenger] = self.gates[0].publisher
         self.tasks: Tasks = self.gates[0].desk
         self.elsewhere: Tasks = self.gates[1].desk
         self.door, self.back_door = (gate.door for gate in self.gates)
         leases = AllShards(meeting.shards.number)
-        self.intake = meeting.shards.intake("batcher", monotonic, leases, lambda: {"batcher"})
+        self.intake = meeting.shards.intake("batcher", monotonic, leases, lambda: {"batcher"}, Passenger)
         self.intake.subscribe(self.inbox.take, self.inbox.give_up)
         self._endings = meeting.records.endings
 
@@ -220,16 +242,13 @@ class BusHouse:
         assert isinstance(self.meeting.bus, RedisBus)
         return self.meeting.bus.store
 
-    async def accept(self, request: Request) -> Task:
-        def enter(asker: Asker) -> Waiting:
-            raise AssertionError("nobody waits at this gateway: it may be gone by then")
+    async def accept(self, request: Passenger) -> Task:
+        return await self.tasks.accept(Reservation(request))
 
-        return await self.tasks.accept(request, enter, lambda: 1.0)
-
-    async def begin(self, request: Request) -> None:
+    async def begin(self, request: Passenger) -> None:
         await self._endings.processing([named(request)])
 
-    async def end(self, request: Request, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
+    async def end(self, request: Passenger, outcome: Outcome, output: bytes, failure: Failure | None) -> None:
         await self._endings.settle([Ended(named(request), outcome, output, failure)])
 
 

@@ -7,10 +7,11 @@ import pytest
 from houses import EVERY_HOUSE, Build, ask, house_of
 from msgspec.structs import fields
 
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.types import Request
 from redis_servers import becomes
 
-OWN = {"arrival", "expires", "deadline", "origin", "waiting"}  # of the process that has it
+OWN = {"arrival", "expires", "deadline"}  # of the process that has it
 
 
 @pytest.fixture(params=EVERY_HOUSE)
@@ -25,7 +26,7 @@ def test_a_request_arrives_as_it_was_sent(build: Build) -> None:
     async def body() -> None:
         async with build() as house:
             now = monotonic()
-            sent = Request(
+            sent = Passenger(
                 "key", "model", '{"a": "ü\\u0000"}'.encode(), now, now + 70, now + 72, "id",
                 b'{"t":1}', "anna", 2, 3.5, 17, "00-abc-def-01", task=True,
             )  # fmt: skip

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from houses import BusHouse, ask, house_at
+from houses import BusHouse, Reservation, ask, house_at
 
 from penstock.errors import Conflict, Overloaded
-from penstock.ports import Asker, Task, Waiting
-from penstock.types import Failure, Outcome, Request
+from penstock.ports import Task
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure, Outcome
 from redis_servers import VALKEY, becomes
 
 FULL = Failure(Overloaded.code, "no room")
@@ -29,11 +30,8 @@ def play(redis_urls: dict[str, str]) -> Callable[[Body], None]:
     return lambda body: asyncio.run(played(body))
 
 
-async def held(house: BusHouse, request: Request, heard: list[str]) -> Task:
-    def enter(asker: Asker) -> Waiting:
-        raise AssertionError("nobody waits at this gateway")
-
-    return await house.tasks.accept(request, enter, lambda: 1.0, heard.append)
+async def held(house: BusHouse, request: Passenger, heard: list[str]) -> Task:
+    return await house.tasks.accept(Reservation(request, heard))
 
 
 @pytest.mark.parametrize(

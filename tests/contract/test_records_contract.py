@@ -12,7 +12,8 @@ from meeting import Meeting, Play
 from penstock.core.dead_letters import letter_of
 from penstock.errors import Conflict, NotFound
 from penstock.ports.tasks import Ended, EndedTask, Withdrawal
-from penstock.types import Attempt, DeadLetter, Failure, Outcome, Reply, Request, TaskStatus
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Attempt, DeadLetter, Failure, GivenUp, Outcome, TaskStatus
 from penstock.words.messages import Message, Notice, decode
 from redis_servers import becomes, running
 
@@ -27,15 +28,15 @@ class Kit:
         self.here, self.there = (meeting.records.tasks(name) for name in ("here", "there"))
         self.endings = meeting.records.endings
 
-    async def new(self, tenant: str = "") -> Request:
+    async def new(self, tenant: str = "") -> Passenger:
         request = ask(tenant=tenant, task=True)
         await self.here.create(request, limit=10.0)
         return request
 
-    async def succeed(self, request: Request, output: bytes = b"1") -> None:
+    async def succeed(self, request: Passenger, output: bytes = b"1") -> None:
         await self.endings.settle([Ended(named(request), Outcome.SUCCESS, output)])
 
-    async def fail(self, request: Request) -> None:
+    async def fail(self, request: Passenger) -> None:
         await self.endings.settle([Ended(named(request), Outcome.FAILED, failure=BROKEN)])
 
 
@@ -117,7 +118,7 @@ def test_cancelling_names_the_shard_that_must_hear_of_it(play: Play) -> None:
     async def scene(meeting: Meeting) -> None:
         tasks = Kit(meeting)
         request = await tasks.new()
-        request.origin = 5
+        request.shard = 5
         await tasks.here.placed(request)
         assert await tasks.there.cancel(request.request_id, "") == Withdrawal(5, request.key)
         record = await tasks.here.find(request.request_id, "")
@@ -190,7 +191,7 @@ class Ledger:
         return True
 
 
-async def written(tasks: Kit, ledger: Ledger) -> Request:
+async def written(tasks: Kit, ledger: Ledger) -> Passenger:
     """A task whose end the ledger has: it may take a moment until the first end is listened for."""
     while True:
         request = await tasks.new("acme")
@@ -239,9 +240,10 @@ def test_only_who_is_chosen_reads_and_another_begins_with_what_is_left(play: Pla
 
 def given_up(text: bytes = b'"x"') -> DeadLetter:
     request = ask(text, tenant="anna")
-    request.tier, request.executions, request.parameters, request.cost = 2, 3, b"{}", 7.0
-    request.history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
-    return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.time() - time.monotonic())
+    request.tier, request.parameters, request.cost = 2, b"{}", 7.0
+    history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
+    reply = GivenUp(request, Outcome.FAILED, failure=BROKEN, executions=3, history=history)
+    return letter_of(reply, time.time() - time.monotonic())
 
 
 def test_a_letter_holds_all_that_is_needed_to_understand_and_repeat_it(play: Play) -> None:

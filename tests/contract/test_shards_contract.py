@@ -7,7 +7,7 @@ from houses import ask
 from meeting import Meeting, Play
 
 from penstock.ports.shards import Intake, Leases, Publisher
-from penstock.types import Request
+from penstock.types import Accepted
 from redis_servers import becomes, running
 
 BRIEF = 0.4  # seconds of a lease that is to run out
@@ -19,17 +19,19 @@ class Batcher:
     def __init__(self, meeting: Meeting, name: str, alive: set[str], among: set[str] | None = None) -> None:
         """`among`: who has a share of the shards; all who are alive if that is not said."""
         self.leases: Leases = meeting.shards.leases(name, lambda: alive if among is None else among)
-        self.intake: Intake = meeting.shards.intake(name, monotonic, self.leases, lambda: alive)
+        self.intake: Intake[Accepted] = meeting.shards.intake(
+            name, monotonic, self.leases, lambda: alive, Accepted
+        )
         self.told: set[int] = set()  # shards
         self.leases.on_gained = self._gain
         self.leases.on_lost = self._lose
         self.intake.subscribe(self._take, self._give_up)
         self.intake.on_inherited = self._inherit
         self.intake.on_lost = self._lost
-        self.requests: list[Request] = []
-        self.inherited: list[Request] = []
-        self.withdrawn: list[Request] = []
-        self.lost: list[Request] = []
+        self.requests: list[Accepted] = []
+        self.inherited: list[Accepted] = []
+        self.withdrawn: list[Accepted] = []
+        self.lost: list[Accepted] = []
 
     def _gain(self, shard: int) -> None:
         self.told.add(shard)
@@ -39,17 +41,17 @@ class Batcher:
         self.told.remove(shard)
         self.intake.shards_changed()
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: Accepted) -> None:
         self.requests.append(request)
 
-    def _inherit(self, request: Request) -> None:
+    def _inherit(self, request: Accepted) -> None:
         self.inherited.append(request)
         self.requests.append(request)
 
-    def _give_up(self, request: Request) -> None:
+    def _give_up(self, request: Accepted) -> None:
         self.withdrawn.append(request)
 
-    def _lost(self, requests: Sequence[Request]) -> None:
+    def _lost(self, requests: Sequence[Accepted]) -> None:
         self.lost += requests
 
     @property
@@ -59,7 +61,7 @@ class Batcher:
     async def has_all_shards(self, meeting: Meeting) -> None:
         await becomes(lambda: len(self.leases.owned) == meeting.shards.number)
 
-    async def gets(self, *requests: Request) -> None:
+    async def gets(self, *requests: Accepted) -> None:
         wanted = {request.key for request in requests}
         await becomes(lambda: wanted <= set(self.keys))
 
@@ -85,7 +87,7 @@ def test_what_is_published_arrives_once_and_says_who_sent_it(play: Play) -> None
                 publisher.publish(request)
             await batcher.gets(*sent)
             assert sorted(batcher.keys) == sorted(request.key for request in sent)
-            assert {batcher.intake.sender_of(request) for request in batcher.requests} == {"gateway"}
+            assert {request.gateway for request in batcher.requests} == {"gateway"}
             assert set(batcher.intake.in_hand) == set(batcher.keys)
 
     play(scene)

@@ -7,7 +7,8 @@ from houses import EVERY_HOUSE, Build, House, ask, house_of
 
 from penstock.errors import Conflict, NotFound
 from penstock.ports import Task
-from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure, Outcome, TaskStatus
 from redis_servers import becomes
 
 BROKEN = Failure("BACKEND_FAILED", "it broke", "because")
@@ -18,7 +19,7 @@ def build(request: pytest.FixtureRequest, redis_urls: dict[str, str]) -> Build:
     return house_of(request.param, redis_urls)
 
 
-async def accepted(house: House, tenant: str = "") -> tuple[Request, Task]:
+async def accepted(house: House, tenant: str = "") -> tuple[Passenger, Task]:
     """A request, as the batcher has it by now."""
     before = len(house.inbox.requests)
     task = await house.accept(ask(tenant=tenant, task=True))
@@ -26,7 +27,7 @@ async def accepted(house: House, tenant: str = "") -> tuple[Request, Task]:
     return house.inbox.requests[-1], task
 
 
-async def succeed(house: House, request: Request, output: bytes = b'{"y": 1}') -> None:
+async def succeed(house: House, request: Passenger, output: bytes = b'{"y": 1}') -> None:
     await house.end(request, Outcome.SUCCESS, output, None)
 
 

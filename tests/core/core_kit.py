@@ -2,10 +2,13 @@
 
 from itertools import count
 
-from penstock.core.batcher import Batcher, BatchingRules, Effects
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import Buffer, Depth, TierRules
+from penstock.core.effects import Effects
 from penstock.core.ordered import Ordered
-from penstock.types import Batch, Failure, Outcome, Request, Result, Seconds, WorkerId
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
+from penstock.types import Accepted, Failure, Outcome, Result, Seconds, WorkerId
 
 REFUSED = Failure("BACKEND_FAILED", "the backend refused the batch", splittable=True)
 AWAY = Failure("BACKEND_UNAVAILABLE", "the backend was not there")
@@ -26,9 +29,9 @@ def ask(
     cost: float = 1.0,
     length: int = 0,
     text: bytes = b'"x"',
-) -> Request:
+) -> Queued:
     """A request that arrives now; its limits count from now."""
-    return Request(
+    return Queued(
         key=str(next(_keys)),
         model="model",
         input=text,
@@ -54,12 +57,12 @@ def batcher_with(workers: int, rules: BatchingRules | None = None) -> Batcher:
     return batcher
 
 
-def offer(batcher: Batcher, *requests: Request) -> None:
+def offer(batcher: Batcher, *requests: Queued) -> None:
     for request in requests:
         batcher.offer(request, request.arrival)
 
 
-def outputs(batch: Batch) -> Result:
+def outputs(batch: Sealed) -> Result:
     """What a backend makes of it that echoes its inputs."""
     return Result([request.input for request in batch.requests])
 
@@ -81,7 +84,7 @@ def sent(effects: Effects) -> list[int]:
     return [batch.size for _, batch in effects.dispatches]
 
 
-def answered(effects: Effects, outcome: Outcome) -> list[Request]:
+def answered(effects: Effects, outcome: Outcome) -> list[Accepted]:
     return [reply.request for reply in effects.replies if reply.outcome is outcome]
 
 

@@ -5,11 +5,13 @@ from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, wor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import FEW_LANES, AdmissionRules, forecast, in_turn, refusal
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.admission import FEW_LANES, AdmissionRules, backlog_seconds, forecast, in_turn, refusal
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
+from penstock.core.queued import Queued
+from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
-from penstock.types import Request, Seconds
+from penstock.types import Seconds
 
 RULES = AdmissionRules()
 TOO_LONG = "the queue is too long for its deadline"
@@ -24,7 +26,7 @@ def busy(workers: int = 2, *, tiers: TierRules | None = None, seconds: Seconds =
     return batcher
 
 
-def why(batcher: Batcher, request: Request, now: Seconds = 0.0, rules: AdmissionRules = RULES) -> str:
+def why(batcher: Batcher, request: Queued, now: Seconds = 0.0, rules: AdmissionRules = RULES) -> str:
     refused = refusal(batcher, rules, request, now)
     return "" if refused is None else refused.message
 
@@ -287,3 +289,13 @@ def test_no_more_go_before_it_than_the_forecast_counts_but_for_where_the_others_
     while buffer.take(1, 1000.0, 0.0) != [request]:
         before += 1
     assert before <= expected + (len(set(waiting)) if own else 0)
+
+
+def test_the_backlog_is_what_the_lowest_tier_would_wait_and_a_second_where_nobody_can_say() -> None:
+    batcher = batcher_with(0)
+    assert backlog_seconds(batcher, 0.0) == 1.0
+    batcher.worker_ready(worker(0))
+    teach(batcher, 0.5)
+    expected = forecast(batcher, 2, 0.0)
+    assert expected is not None
+    assert backlog_seconds(batcher, 0.0) == expected.start + expected.seconds

@@ -5,6 +5,7 @@ from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outpu
 
 from penstock.core.admission import SET_APART as REFUSAL
 from penstock.core.admission import AdmissionRules
+from penstock.core.aftermath import WORKER_LOST
 from penstock.core.apart import (
     LEAST_FAIR,
     MOST_FAIR,
@@ -15,13 +16,15 @@ from penstock.core.apart import (
     Apart,
     ApartLanes,
 )
-from penstock.core.batcher import WORKER_LOST, Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.core.culprit import Culprit
 from penstock.core.door import Door
 from penstock.core.estimator import ServiceCurve
+from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
-from penstock.types import Batch, Failure, Outcome, Reason, Result, WorkerId
+from penstock.types import Failure, Outcome, Reason, Result, WorkerId
 
 GREEDY = BatchingRules(policy="greedy", max_batch=8)
 SECONDS = 0.03
@@ -45,13 +48,13 @@ def convict(apart: Apart, *culprits: Culprit, now: float = 0.0) -> None:
 def batcher_apart(*culprits: Culprit, workers: int = 2, rules: BatchingRules = GREEDY) -> Batcher:
     batcher = batcher_with(workers, rules)
     teach(batcher, SECONDS)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     convict(batcher.apart, *culprits)
     return batcher
 
 
-def failed_again(*tenants: str) -> Batch:
-    return Batch(1, "model", b"", [ask(tenant=tenant) for tenant in tenants], Reason.DUE, 0.0, retry=True)
+def failed_again(*tenants: str) -> Sealed:
+    return Sealed(1, "model", b"", [ask(tenant=tenant) for tenant in tenants], Reason.DUE, 0.0, retry=True)
 
 
 def sent_by(batcher: Batcher, now: float) -> list[list[str]]:
@@ -113,7 +116,7 @@ def test_nobody_is_set_apart_while_nobody_else_asks() -> None:
 def test_without_tenants_an_input_that_spoils_batches_is_set_apart() -> None:
     batcher = batcher_with(1, GREEDY)
     for now in (0.0, 1.0):
-        batcher.apart.spoilt(Batch(1, "model", b"", [ask(text=b'"bad"')], Reason.DUE, now, retry=True), now)
+        batcher.apart.spoilt(Sealed(1, "model", b"", [ask(text=b'"bad"')], Reason.DUE, now, retry=True), now)
     batcher.apart.holds(ask(text=b'"good"'), 1.0)
     assert batcher.apart.holds(ask(text=b'"bad"'), 1.0)
     assert not batcher.apart.holds(ask(text=b'"good"'), 1.0)
@@ -269,7 +272,7 @@ def test_their_part_is_what_the_others_leave_or_a_fair_one() -> None:
 def test_each_of_their_batches_pushes_the_next_one_back() -> None:
     """Two workers, and more than enough to do for both."""
     batcher = batcher_apart("bad", workers=2)
-    running: dict[WorkerId, tuple[float, Batch]] = {}
+    running: dict[WorkerId, tuple[float, Sealed]] = {}
     sent, step = 0, SECONDS / 6
     for now in (number * step for number in range(600)):
         for name in [name for name, (end, _) in running.items() if end <= now]:
@@ -285,7 +288,7 @@ def test_each_of_their_batches_pushes_the_next_one_back() -> None:
 def test_they_are_not_forgotten_while_the_others_take_every_worker() -> None:
     batcher = batcher_apart("bad", workers=1)
     offer(batcher, ask(tenant="bad"), *(ask(tenant="good") for _ in range(100)))
-    batches: list[Batch] = []
+    batches: list[Sealed] = []
     now = 0.0
     while not any(batch.apart for batch in batches):
         for name, batch in batcher.step(now).dispatches:
@@ -397,6 +400,6 @@ def test_retries_leave_less_room_at_the_door() -> None:
     offer(batcher, *(ask() for _ in range(400)))
     more = ask(expires=2.0, deadline=4.0)
     assert door.refusal(more, 0.0) is None
-    batcher._used_up.add(0.0, 0.9)
+    batcher.parts.used_up.add(0.0, 0.9)
     batcher.changes += 1
     assert isinstance(door.refusal(more, 0.0), Overloaded)

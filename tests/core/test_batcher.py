@@ -4,10 +4,11 @@ import pytest
 from core_kit import AWAY, REFUSED, answered, ask, batcher_with, finish, offer, outputs, sent, teach, worker
 
 from penstock.config.sections import Retries
-from penstock.core.batcher import DOUBT, BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
-from penstock.types import Failure, Outcome, Reason, Result
+from penstock.core.parts import DOUBT
+from penstock.core.rules import BatchingRules
+from penstock.types import Failure, GivenUp, Outcome, Reason, Result
 
 GREEDY = BatchingRules(policy="greedy", max_batch=4)
 
@@ -49,7 +50,9 @@ def test_an_input_that_the_backend_says_has_failed_is_not_tried_again_and_the_ot
     assert [(reply.outcome, reply.output, reply.failure) for reply in effects.replies] == [
         (Outcome.SUCCESS, b"A", None), (Outcome.FAILED, b"", failure), (Outcome.SUCCESS, b"C", None),
     ]  # fmt: skip
-    assert effects.replies[1].request.executions == 1
+    failed = effects.replies[1]
+    assert isinstance(failed, GivenUp)
+    assert failed.executions == 1
     assert sent(effects) == []
 
 
@@ -132,7 +135,7 @@ def test_draining_sends_what_there_is() -> None:
 def test_what_can_no_longer_make_its_deadline_is_answered_at_once_and_never_sent() -> None:
     batcher = batcher_with(1, GREEDY)
     teach(batcher, 0.1)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     hopeless, possible = ask(deadline=0.05), ask(deadline=0.2)
     offer(batcher, hopeless, possible)
     effects = batcher.step(0.0)
@@ -144,7 +147,7 @@ def test_the_guard_grows_with_the_spread_of_the_service_time() -> None:
     batcher = batcher_with(1, GREEDY)
     for n in range(100):
         batcher.curve.observe(1, 0.09 if n % 2 else 0.11)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     offer(batcher, ask(deadline=0.12), ask(deadline=0.12))
     assert len(batcher.step(0.0).replies) == 2
     offer(batcher, ask(deadline=0.13), ask(deadline=0.13))
@@ -155,7 +158,7 @@ def test_where_workers_are_idle_a_request_goes_without_a_guard() -> None:
     batcher = batcher_with(2, GREEDY)
     for n in range(100):
         batcher.curve.observe(1, 0.09 if n % 2 else 0.11)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     offer(batcher, ask(deadline=0.12))
     assert len(batcher.step(0.0).dispatches) == 1
 
@@ -184,12 +187,12 @@ def test_one_slow_batch_does_not_shut_everybody_out_for_ever() -> None:
     offer(batcher, ask(2.1, deadline=1.0))
     assert len(answered(batcher.step(2.1), Outcome.EXPIRED)) == 1
     later = 2.0 + DOUBT + 0.01
-    assert batcher.in_doubt(later)
+    assert batcher.parts.in_doubt(later)
     offer(batcher, ask(later, deadline=1.0), ask(later, deadline=1.0, parameters=b"other"))
     effects = batcher.step(later)
     assert sent(effects) == [1]
     assert len(answered(effects, Outcome.EXPIRED)) == 1, "one batch is enough to find out"
-    assert not batcher.in_doubt(later)
+    assert not batcher.parts.in_doubt(later)
     ((name, batch),) = effects.dispatches
     for _ in range(20):
         finish(batcher, name, outputs(batch), later + 0.1)
@@ -326,7 +329,7 @@ def test_nobody_is_given_up_for_what_a_size_might_take_that_was_never_seen() -> 
     batcher = batcher_with(1, BatchingRules(policy="greedy"))
     for size, seconds in ((3, 0.2), (4, 0.26)):
         batcher.curve.observe(size, seconds)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     offer(batcher, *(ask(0.1, expires=3.0, deadline=3.0) for _ in range(150)))
     effects = batcher.step(0.1)
     assert effects.replies == []

@@ -16,14 +16,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.culprit import culprit
 from penstock.core.delivery import RetryRules
 from penstock.core.lane import Lane, lane_key
 from penstock.core.policy import POLICIES
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.core.tier import SLACK
-from penstock.types import Batch, Outcome, Request, Result, WorkerId
+from penstock.types import Outcome, Result, WorkerId
 
 WORKERS = [WorkerId(name) for name in ("a", "b", "c")]
 MILLISECONDS = st.sampled_from([0, 1, 5, 16, 50, 51, 100, 400, 1500]).map(lambda ms: ms / 1000)
@@ -75,10 +77,10 @@ class AnythingGoes(RuleBasedStateMachine):
         self.batcher = Batcher(self.rules_in_force)
         self.now = 100.0
         self.wake: float | None = None
-        self.accepted: list[Request] = []
+        self.accepted: list[Queued] = []
         self.outcomes: Counter[str] = Counter()
         self.gone_for_good: set[str] = set()  # withdrawn while waiting
-        self.in_flight: dict[WorkerId, Batch] = {}
+        self.in_flight: dict[WorkerId, Sealed] = {}
         for name in WORKERS[:workers]:
             self.batcher.worker_ready(name)
 
@@ -88,7 +90,7 @@ class AnythingGoes(RuleBasedStateMachine):
     def arrive(self, wanted: list[Any], at_once: bool) -> None:
         for tier, tenant, parameters, cost, length, (expires, deadline) in wanted:
             now = self.now
-            request = Request(
+            request = Queued(
                 str(len(self.accepted)), "model", b'"x"' * (length + 1), now, now + expires, now + deadline,
                 parameters=parameters, tenant=tenant, tier=tier, cost=cost, length=length,
             )  # fmt: skip
@@ -183,7 +185,7 @@ class AnythingGoes(RuleBasedStateMachine):
     def step(self) -> None:
         batcher, now = self.batcher, self.now
         idle_before = {name for name in batcher.fleet.workers if name not in self.in_flight}
-        doubted = batcher.in_doubt(now) or not batcher.curve.samples
+        doubted = batcher.parts.in_doubt(now) or not batcher.curve.samples
         effects = batcher.step(now)
         for reply in effects.replies:
             self.outcomes[reply.request.key] += 1
@@ -201,7 +203,7 @@ class AnythingGoes(RuleBasedStateMachine):
         self.check_depth()
         self.check_memory()
 
-    def check_batch(self, batch: Batch, now: float, *, in_time: bool) -> None:
+    def check_batch(self, batch: Sealed, now: float, *, in_time: bool) -> None:
         rules, batcher = self.rules_in_force, self.batcher
         assert 1 <= batch.size <= rules.max_batch
         assert sum(request.cost for request in batch.requests) <= rules.max_cost

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from penstock.core.buffer import Buffer, TierRules
 from penstock.core.ordered import Ordered
+from penstock.core.queued import Queued
 from penstock.core.tier import SLACK
-from penstock.types import Request
 
 NO_LIMIT = float("inf")
 
 
-def take(buffer: Buffer, count: int, now: float = 0.0, max_cost: float = NO_LIMIT) -> list[Request]:
+def take(buffer: Buffer, count: int, now: float = 0.0, max_cost: float = NO_LIMIT) -> list[Queued]:
     return buffer.take(count, max_cost, now)
 
 
@@ -276,7 +276,7 @@ def test_the_oldest_and_the_most_urgent_are_found_whatever_came_and_went(
     steps: list[tuple[str, int, str, tuple[float, float], int]], horizon: float
 ) -> None:
     buffer, depth = buffer_with()
-    there: dict[str, Request] = {}
+    there: dict[str, Queued] = {}
     for now, (kind, tier, tenant, (expires, deadline), count) in enumerate(steps):
         if kind == "push":
             request = ask(now=now, tier=tier, tenant=tenant, expires=expires, deadline=deadline)

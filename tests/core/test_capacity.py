@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from penstock.core.admission import AdmissionRules
 from penstock.core.admission import refusal as admission_refusal
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
 from penstock.core.door import Door
+from penstock.core.rules import BatchingRules
 from penstock.core.tier_gate import IN_USE, TierGate, own_wait, tier_refusal
 from penstock.errors import Overloaded, Refused, Unacceptable
 from penstock.types import Request

@@ -5,9 +5,11 @@ from math import inf
 import pytest
 from core_kit import CRASHED, REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.caution import HOLD, UNSURE, splits
-from penstock.types import Batch, Failure, Outcome, Reason, Seconds, WorkerId
+from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
+from penstock.types import Failure, Outcome, Reason, Seconds, WorkerId
 
 GREEDY = BatchingRules(policy="greedy", max_batch=8)
 SHARED = BatchingRules(policy="greedy", max_batch=8, shared=True)
@@ -134,7 +136,7 @@ def test_what_a_process_had_in_hand_that_left_the_fleet_is_not_feared() -> None:
     ("size", "suspect", "times"), [(1, False, 0), (32, False, 5), (1, True, 0), (8, True, 1), (9, True, 2)]
 )
 def test_how_often_a_batch_may_be_split(size: int, suspect: bool, times: int) -> None:
-    batch = Batch(1, "model", b"", [ask() for _ in range(size)], Reason.DUE, 0.0, suspect=suspect)
+    batch = Sealed(1, "model", b"", [ask() for _ in range(size)], Reason.DUE, 0.0, suspect=suspect)
     assert splits(batch) == times
 
 
@@ -172,7 +174,7 @@ def test_a_worker_is_there_for_the_others_all_the_time_that_an_input_is_searched
 def play(batcher: Batcher, seconds: Seconds, restart: Seconds) -> tuple[int, int]:
     """Run until nothing is left; one input ends its worker each time. How many were served in time, and how many
     workers there were at the worst."""
-    running: dict[WorkerId, tuple[Seconds, Batch]] = {}
+    running: dict[WorkerId, tuple[Seconds, Sealed]] = {}
     back: dict[WorkerId, Seconds] = {}
     now, served, fewest = 0.0, 0, len(batcher.fleet.workers)
     while True:
@@ -287,7 +289,7 @@ def test_what_hangs_of_those_who_are_set_apart_opens_no_breaker_and_gives_nobody
         assert len(batcher.step(now).dispatches) == 1
         finish(batcher, FIRST, TIMED_OUT, now + 1.0)
         batcher.step(now + 1.0)
-    assert (batcher.fleet.healthy, batcher.patience.in_a_row) == (1, 0)
+    assert (batcher.fleet.healthy, batcher.parts.patience.in_a_row) == (1, 0)
 
 
 def test_who_shared_a_batch_with_it_goes_at_once() -> None:
@@ -303,7 +305,7 @@ def test_it_is_feared_once_workers_were_lost_with_what_it_alone_had_sent_and_not
     apart = taught(2).apart
     for how in (REFUSED, CRASHED):
         for now in (0.0, 1.0):
-            batch = Batch(
+            batch = Sealed(
                 1, "model", b"", [ask(tenant=how.code)], Reason.DUE, now, retry=True, risky=how is CRASHED
             )
             apart.spoilt(batch, now)

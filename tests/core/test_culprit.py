@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.culprit import culprit, even_parts, halves
-from penstock.types import Request
+from penstock.core.queued import Queued
 
 MEMBERS = st.lists(
     st.tuples(st.sampled_from(["", "ann", "bob", "cy"]), st.integers(0, 5)), min_size=2, max_size=64
 )
 
 
-def levels(requests: list[Request], wanted: Request) -> int:
+def levels(requests: list[Queued], wanted: Queued) -> int:
     """How often a batch is halved until this one is alone."""
     count = 0
     while len(requests) > 1:

@@ -4,11 +4,14 @@ import logging
 
 import pytest
 
+from penstock.core.batcher import Batcher
 from penstock.core.dead_letters import is_dead, letter_of, size_of, within
 from penstock.core.delivery import Delivery, RetryRules
 from penstock.core.estimator import ServiceCurve
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.runtime.dead_letter_words import MOST_LINES, say_so
-from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, WorkerId
+from penstock.types import Failure, GivenUp, Outcome, Reason, Result, WorkerId
 
 REJECTED = Failure("BACKEND_FAILED", "it said no", "to 'secret'", splittable=True)
 CRASHED = Failure("BACKEND_CRASHED", "it died", splittable=True)
@@ -17,17 +20,17 @@ ATTEMPTS = RetryRules().attempts
 LATE = 3.0  # after which no request has time
 
 
-def requests(number: int) -> list[Request]:
-    return [Request(f"k{n}", "m", b'"secret"', 0.0, LATE, LATE, f"r{n}") for n in range(number)]
+def requests(number: int) -> list[Queued]:
+    return [Queued(f"k{n}", "m", b'"secret"', 0.0, LATE, LATE, f"r{n}") for n in range(number)]
 
 
-def batch_of(members: list[Request], number: int = 1) -> Batch:
-    return Batch(number, "m", b"", members, Reason.FULL, 0.0, avoid=WorkerId("m/0"))
+def batch_of(members: list[Queued], number: int = 1) -> Sealed:
+    return Sealed(number, "m", b"", members, Reason.FULL, 0.0, avoid=WorkerId("m/0"))
 
 
-def fail(members: list[Request], *failures: Failure, at: float = 1.0) -> list[Reply]:
+def fail(members: list[Queued], *failures: Failure, at: float = 1.0) -> list[GivenUp]:
     """One after the other, all members together; the replies of the last."""
-    replies: list[Reply] = []
+    replies: list[GivenUp] = []
     for number, failure in enumerate(failures):
         delivery = Delivery(RetryRules())
         replies = delivery.failed(batch_of(members, number), failure, ServiceCurve(64), 100, at)
@@ -35,7 +38,7 @@ def fail(members: list[Request], *failures: Failure, at: float = 1.0) -> list[Re
     return replies
 
 
-def dead(replies: list[Reply]) -> list[bool]:
+def dead(replies: list[GivenUp]) -> list[bool]:
     return [is_dead(reply, ATTEMPTS) for reply in replies]
 
 
@@ -59,14 +62,21 @@ def test_only_who_failed_by_its_own_doing_or_spent_its_attempts_is_a_letter(
     assert dead(replies) == [letters] * size
 
 
-def test_an_innocent_that_was_served_or_expired_after_a_failure_is_no_letter() -> None:
-    [request] = requests(1)
-    fail([request], REJECTED)
-    assert not is_dead(Reply(request, Outcome.SUCCESS, b'"done"'), ATTEMPTS)
-    assert not is_dead(Reply(request, Outcome.EXPIRED, failure=AWAY), ATTEMPTS)
-    assert not is_dead(
-        Reply(requests(1)[0], Outcome.FAILED, failure=AWAY), ATTEMPTS
-    )  # refused, never executed
+def test_who_was_served_after_a_failure_or_was_never_executed_is_not_given_up() -> None:
+    batcher, [served, late] = Batcher(BatchingRules(model="m")), requests(2)
+    batcher.worker_ready(WorkerId("m/0"))
+    batcher.offer(served, 0.0)
+    given_up: list[GivenUp] = []
+    for now, outcome in ((0.5, AWAY), (1.0, Result([b'"done"']))):
+        effects = batcher.step(now)
+        given_up += effects.given_up
+        [(worker, batch)] = effects.dispatches
+        batcher.finished(worker, batch.id, outcome, now)
+    batcher.worker_gone(WorkerId("m/0"), 1.0)
+    batcher.offer(late, 1.0)
+    effects = batcher.step(LATE + 1)
+    assert [reply.outcome for reply in effects.replies] == [Outcome.SUCCESS, Outcome.EXPIRED]
+    assert given_up + effects.given_up == []
 
 
 def test_a_letter_lists_every_attempt_and_quotes_only_what_it_caused_alone() -> None:
@@ -91,8 +101,8 @@ def test_a_flood_of_letters_is_told_in_a_few_lines_without_their_inputs(
     assert all("secret" not in str(vars(record)) for record in caplog.records)
 
 
-def test_of_many_letters_the_first_are_kept_as_many_as_there_is_room_for() -> None:
+def test_of_letters_that_take_too_many_bytes_the_first_are_kept() -> None:
     letters = [letter_of(reply, 1e9) for each in requests(3) for reply in fail([each], REJECTED)]
-    one = size_of(letters[0])
-    assert within(2 * one, letters) == letters[:2]
-    assert within(one - 1, letters) == []
+    size = size_of(letters[0])
+    assert within(2 * size, letters) == letters[:2]
+    assert within(2 * size - 1, letters) == letters[:1]

@@ -9,9 +9,12 @@ from core_kit import AWAY, REFUSED, TIMED_OUT, ask, batcher_with, finish, offer,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.batcher import WORKER_LOST, Batcher, BatchingRules
+from penstock.core.aftermath import WORKER_LOST
+from penstock.core.batcher import Batcher
 from penstock.core.delivery import PARTS, RetryRules
-from penstock.types import Batch, Failure, Outcome, Request, WorkerId
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
+from penstock.types import Failure, Outcome, WorkerId
 
 ATTEMPTS = 3
 POISON = b'"poison"'
@@ -21,7 +24,7 @@ def play(batcher: Batcher, seconds: float = 0.1) -> tuple[Counter[Outcome], list
     """Run until nothing is left; a batch with poison in it fails. Gives the outcomes, and the sizes that failed."""
     outcomes: Counter[Outcome] = Counter()
     failed: list[int] = []
-    running: dict[WorkerId, tuple[float, Batch]] = {}
+    running: dict[WorkerId, tuple[float, Sealed]] = {}
     now = 0.0
     while True:
         effects = batcher.step(now)
@@ -111,7 +114,7 @@ def test_when_nobody_is_to_blame_the_whole_batch_is_tried_again_after_a_back_off
 def test_a_retry_that_could_not_end_in_time_is_not_made() -> None:
     batcher = batcher_with(1, BatchingRules(policy="greedy"))
     batcher.curve.observe(1, 0.1)
-    batcher._last_finish = 0.0
+    batcher.parts.last_finish = 0.0
     offer(batcher, ask(expires=0.5, deadline=0.25))
     ((name, _),) = batcher.step(0.0).dispatches
     finish(batcher, name, AWAY, 0.2)
@@ -246,10 +249,10 @@ def test_a_retry_that_is_empty_by_the_time_it_may_go_is_forgotten() -> None:
 def test_what_waits_to_be_retried_is_not_looked_at_one_by_one_before_its_time() -> None:
     """A failed fleet has thousands waiting, and each step would go through them all."""
 
-    class Watched(list[Request]):
+    class Watched(list[Queued]):
         looks = 0
 
-        def __iter__(self) -> Iterator[Request]:
+        def __iter__(self) -> Iterator[Queued]:
             Watched.looks += 1
             return super().__iter__()
 

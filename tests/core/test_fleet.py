@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, sent, worker
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.fleet import LONGEST_COOLDOWN, Fleet
-from penstock.types import Batch, Failure, Reason, Seconds
+from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
+from penstock.types import Failure, Reason, Seconds
 
 RULES = BatchingRules(policy="greedy", max_batch=4, breaker_failures=3, breaker_cooldown=1.0)
 
 
-def a_batch() -> Batch:
-    return Batch(1, "model", b"", [], Reason.FULL, 0.0)
+def a_batch() -> Sealed:
+    return Sealed(1, "model", b"", [], Reason.FULL, 0.0)
 
 
 def a_tenth(size: int) -> Seconds:

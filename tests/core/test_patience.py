@@ -5,10 +5,12 @@ from collections import Counter
 import pytest
 from core_kit import TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.estimator import ServiceCurve
 from penstock.core.patience import LEARNED, Patience
-from penstock.types import Batch, Outcome, WorkerId
+from penstock.core.queued import Sealed
+from penstock.core.rules import BatchingRules
+from penstock.types import Outcome, WorkerId
 
 HANGS = b'"hangs"'
 DEFAULT_QUEUE, DEFAULT_REQUEST = 2.0, 4.0
@@ -80,7 +82,7 @@ def play(batcher: Batcher, seconds: float) -> Counter[Outcome]:
     """Run until nothing is left, each batch for as long as its size takes or, if an input hangs, for as long as it
     may; then its worker is started anew. Gives how the innocent ended."""
     outcomes: Counter[Outcome] = Counter()
-    running: dict[WorkerId, tuple[float, Batch]] = {}
+    running: dict[WorkerId, tuple[float, Sealed]] = {}
     back: dict[WorkerId, float] = {}
     now = 0.0
     while True:
@@ -110,7 +112,7 @@ def play(batcher: Batcher, seconds: float) -> Counter[Outcome]:
             batcher.worker_ready(name)
 
 
-def hangs(batch: Batch) -> bool:
+def hangs(batch: Sealed) -> bool:
     return any(request.input == HANGS for request in batch.requests)
 
 

@@ -21,7 +21,7 @@ def test_a_short_input_is_seen_as_a_whole_and_a_long_one_at_both_ends() -> None:
 def test_a_place_is_its_owners_until_it_leaves_and_always_in_sight(
     steps: list[tuple[bool, Place, str]],
 ) -> None:
-    places, owners = Places(), dict[Place, str]()
+    places, owners = Places[str](), dict[Place, str]()
     for comes, place, owner in steps:
         if comes:
             places.put(place, owner)

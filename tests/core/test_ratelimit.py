@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from penstock.core.ratelimit import RateLimiter, TenantAccount
 from penstock.errors import OverQuota
-from penstock.quota import Denied, Limits, over_quota
-from quota_words import UNCOUNTED, Allowed, left, release, take
+from penstock.quota import Limits, over_quota
+from quota_words import UNCOUNTED, Allowed, Denied, left, release, take
 
 TEN = Limits(requests_per_minute=10)
 
@@ -263,14 +263,14 @@ def test_a_tenant_that_keeps_coming_is_remembered_across_generations() -> None:
 
 
 def test_the_error_says_which_quota_and_when_to_come_back() -> None:
-    error = over_quota(Denied(2.5, 10, 2.5))
+    error = over_quota(2.5, 10, 2.5)
     assert isinstance(error, OverQuota)
     assert (error.message, error.retry_after) == (
         "over your quota of 10 requests per minute (requests_per_minute of your tier)",
         2.5,
     )
     assert (error.limit, error.reset, error.status) == (10, 2.5, 429)
-    assert over_quota(Denied(0.1, None, 0.1, 3)).message == (
+    assert over_quota(0.1, None, 0.1, 3).message == (
         "over your quota of 3 requests in flight (in_flight of your tier)"
     )
 
@@ -302,10 +302,10 @@ def test_what_one_key_of_a_tenant_has_refused_gives_nothing_back_to_another_wher
     for _ in range(20):
         assert uncounted.take(1.0) is None
         uncounted.release(1.0, refused=True)
-    assert isinstance(counted.take(1.0), Denied)
+    assert counted.take(1.0) is not None
     counted.release(1.0, refused=True)
     assert counted.take(1.0) is None
-    assert isinstance(counted.take(1.0), Denied)
+    assert counted.take(1.0) is not None
     assert limiter.account("b", several).take(1.0) is None
     limiter.account("b", ten).release(1.0, refused=True)  # of another key than took it: nothing was counted
     assert limiter.account("b", ten).take(1.0) is None

@@ -4,7 +4,10 @@ import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, finish, offer, outputs, sent, teach, worker
 
 from penstock.core.admission import AdmissionRules, forecast, refusal
-from penstock.core.batcher import DOUBT, INSIST, Batcher, BatchingRules
+from penstock.core.batcher import Batcher
+from penstock.core.parts import DOUBT
+from penstock.core.rules import BatchingRules
+from penstock.core.sealing import INSIST
 from penstock.types import Outcome, Result
 
 SHARED = BatchingRules(policy="greedy", max_batch=4, shared=True, breaker_failures=3, breaker_cooldown=1.0)

@@ -14,10 +14,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.policy import POLICIES
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.core.tier import SLACK
-from penstock.types import Batch, Failure, Outcome, Request, Result, WorkerId
+from penstock.types import Failure, Outcome, Result, WorkerId
 
 WORKERS = [WorkerId(name) for name in ("a", "b", "c")]
 MILLISECONDS = st.sampled_from([0, 1, 5, 50, 51, 101, 400, 2100]).map(lambda ms: ms / 1000)
@@ -42,10 +44,10 @@ class SharedPool(RuleBasedStateMachine):
         self.wakes: list[float | None] = [None, None]
         self.hungry: list[int] = []  # batchers that have asked for a credit and not got one
         self.credits: list[WorkerId] = []  # for anybody to take
-        self.running: dict[WorkerId, tuple[int, Batch]] = {}
+        self.running: dict[WorkerId, tuple[int, Sealed]] = {}
         self.words: list[Word] = []  # on their way to a batcher
         self.alive: set[WorkerId] = set()
-        self.accepted: list[tuple[int, Request]] = []
+        self.accepted: list[tuple[int, Queued]] = []
         self.outcomes: Counter[str] = Counter()
         self.now = 100.0
         for batcher in self.batchers:

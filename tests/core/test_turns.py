@@ -4,7 +4,8 @@ import pytest
 from core_kit import ask, batcher_with, finish, offer, outputs
 
 from penstock.core import turns
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
+from penstock.core.rules import BatchingRules
 
 GREEDY = BatchingRules(policy="greedy", max_batch=4)
 

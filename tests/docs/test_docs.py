@@ -21,7 +21,18 @@ from penstock.edge.edge import Edge, EdgeLimits
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.ports import CallAsker, Gateway, Leaving
 from penstock.testing import run_virtual
-from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request
+from penstock.types import (
+    Accepted,
+    Ask,
+    Batch,
+    Execution,
+    Failure,
+    Outcome,
+    Reason,
+    Reply,
+    Request,
+    WorkerId,
+)
 from wire import post
 
 ROOT = Path(__file__).parents[2]
@@ -123,12 +134,12 @@ def test_the_code_about_extending_is_accepted_by_the_type_checker(tmp_path: Path
     for number, text in enumerate(code(ROOT / "docs/extending.md")):
         (tmp_path / f"block_{number}.py").write_text(text)
     (tmp_path / "block_checks.py").write_text(
-        "from block_0 import CommandBackend\nfrom block_2 import HalfFull\nfrom block_4 import Both, SlowBatches\n"
+        "from block_0 import CommandBackend\nfrom block_2 import HalfFull\nfrom block_4 import Slow\n"
         "from block_5 import Texts\n"
         "from penstock.core.policy import Policy\nfrom penstock.doors.door import Door, Inside\n"
         "from penstock.ports import Backend, Observer\n\n"
         'backend: Backend = CommandBackend("cat")\npolicy: Policy = HalfFull()\n'
-        "observer: Observer = Both(SlowBatches(1.0), SlowBatches(2.0))\n"
+        "observer: Observer = Slow(1.0)\n"
         "def door(inside: Inside) -> Door:\n    return Texts(inside)\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), "."]
@@ -191,6 +202,25 @@ def test_the_policy_shown_can_be_tried_in_the_simulator_as_shown(monkeypatch: py
     assert 0.1 < mean < 0.2
 
 
+def test_the_observer_shown_tells_of_slow_requests_and_of_the_batches_they_were_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    observer = block(4)["Slow"](0.5)
+    quick, slow = (
+        Execution(WorkerId("m/0"), 1, 1, 1.0, seconds, sealed=0.9, sent=1.0) for seconds in (0.1, 0.7)
+    )
+    request = Accepted("k", "m", b"1", 0.25, 9.0, 9.0, "r1", traceparent="00-trace-span-01")
+    sealed = Batch(1, "m", b"", [request], Reason.FULL, 0.9)
+    for execution in (quick, slow):
+        observer.ended(sealed, execution, None)
+        observer.answered([Reply(request, Outcome.SUCCESS, b"1", None, execution)], execution.ended - 0.5)
+    observer.answered([Reply(request, Outcome.EXPIRED, failure=Failure("DEADLINE_EXCEEDED", "late"))], 9.0)
+    first, second, third = (vars(record) for record in caplog.records)
+    assert (first["msg"], first["seconds"], first["traces"]) == ("slow batch", 0.7, ["00-trace-span-01"])
+    assert (second["msg"], second["id"], second["queue_seconds"]) == ("slow request", "r1", 0.75)
+    assert third["queue_seconds"] is None
+
+
 class Shouting:
     """A gateway that answers each ask with its text in capital letters."""
 
@@ -205,7 +235,7 @@ class Shouting:
     def count(self, *about: str) -> None: ...
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
-        requests = [Request("key", "m", ask.input, 0, 9, 9, ask.request_id or "") for ask in asks]
+        requests = [Accepted("key", "m", ask.input, 0, 9, 9, ask.request_id or "") for ask in asks]
         asker.answered([Reply(request, Outcome.SUCCESS, request.input.upper()) for request in requests])
         return cast(Leaving, None)
 

@@ -4,7 +4,7 @@ from penstock.core.ratelimit import RateLimiter
 from penstock.doors.every_answer import failed
 from penstock.doors.ratelimit import quota_fields, refusal_fields
 from penstock.errors import STATUS_BY_CODE, OverQuota
-from penstock.quota import Denied, Limits, over_quota
+from penstock.quota import Limits, over_quota
 from penstock.types import Failure
 
 
@@ -25,13 +25,13 @@ def test_whoever_has_no_quota_is_told_nothing() -> None:
     account = RateLimiter().account("acme", Limits(in_flight=8))
     assert account.take(0.0) is None
     assert not quota_fields(account, 0.0)
-    assert not refusal_fields(over_quota(Denied(0.2, None, 0.2, 8)))
+    assert not refusal_fields(over_quota(0.2, None, 0.2, 8))
 
 
 def test_a_refusal_over_quota_is_a_429_whose_reset_is_its_retry_after() -> None:
-    error = over_quota(Denied(7.5, 1000, 7.5))
+    error = over_quota(7.5, 1000, 7.5)
     assert STATUS_BY_CODE[OverQuota.code] == 429
-    answer = failed(Failure(error.code, error.message, retry_after=error.retry_after), "r1")
+    answer = failed(Failure.of(error), "r1")
     assert answer.status == 429
     assert ("retry-after", "8") in answer.fields
     assert dict(refusal_fields(error)) == {
@@ -39,4 +39,4 @@ def test_a_refusal_over_quota_is_a_429_whose_reset_is_its_retry_after() -> None:
         "ratelimit-remaining": "0",
         "ratelimit-reset": "8",
     }
-    assert dict(refusal_fields(over_quota(Denied(0.01, 10, 0.0))))["ratelimit-reset"] == "1"
+    assert dict(refusal_fields(over_quota(0.01, 10, 0.0)))["ratelimit-reset"] == "1"

@@ -12,7 +12,7 @@ from penstock.adapters.ledger.rows import PastRequest, Row
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.store import LedgerAway, Store
 from penstock.adapters.ledger.writer import Writer
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Accepted, Failure, Outcome, Reply
 
 EVERYTHING = 10**9
 PATIENCE = 60.0
@@ -23,7 +23,7 @@ def row(number: int, *, tenant: str = "acme", status: str = "SUCCESS", completed
 
 
 def reply(number: int, now: float, *, failure: Failure | None = None, tier: int = 0) -> Reply:
-    request = Request(
+    request = Accepted(
         f"k{number}", "embed", b"1", now - 0.25, now, now, f"r{number}", tenant="acme", tier=tier
     )
     return Reply(request, Outcome.SUCCESS if failure is None else Outcome.FAILED, failure=failure)

@@ -12,7 +12,7 @@ from penstock.adapters.ledger.open import open_store
 from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.writer import Writer
-from penstock.types import Outcome, Reply, Request
+from penstock.types import Accepted, Outcome, Reply
 
 BATCH = 50
 
@@ -25,10 +25,10 @@ async def record(url: str, spool: Path) -> None:
     while True:
         now = time.monotonic()
         replies = [
-            Reply(Request(f"k{number + n}", "embed", b"1", now, now, now, tenant="acme"), Outcome.SUCCESS)
+            Reply(Accepted(f"k{number + n}", "embed", b"1", now, now, now, tenant="acme"), Outcome.SUCCESS)
             for n in range(BATCH)
         ]
-        recorder.replied(replies, now)
+        recorder.answered(replies, now)
         number += BATCH
         if number % (4 * BATCH) == 0:
             recorder.flush()

@@ -39,7 +39,7 @@ class Stream:
         self.recorded = 0
 
     def batch(self, size: int = BATCH) -> None:
-        self._recorder.replied(replies(range(self.recorded, self.recorded + size)), time.monotonic())
+        self._recorder.answered(replies(range(self.recorded, self.recorded + size)), time.monotonic())
         self._recorder.flush()
         self.recorded += size
 

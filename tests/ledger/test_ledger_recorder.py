@@ -17,8 +17,9 @@ from penstock.adapters.ledger.rows import to_lines
 from penstock.adapters.ledger.spool import Spool
 from penstock.adapters.ledger.sqlite import SqliteStore
 from penstock.adapters.ledger.writer import FORGET_AT_ONCE, LedgerState, OnFate, Writer
-from penstock.roles.observers import Both
-from penstock.types import Batch, Failure, Reason, Reply
+from penstock.ports import Observer, RequestObserver
+from penstock.runtime.observers import Observers
+from penstock.types import Batch, Failure, Reason, Refusal, Reply, WorkerId
 from redis_servers import becomes
 
 
@@ -29,7 +30,9 @@ def test_a_reply_becomes_a_row_with_wall_times_its_tier_and_its_ending(tmp_path:
         async with recording(store, tmp_path / "spool") as recorder:
             now = time.monotonic()
             late = Failure("DEADLINE_EXCEEDED", "too late")
-            recorder.replied([reply(1, now, tier=1), reply(2, now, failure=late), reply(3, now, tier=7)], now)
+            recorder.answered(
+                [reply(1, now, tier=1), reply(2, now, failure=late), reply(3, now, tier=7)], now
+            )
 
     before = time.time()
     asyncio.run(body())
@@ -50,11 +53,11 @@ def test_rows_are_handed_on_when_they_are_many_and_by_time(tmp_path: Path) -> No
 
     async def body() -> None:
         async with recording(store, tmp_path / "spool") as recorder:
-            recorder.replied(replies(range(few)), time.monotonic())
+            recorder.answered(replies(range(few)), time.monotonic())
             assert recorder.recorded == 0
-            recorder.replied(replies(range(few, few + many)), time.monotonic())
+            recorder.answered(replies(range(few, few + many)), time.monotonic())
             assert recorder.recorded == few + many
-            recorder.replied(replies([few + many]), time.monotonic())
+            recorder.answered(replies([few + many]), time.monotonic())
             assert recorder.recorded == few + many
             await becomes(lambda: recorder.recorded == few + many + 1)
             await becomes(lambda: recorder.state.written == few + many + 1)
@@ -67,7 +70,7 @@ def test_rows_are_handed_on_when_they_are_many_and_by_time(tmp_path: Path) -> No
 def test_refusals_and_dispatches_make_no_rows(tmp_path: Path) -> None:
     async def body() -> None:
         async with recording(Refusing(), tmp_path / "spool") as recorder:
-            recorder.refused_at_door("embed", "SERVICE_OVERLOADED")
+            recorder.refused(Refusal("embed", "SERVICE_OVERLOADED", "r1", "acme", 1.0))
             recorder.flush()
             assert recorder.recorded == 0
 
@@ -81,7 +84,7 @@ def test_while_the_disk_hangs_memory_is_bounded_and_what_is_lost_is_counted(tmp_
         )  # and nothing runs it
         recorder = Recorder(writer, [], asyncio.get_running_loop(), time.monotonic, max_rows=20)
         for first in range(0, 50, 10):
-            recorder.replied(replies(range(first, first + 10)), time.monotonic())
+            recorder.answered(replies(range(first, first + 10)), time.monotonic())
             recorder.flush()
         assert (recorder.recorded, recorder.lost) == (20, 30)
 
@@ -93,9 +96,9 @@ def test_a_server_that_ends_while_the_database_is_away_leaves_all_rows_to_the_ne
 
     async def body() -> None:
         async with recording(Refusing(), tmp_path / "spool") as recorder:
-            recorder.replied(replies(range(100)), time.monotonic())
+            recorder.answered(replies(range(100)), time.monotonic())
         async with recording(store, tmp_path / "spool") as recorder:
-            recorder.replied(replies(range(100, 110)), time.monotonic())
+            recorder.answered(replies(range(100, 110)), time.monotonic())
 
     asyncio.run(body())
     with closing(store):
@@ -150,7 +153,7 @@ def test_rows_on_their_way_to_the_disk_are_counted_once(tmp_path: Path) -> None:
         writer = Writer(Watched(tmp_path, 2**20, sync=False), Refusing(), None, time.time)
         recorder = Recorder(writer, [], asyncio.get_running_loop(), time.monotonic)
         recorder.start()
-        recorder.replied(replies(range(10)), time.monotonic())
+        recorder.answered(replies(range(10)), time.monotonic())
         await recorder.close(PATIENCE)
         assert seen == [10]
 
@@ -172,7 +175,7 @@ def test_rows_that_could_be_told_again_are_given_back_when_there_is_no_room(tmp_
 def test_the_state_says_what_waits_and_why(tmp_path: Path) -> None:
     async def body() -> None:
         async with recording(Refusing(), tmp_path / "spool") as recorder:
-            recorder.replied(replies(range(10)), time.monotonic())
+            recorder.answered(replies(range(10)), time.monotonic())
             recorder.flush()
             await becomes(lambda: recorder.state.away != "")
             state = recorder.state
@@ -189,7 +192,7 @@ def test_rows_beyond_their_age_are_forgotten_in_steps_while_others_are_written(t
 
     async def body() -> None:
         async with recording(store, tmp_path / "spool", retention=3600.0) as recorder:
-            recorder.replied(replies([old]), time.monotonic())
+            recorder.answered(replies([old]), time.monotonic())
             await becomes(lambda: recorder.state.forgotten == old)
 
     asyncio.run(body())
@@ -210,7 +213,7 @@ def test_a_chunk_the_database_will_never_take_does_not_keep_the_others(tmp_path:
     async def body() -> None:
         async with recording(store, tmp_path / "spool") as recorder:
             for number in (1, 2):
-                recorder.replied(replies([number]), time.monotonic())
+                recorder.answered(replies([number]), time.monotonic())
                 recorder.flush()
             await becomes(lambda: recorder.state.written == 1)
             assert recorder.state.rejected == 1
@@ -230,26 +233,26 @@ def test_a_recorder_that_was_never_started_closes_and_leaves_nothing_behind(tmp_
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-def test_the_metrics_and_the_ledger_are_told_the_same() -> None:
+def test_all_observers_are_told_the_same_of_what_they_listen_to() -> None:
     first, second = Listener(), Listener()
-    both = Both(first, second)
-    answered = replies([1])
-    both.replied(answered, 1.0)
-    both.refused_at_door("embed", "NOT_FOUND")
+    all_of_them = Observers(first, None, second, RequestObserver())
+    answered, refusal = replies([1]), Refusal("embed", "NOT_FOUND", "r1", "", 1.0)
+    all_of_them.answered(answered, 1.0)
+    all_of_them.refused(refusal)
     batch = Batch(1, "embed", b"", [answered[0].request], Reason.FULL, 1.0)
-    both.dispatched(batch)
-    assert first.heard == second.heard == [(answered, 1.0), ("embed", "NOT_FOUND"), batch]
+    all_of_them.sent(batch, WorkerId("w"))
+    assert first.heard == second.heard == [(answered, 1.0), refusal, batch]
 
 
-class Listener:
+class Listener(Observer):
     def __init__(self) -> None:
         self.heard: list[object] = []
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         self.heard.append((replies, now))
 
-    def dispatched(self, batch: Batch) -> None:
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
         self.heard.append(batch)
 
-    def refused_at_door(self, model: str, code: str) -> None:
-        self.heard.append((model, code))
+    def refused(self, refusal: Refusal) -> None:
+        self.heard.append(refusal)

@@ -21,7 +21,7 @@ def page(answers: dict[float, int], *, refused: int = 0, queue: int = 0, busy: f
         for _ in range(count):
             metrics.models["m"].latency.observe(seconds)
         metrics.models["m"].succeeded += count
-    metrics.refused["m", "SERVICE_OVERLOADED"] = refused
+    metrics.refusals["m", "SERVICE_OVERLOADED"] = refused
     gauges = ModelGauges({"paid": queue, "free": 0}, {"idle": 1, "busy": 1, "offline": 0}, busy, 0.5, 10.0)
     return Exposition(metrics, lambda: ServerGauges({"m": gauges})).text().decode()
 

@@ -2,16 +2,18 @@
 
 import asyncio
 from itertools import count
-from math import inf
 
 from runtime_kit import Observed
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.core.memory import Memory
-from penstock.errors import Refused
-from penstock.quota import Denied, Limits
+from penstock.errors import OverQuota, Refused
+from penstock.quota import Limits
+from penstock.runtime.collapse.flight import AnswerMemory, Flight
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.collapse.sharing import Sharing
+from penstock.runtime.desk import Desk
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.waiters import Waiter
@@ -27,7 +29,6 @@ class CountingLimiter:
 
     limit = 1000
     reset_at = 60.0
-    floor, until = inf, -inf  # it is asked each time
 
     def __init__(self) -> None:
         self.taken = self.released = self.given_back = 0
@@ -36,7 +37,7 @@ class CountingLimiter:
     def account(self, tenant: str, limits: Limits) -> "CountingLimiter":
         return self
 
-    def take(self, now: float) -> Denied | None:
+    def take(self, now: float) -> OverQuota | None:
         self.taken += 1
         self.remaining -= 1
         return None
@@ -64,23 +65,23 @@ class Airport:
         loop = asyncio.get_running_loop()
         self.loop = loop
         self.sharing = Sharing("model", "v1", shared=shared, ttl=ttl, sees_dispatch=sees_dispatch)
-        self.published: list[Request] = []
-        self.withdrawn: list[Request] = []
+        self.published: list[Passenger] = []
+        self.withdrawn: list[Passenger] = []
         self.refusal: Refused | None = None
         self.refusals: list[Refused | None] = []  # of those that come next, before that
         self.observed = Observed()
         self.limiter = CountingLimiter()
-        self.memory = Memory(100, 1 << 20)
+        self.memory: AnswerMemory = Memory(100, 1 << 20)
         self.wheel = Wheel(loop, loop.time)
         self.tasks = TaskStore(self.wheel, loop.time, loop.time, max_tasks=10, max_bytes=1_000_000, ttl=60.0)
-        broker = MemoryBroker()
+        broker = MemoryBroker[Passenger]()
         broker.subscribe(self._publish, self._withdraw)
         desk = Desk(
             model="model", kind="text", broker=broker, admit=self._admit,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: True,
             time_limits=[(2.0, 4.0)] * 3, longest_limit=60.0, sharing=self.sharing,
         )  # fmt: skip
-        self.elsewhere = None if store is None else SharedAnswers(
+        self.elsewhere = None if store is None else SharedAnswers[Flight](
             store, loop.time, max_entries=1000, max_bytes=1 << 20, has_room=lambda: True
         )  # fmt: skip
         self.gateway = Gateway(
@@ -91,11 +92,11 @@ class Airport:
     def _admit(self, request: Request, now: float) -> Refused | None:
         return self.refusals.pop(0) if self.refusals else self.refusal
 
-    def _publish(self, request: Request) -> None:
+    def _publish(self, request: Passenger) -> None:
         request.waiting = True
         self.published.append(request)
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Passenger) -> None:
         request.waiting = False
         self.withdrawn.append(request)
 
@@ -117,22 +118,24 @@ class Airport:
         return asked
 
     @property
-    def queued(self) -> list[Request]:
+    def queued(self) -> list[Passenger]:
         """Sent, not on a worker, not withdrawn."""
         return [request for request in self.published if request.waiting]
 
-    def dispatch(self, request: Request) -> None:
+    def dispatch(self, request: Passenger) -> None:
         request.waiting = False
 
     def succeed(
-        self, request: Request, output: bytes = b"1", version: str = "v1", seconds: float = 0.0
+        self, request: Passenger, output: bytes = b"1", version: str = "v1", seconds: float = 0.0
     ) -> None:
         request.waiting = False
         now = self.loop.time()
         execution = Execution(WorkerId("w"), 1, 1, now - seconds, seconds, version)
         self.gateway.settle([Reply(request, Outcome.SUCCESS, output, None, execution)])
 
-    def fail(self, request: Request, code: str = "BACKEND_FAILED", outcome: Outcome = Outcome.FAILED) -> None:
+    def fail(
+        self, request: Passenger, code: str = "BACKEND_FAILED", outcome: Outcome = Outcome.FAILED
+    ) -> None:
         request.waiting = False
         self.gateway.settle([Reply(request, outcome, failure=Failure(code, "it was told to"))])
 

@@ -7,50 +7,62 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from penstock.adapters.memory import MemoryBroker
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.ratelimit import RateLimiter
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendError, Refused
+from penstock.ports import Observer
 from penstock.quota import Limits
 from penstock.runtime.collapse.once_each import Sameness
-from penstock.runtime.gateway import Desk, Gateway
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.runtime.desk import Desk
+from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.testing import MockBackend, Recorder
-from penstock.types import Ask, Batch, Outcome, Reply, Request, WorkerId
+from penstock.types import Ask, Batch, Execution, Failure, GivenUp, Outcome, Refusal, Reply, WorkerId
 
 WORKER = WorkerId("model/0")
 _keys = count()
 
 
-def ask(now: float = 0.0, *, limit: float = 100.0, text: bytes = b'"x"', tenant: str = "") -> Request:
+def ask(now: float = 0.0, *, limit: float = 100.0, text: bytes = b'"x"', tenant: str = "") -> Passenger:
     """A request that arrives now."""
     key = f"k{next(_keys)}"
-    return Request(key, "model", text, now, now + limit, now + limit, key, tenant=tenant, length=len(text))
+    return Passenger(key, "model", text, now, now + limit, now + limit, key, tenant=tenant, length=len(text))
 
 
-def answer(request: Request, output: bytes = b"1") -> Reply:
+def answer(request: Passenger, output: bytes = b"1") -> Reply:
     return Reply(request, Outcome.SUCCESS, output)
 
 
 @dataclass
-class Observed:
+class Observed(Observer):
     """An observer that remembers."""
 
     batches: list[Batch] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    gone: list[GivenUp] = field(default_factory=list)
+    endings: list[tuple[Batch, Execution, Failure | None]] = field(default_factory=list)
 
-    def dispatched(self, batch: Batch) -> None:
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
         self.batches.append(batch)
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        self.endings.append((batch, execution, failure))
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         self.replies += replies
 
-    def refused_at_door(self, model: str, code: str) -> None:
-        self.refused.append((model, code))
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        self.gone += replies
+
+    def refused(self, refusal: Refusal) -> None:
+        self.refusals.append((refusal.model, refusal.code))
 
 
 class Station:
@@ -88,11 +100,11 @@ class Station:
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.replies += [(self.loop.time(), reply) for reply in replies]
 
-    def send(self, *requests: Request) -> None:
+    def send(self, *requests: Passenger) -> None:
         for request in requests:
             self.pump.offer(request)
 
-    def ask(self, **options: object) -> Request:
+    def ask(self, **options: object) -> Passenger:
         request = ask(self.loop.time(), **options)  # type: ignore[arg-type]
         self.send(request)
         return request
@@ -128,8 +140,8 @@ class Door:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.loop = loop
-        self.published: list[Request] = []
-        self.withdrawn: list[Request] = []
+        self.published: list[Passenger] = []
+        self.withdrawn: list[Passenger] = []
         self.refusal: Refused | None = None
         self.observed = Observed()
         self.wheel = Wheel(loop, loop.time)
@@ -139,18 +151,25 @@ class Door:
         self.keyed = KeyedStore(
             loop.time, loop.time, max_keys=max_tasks, max_bytes=max_bytes, ttl=ttl, share=share
         )
-        broker = MemoryBroker()
+        broker = MemoryBroker[Passenger]()
         broker.subscribe(self.published.append, self.withdrawn.append)
-        desk = Desk(
+        self.desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: takes_parameters,
             time_limits=[(1.0, 1.5), (2.0, 4.0), (0.2, 0.3)], longest_limit=60.0,
         )  # fmt: skip
         self.gateway = Gateway(
-            {"model": desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
+            {"model": self.desk}, lambda client, identity: (client or "", 2 if client == "hurried" else 1),
             self.tasks, self.wheel, self.observed, loop.time, map("id-{}".format, count(1)), RateLimiter(),
             [limits] * 3, keyed_requests=self.keyed,
         )  # fmt: skip
+
+    @property
+    def remaining(self) -> int:
+        """Of the quota of whoever asked last."""
+        account = self.published[-1].account
+        assert account is not None
+        return account.remaining
 
     def submit(self, ask: Ask) -> Recorder:
         recorder = Recorder()

@@ -8,7 +8,7 @@ import pytest
 from flights_kit import Airport, Asked, code
 
 from penstock.errors import Overloaded
-from penstock.runtime.desk import FEW, WINDOW
+from penstock.runtime.collapse.sharing import FEW, WINDOW
 from penstock.testing import MockAnswerStore, run_virtual
 from penstock.types import Ask, Execution
 

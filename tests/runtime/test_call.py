@@ -73,7 +73,7 @@ async def test_a_refusal_takes_back_what_was_let_in_before_it_and_is_the_only_tr
     await asyncio.sleep(10.0)  # no deadline is left to pass
     assert door.observed.replies == []
     caller, _ = call(door, b"a", b"b", b"c", b"d")
-    assert door.published[-1].quota.remaining == 6  # of ten: nothing was counted before
+    assert door.remaining == 6  # of ten: nothing was counted before
     for number in (-4, -3, -2, -1):
         door.answer(number)
     assert len(caller.outputs) == 4

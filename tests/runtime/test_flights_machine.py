@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.errors import Overloaded
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.waiters import Waiter
 from penstock.testing import MockAnswerStore, VirtualLoop
-from penstock.types import Ask, Identity, Outcome, Reply, Request
+from penstock.types import Ask, Identity, Outcome, Reply
 
 FAILURES = (
     ("BACKEND_FAILED", Outcome.FAILED),
@@ -27,7 +28,7 @@ TEXTS = [b'"%b %d %b"' % (b"long" * 40, number, b"end" * 40) for number in range
 TIERS, TIMES = st.integers(0, 2), st.sampled_from([None, 0.3, 1.0, 9.0])
 
 
-def execution_of(request: Request) -> int:
+def execution_of(request: Passenger) -> int:
     return id(request.flight or request)
 
 
@@ -54,7 +55,7 @@ class Traffic(RuleBasedStateMachine):
         self.loop = VirtualLoop()
         self.version = 1
         self.clients: list[Client] = []
-        self.live: list[Request] = []  # carriers under way
+        self.live: list[Passenger] = []  # carriers under way
         self.loop.run_until_complete(self._open(shared, ttl, sees_dispatch, stored))
 
     async def _open(self, shared: bool, ttl: float, sees_dispatch: bool, stored: bool) -> None:
@@ -126,7 +127,7 @@ class Traffic(RuleBasedStateMachine):
     def succeed(self, data: st.DataObject) -> None:
         self._succeed(data.draw(st.sampled_from(self._under_way())))
 
-    def _succeed(self, request: Request) -> None:
+    def _succeed(self, request: Passenger) -> None:
         self.live.append(request)
         self.port.succeed(request, b"%b v%d" % (request.input, self.version), f"v{self.version}")
 
@@ -163,14 +164,14 @@ class Traffic(RuleBasedStateMachine):
         assert self.store is not None
         self.store.down, self.store.seconds = down, seconds
 
-    def _under_way(self) -> list[Request]:
+    def _under_way(self) -> list[Passenger]:
         """Carriers that are queued or on a worker: neither ended nor taken back from the queue."""
         port = self.port
         ended = {id(request) for request in self.live}
         withdrawn = {id(request) for request in port.withdrawn}
         return [r for r in port.published if id(r) not in ended and id(r) not in withdrawn]
 
-    def _taken_back(self) -> list[Request]:
+    def _taken_back(self) -> list[Passenger]:
         """Withdrawn, perhaps too late."""
         ended = {id(request) for request in self.live}
         return [request for request in self.port.withdrawn if id(request) not in ended]

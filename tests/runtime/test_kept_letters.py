@@ -14,7 +14,7 @@ from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
 from penstock.share import OVERHEAD
-from penstock.types import Attempt, Failure, Outcome, Reply, Request
+from penstock.types import Accepted, Attempt, Failure, GivenUp, Outcome
 
 KIB = 1024
 TTL = 100.0
@@ -37,8 +37,8 @@ class Kept:
 
     def die(self, tenant: str, size: int = 0, number: int = 1) -> None:
         for _ in range(number):
-            request = Request("k", "m", b"x" * size, 0.0, 1.0, 1.0, "r", tenant=tenant, history=ALONE)
-            self.letters.add([Reply(request, Outcome.FAILED, failure=FAILED)])
+            request = Accepted("k", "m", b"x" * size, 0.0, 1.0, 1.0, "r", tenant=tenant)
+            self.letters.given_up([GivenUp(request, Outcome.FAILED, failure=FAILED, history=ALONE)], 0.0)
 
     async def of(self, tenant: str) -> list[str]:
         return [str(each["id"]) for each in await self.letters.list(1000, None) if each["tenant"] == tenant]
@@ -103,10 +103,10 @@ def test_a_letter_goes_when_its_time_is_over_or_it_is_removed_and_its_room_is_fr
 def test_all_that_a_letter_holds_is_counted() -> None:
     async def body() -> None:
         kept = Kept()
-        request = Request(
-            "k", "m", b"i" * 10, 0.0, 1.0, 1.0, "r", parameters=b"p" * 20, tenant="t", history=ALONE
+        request = Accepted("k", "m", b"i" * 10, 0.0, 1.0, 1.0, "r", parameters=b"p" * 20, tenant="t")
+        kept.letters.given_up(
+            [GivenUp(request, Outcome.FAILED, failure=replace(FAILED, details="d" * 40), history=ALONE)], 0.0
         )
-        kept.letters.add([Reply(request, Outcome.FAILED, failure=replace(FAILED, details="d" * 40))])
         letter = kept.letters._find("1")
         assert size_of(letter) == OVERHEAD + 10 + 20 + 40 + 2 * len("no")
 

@@ -7,7 +7,9 @@ from random import Random
 import pytest
 from runtime_kit import WORKER, Observed, Station, ask
 
-from penstock.core.batcher import Batcher, BatchingRules, Effects
+from penstock.core.batcher import Batcher
+from penstock.core.effects import Effects
+from penstock.core.rules import BatchingRules
 from penstock.loops import MOST, SPAN
 from penstock.runtime.pump import STUCK, Pump
 from penstock.testing import Answer, MockBackend, VirtualClock, run_virtual

@@ -11,9 +11,11 @@ from penstock.testing import MockAnswerStore, run_virtual
 TTL = 100.0
 
 
-def answers(store: MockAnswerStore, *, max_entries: int = 100, room: bool = True) -> SharedAnswers:
+def answers(store: MockAnswerStore, *, max_entries: int = 100, room: bool = True) -> SharedAnswers[object]:
     clock = asyncio.get_running_loop().time
-    return SharedAnswers(store, clock, max_entries=max_entries, max_bytes=1 << 20, has_room=lambda: room)
+    return SharedAnswers[object](
+        store, clock, max_entries=max_entries, max_bytes=1 << 20, has_room=lambda: room
+    )
 
 
 def key(number: int) -> bytes:

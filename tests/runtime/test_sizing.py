@@ -8,10 +8,11 @@ import pytest
 from runtime_kit import Station, ask
 
 from penstock.adapters.memory import MemoryBroker
+from penstock.core.queued import Queued
 from penstock.errors import BatchRejected
 from penstock.runtime.sizing import SizingBroker
 from penstock.testing import Answer, MockBackend, run_virtual
-from penstock.types import Batch, Outcome, Reply, Request
+from penstock.types import Batch, Outcome, Reply
 
 MAX_COST = 100.0
 
@@ -26,10 +27,10 @@ class Office:
 
     def __init__(self, script: Callable[[Batch], Answer]) -> None:
         self.station = Station(MockBackend(script))
-        self.sized: list[Request] = []
-        self.withdrawn: list[Request] = []
+        self.sized: list[Queued] = []
+        self.withdrawn: list[Queued] = []
         self.answers: list[Reply] = []
-        onward = MemoryBroker()
+        onward = MemoryBroker[Queued]()
         onward.subscribe(self.sized.append, self.withdrawn.append)
         self.broker = SizingBroker(onward, self.answers.extend, MAX_COST)
         self.broker.subscribe(self.station.pump.offer, self.station.pump.withdraw)

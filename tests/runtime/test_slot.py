@@ -10,14 +10,7 @@ from runtime_kit import Station, ask
 
 from penstock.errors import BackendCrashed, BackendTimeout, BackendUnavailable, BatchRejected
 from penstock.runtime.known_good import KnownGood
-from penstock.runtime.slot import (
-    FIRST_RESTART,
-    FULL_PROBE,
-    LONGEST_FULL,
-    LONGEST_RESTART,
-    PROBE_LIMIT,
-    SICK,
-)
+from penstock.runtime.slot import FIRST_RESTART, FULL_PROBE, LONGEST_FULL, LONGEST_RESTART, PROBE_LIMIT, SICK
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Batch, Failure, Outcome, Reason, Result
 

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from runtime_kit import Door
+from runtime_kit import Door, ask
 
 from penstock.errors import Conflict, NotFound, Overloaded, OverQuota
-from penstock.ports import Asker, Waiting
+from penstock.runtime.reservation import Reserved
 from penstock.share import OVERHEAD
 from penstock.testing import run_virtual
-from penstock.types import Ask, Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Ask, Failure, Outcome, Reply, TaskStatus
 
 
 async def submit(door: Door, name: str, client: str | None = None) -> str:
@@ -183,12 +183,10 @@ def test_a_tenant_that_holds_its_share_is_refused_and_the_others_are_not() -> No
 def test_a_refused_task_gives_back_what_it_was_to_hold() -> None:
     async def body() -> None:
         door = Door()
-
-        def refuse(asker: Asker) -> Waiting:
-            raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await door.tasks.accept(Request("k", "m", b"1", 0.0, 1.0, 1.0, "r"), refuse, lambda: 1.0)
+        door.refusal = Overloaded("full")
+        reserved = Reserved(ask(), door.desk, door.gateway.waiters, door.loop.time)
+        with pytest.raises(Overloaded):
+            await door.tasks.accept(reserved)
         assert (len(door.tasks), door.tasks.bytes) == (0, 0)
 
     run_virtual(body())

@@ -16,8 +16,7 @@ class Hall:
         loop = asyncio.get_running_loop()
         self.withdrawn: list[Request] = []
         self.settled: list[Reply] = []
-        self.waiters = Waiters(Wheel(loop, loop.time), self.withdrawn.append)
-        self.waiters.on_settled = self.settled.extend
+        self.waiters = Waiters(Wheel(loop, loop.time), self.withdrawn.append, settled=self.settled.extend)
 
 
 def test_only_the_first_reply_counts() -> None:

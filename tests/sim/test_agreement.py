@@ -28,6 +28,7 @@ from penstock.core.policy import POLICIES
 from penstock.errors import BatchRejected, Refused
 from penstock.from_config.tiers import tier_names
 from penstock.load.arrivals import poisson
+from penstock.ports import Observer
 from penstock.roles.model import ModelStack
 from penstock.roles.simulation import scenario_of
 from penstock.runtime.gateway import Gateway
@@ -120,27 +121,17 @@ class Logged(Recorder):
         self._log.replied(asyncio.get_running_loop().time(), reply)
 
 
-class Unobserved:
-    def dispatched(self, batch: Batch) -> None: ...
-
-    def replied(self, replies: object, now: float) -> None: ...
-
-    def refused_at_door(self, model: str, code: str) -> None: ...
-
-
 async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], timeout: float | None) -> Log:
     loop = asyncio.get_running_loop()
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
-        MODEL, config, bus, Unobserved(), loop, loop.time, lambda model, worker, error: None,
+        MODEL, config, bus, Observer(), loop, loop.time, lambda model, worker, error: None,
         make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
     )  # fmt: skip
     for slot in stack.served.slots:
         stack.served.pump.attach(slot.worker, partial(tapped, log, slot))
     tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
-    gateway = Gateway(
-        {MODEL: stack.desk}, tenant_of, tasks, wheel, Unobserved(), loop.time, map(str, count(1))
-    )
+    gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Observer(), loop.time, map(str, count(1)))
     bus.subscribe(gateway.waiters.settle)
     running = [asyncio.create_task(slot.run()) for slot in stack.served.slots]
     who = askers(scenario)

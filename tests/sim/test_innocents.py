@@ -6,11 +6,12 @@ from random import Random
 
 import pytest
 
-from penstock.core.batcher import BatchingRules
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
 from penstock.sim.kernel import Kernel, Scenario
-from penstock.types import Batch, Outcome, Reply, Request, Seconds, WorkerId
+from penstock.types import Outcome, Reply, Seconds, WorkerId
 
 BATCH, MAX_BATCH, SECONDS = 0.03, 64, 12.0
 GOOD, BAD = 800.0, 50.0  # requests a second
@@ -24,7 +25,7 @@ class Told:
     waits: list[tuple[float, float]] = field(default_factory=list)  # when it came, and how long it took
     sent: Counter[str] = field(default_factory=Counter)
 
-    def dispatched(self, now: Seconds, worker: WorkerId, batch: Batch) -> None:
+    def dispatched(self, now: Seconds, worker: WorkerId, batch: Sealed) -> None:
         self.sent["apart" if batch.apart else "others"] += 1
 
     def replied(self, now: Seconds, reply: Reply) -> None:
@@ -40,7 +41,7 @@ class Told:
 class Nameless(Kernel):
     """Nobody says who they are, and the poison is the same each time."""
 
-    def _arrive(self, request: Request, now: Seconds) -> bool:
+    def _arrive(self, request: Queued, now: Seconds) -> bool:
         request.tenant = ""
         if b"poison" in request.input:
             request.input = b'"poison"'
@@ -109,7 +110,7 @@ def test_where_nobody_says_who_they_are_an_input_that_keeps_failing_costs_the_ot
 
 def test_poison_that_is_new_each_time_fails_nobody_else_while_halving_keeps_up() -> None:
     class Anonymous(Kernel):
-        def _arrive(self, request: Request, now: Seconds) -> bool:
+        def _arrive(self, request: Queued, now: Seconds) -> bool:
             request.tenant = ""
             return super()._arrive(request, now)
 

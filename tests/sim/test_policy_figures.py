@@ -2,7 +2,7 @@
 
 from random import Random
 
-from penstock.core.batcher import BatchingRules
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from penstock.core.admission import AdmissionRules
-from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel

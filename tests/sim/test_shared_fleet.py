@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
+from penstock.core.queued import Queued
+from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.load.report import Spread, spread
 from penstock.service_model import ServiceModel
 from penstock.sim.kernel import Kernel, Scenario
-from penstock.types import Batch, Outcome, Request, Result, WorkerId
+from penstock.types import Batch, Outcome, Result, WorkerId
 
 SECONDS, WORKERS, LIMIT = 0.1, 6, 32  # case A of the tables
 KEPT = 0.5  # seconds a credit is kept for nothing
@@ -66,7 +68,7 @@ class Pool:
 
     def _arrival(self, batcher: Batcher) -> Callable[[float], None]:
         def arrive(now: float) -> None:
-            if batcher.offer(Request("", "model", b"1", now, now + PATIENT, now + PATIENT), now):
+            if batcher.offer(Queued("", "model", b"1", now, now + PATIENT, now + PATIENT), now):
                 self.step(batcher, now)
 
         return arrive

@@ -6,7 +6,7 @@ from random import Random
 from typing import assert_type
 
 from penstock.config import Config, Model, load
-from penstock.core.batcher import BatchingRules
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendError, BatchRejected, Overloaded, UserMistake
 from penstock.load.arrivals import poisson
 from penstock.load.report import Summary, spread
@@ -14,7 +14,7 @@ from penstock.ports import Asker, Backend, Broker, Clock, Gateway, Observer, Res
 from penstock.service_model import ServiceModel, parse_service
 from penstock.sim.kernel import Kernel, Run, Scenario
 from penstock.testing import Answer, MockBackend, Recorder, VirtualClock, VirtualLoop, run_virtual
-from penstock.types import Ask, Batch, Outcome, Reason, Reply, Request, Result, WorkerId
+from penstock.types import Accepted, Ask, Batch, Execution, Failure, Outcome, Reason, Reply, Result, WorkerId
 
 
 class MyBackend:
@@ -38,14 +38,15 @@ class MyAsker:
         assert_type(reply.output, bytes)
 
 
-class MyObserver:
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+class MyObserver(Observer):
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         assert_type(replies[0].outcome, Outcome)
 
-    def dispatched(self, batch: Batch) -> None:
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
         assert_type(batch.reason, Reason)
 
-    def refused_at_door(self, model: str, code: str) -> None: ...
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        assert_type(execution.ended, float)
 
 
 backend: Backend = MyBackend()
@@ -88,7 +89,7 @@ assert_type(config, Config)
 assert_type(config.models["m"], Model)
 
 
-def names(summary: Summary, broker: Broker, bus: ResultBus, request: Request) -> dict[str, object]:
+def names(summary: Summary, broker: Broker[Accepted], bus: ResultBus, request: Accepted) -> dict[str, object]:
     broker.publish(request)
     bus.deliver([Reply(request, Outcome.SUCCESS, b"1")])
     return summary.as_dict()

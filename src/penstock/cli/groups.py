@@ -107,6 +107,7 @@ def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
             said = {name: None if value == [] else value for name, value in said.items()}
             return command(**values, given=GivenOptions(said, groups))
 
+        # A function takes any attribute, which its type does not say.
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_options.__annotations__ = {each.name: each.annotation for each in parameters}
         return with_options

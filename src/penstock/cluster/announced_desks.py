@@ -13,6 +13,7 @@ from penstock.from_config.tiers import time_limits
 from penstock.ports import Broker
 from penstock.ports.bus import Aside
 from penstock.ports.registry import Registry
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.desk import Admit, Desk
 from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.runtime.sharing import follow_versions
@@ -24,7 +25,7 @@ class AnnouncedDesks:
         self,
         config: Config,
         registry: Registry,
-        broker: Broker,
+        broker: Broker[Passenger],
         admission: Admission,
         aside: Aside,
         on_desk: Callable[[str], None],

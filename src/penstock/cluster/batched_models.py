@@ -11,6 +11,7 @@ from penstock.config import Config
 from penstock.core.admission import backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
+from penstock.core.queued import Sealed
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
 from penstock.from_config.tiers import tier_names
 from penstock.gauges import ModelGauges
@@ -19,7 +20,7 @@ from penstock.ports import Clock, Observer
 from penstock.ports.bus import Bus
 from penstock.runtime.model_condition import capacity_health, model_gauges
 from penstock.runtime.pump import Pump
-from penstock.types import Batch, Reply, WorkerId
+from penstock.types import Reply, WorkerId
 from penstock.words.announcements import ModelAnnouncement
 from penstock.words.heartbeats import LoadReport
 
@@ -35,7 +36,7 @@ class BatchedModels:
         observer: Observer,
         on_model: Callable[[str], None],
         deliver: Callable[[Sequence[Reply]], None],
-        send: Callable[[WorkerId, Batch], None],
+        send: Callable[[WorkerId, Sealed], None],
         is_gone: Callable[[str], bool],
         loop: asyncio.AbstractEventLoop,
         clock: Clock,

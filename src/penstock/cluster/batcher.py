@@ -10,7 +10,7 @@ the gateways. The batcher is told only that the batch is done.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.cluster.batched_models import BatchedModels
@@ -20,12 +20,14 @@ from penstock.cluster.member import Member
 from penstock.cluster.watchdog import Watchdog
 from penstock.cluster.workers_seen import WorkersSeen
 from penstock.config import Config
+from penstock.core.queued import Queued, Sealed
 from penstock.gauges import ServerGauges
 from penstock.ports import Clock, Observer
 from penstock.ports.bus import Bus
 from penstock.ports.records import Records
 from penstock.ports.shards import Shards
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, WorkerId
+from penstock.runtime.observers import Observers
+from penstock.types import Failure, Outcome, Refusal, Reply, Result, WorkerId
 from penstock.words.heartbeats import BatcherHeartbeat
 from penstock.words.messages import Finished, Message
 from penstock.words.slot_name import process_of
@@ -54,20 +56,29 @@ class BatcherMember(Member):
         """`on_model` is told of each model that is announced."""
         super().__init__("batchers", config, bus, loop, clock)
         self._clock = clock
-        self._observer = observer
+        self._letters = LetterWriter(records.letters, config.retries.attempts, clock, wall_clock)
+        self._observer = Observers(observer, self._letters)
         self._shards = shards.number
         self._tiers = len(config.tiers.levels)
         self._batchers: set[str] = set()  # known when we last looked
         self.leases = shards.leases(self.name, self.alive("batchers"))
-        self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"))
-        self.dispatcher = Dispatcher(bus.post, records.endings, self.intake.sender_of, self.name)
+        self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"), Queued)
+        self.dispatcher = Dispatcher(bus.post, records.endings, self.name)
         self._models = BatchedModels(
-            config, bus, self.loops, observer, on_model, self._deliver, self._send, self._is_gone, loop, clock
+            config,
+            bus,
+            self.loops,
+            self._observer,
+            on_model,
+            self._deliver,
+            self._send,
+            self._is_gone,
+            loop,
+            clock,
         )
         self._pumps, self._doors = self._models.pumps, self._models.doors
         self._workers = WorkersSeen(self.registry, self._pumps)
         self._watchdog = Watchdog(self._pumps, bus.heartbeat, bus.lease, clock)
-        self._letters = LetterWriter(records.letters, config.retries.attempts, clock, wall_clock)
         self._listen()
 
     def _listen(self) -> None:
@@ -83,6 +94,7 @@ class BatcherMember(Member):
 
     async def begin(self) -> None:
         self._look_around()
+        self._observer.start()
         self.loops.keep("the dispatcher", self.dispatcher.run)
         self.loops.keep("the dead letters", self._letters.run)
         self.loops.keep("the watchdog", self._watchdog.run)
@@ -108,7 +120,7 @@ class BatcherMember(Member):
 
     # ---- requests ----------------------------------------------------------------------------------------
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: Queued) -> None:
         pump = self._pumps.get(request.model)
         if pump is None:
             self._refuse(request, NO_MODEL)
@@ -117,12 +129,14 @@ class BatcherMember(Member):
             self._find_tier(request)
         refused = self._doors[request.model].refusal(request, self._clock())
         if refused is not None:
-            self._observer.refused_at_door(request.model, refused.code)
-            self._refuse(request, Failure(refused.code, refused.message, retry_after=refused.retry_after))
+            self._observer.refused(
+                Refusal(request.model, refused.code, request.request_id, request.tenant, self._clock())
+            )
+            self._refuse(request, Failure.of(refused))
             return
         pump.offer(request)
 
-    def _inherit(self, request: Request) -> None:
+    def _inherit(self, request: Queued) -> None:
         """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
         pump = self._pumps.get(request.model)
         if pump is None:
@@ -132,33 +146,32 @@ class BatcherMember(Member):
             self._find_tier(request)
         pump.offer(request)
 
-    def _find_tier(self, request: Request) -> None:
+    def _find_tier(self, request: Queued) -> None:
         """A gateway with more tiers than we have has let it in: it is served after all that we know better."""
         why = f"tier {request.tier} of {self._tiers}: served as the lowest; give all processes the same tiers"
-        self.bus.aside.add("request of an unknown tier", self.intake.sender_of(request), why)
+        self.bus.aside.add("request of an unknown tier", request.gateway, why)
         request.tier = self._tiers - 1
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Queued) -> None:
         pump = self._pumps.get(request.model)
         if pump is not None:
             pump.withdraw(request)
 
-    def _lost(self, requests: Sequence[Request]) -> None:
+    def _lost(self, requests: Sequence[Queued]) -> None:
         """Another batcher answers for these now."""
         for request in requests:
             self._withdraw(request)
 
-    def _refuse(self, request: Request, failure: Failure) -> None:
+    def _refuse(self, request: Queued, failure: Failure) -> None:
         self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         self.dispatcher.answer(replies)
-        self._letters.look_at(replies)
         self.intake.settled([reply.request for reply in replies])
 
     # ---- batches -----------------------------------------------------------------------------------------
 
-    def _send(self, worker: WorkerId, batch: Batch) -> None:
+    def _send(self, worker: WorkerId, batch: Sealed) -> None:
         self.dispatcher.send(process_of(worker), worker, batch)
 
     def _is_gone(self, slot: str) -> bool:
@@ -197,6 +210,7 @@ class BatcherMember(Member):
 
     async def stop(self) -> None:
         await super().stop()
+        await self._observer.close()
         self._models.close()
 
     # ---- how it stands -----------------------------------------------------------------------------------
@@ -212,10 +226,9 @@ class BatcherMember(Member):
         }
 
     def gauges(self) -> ServerGauges:
-        died: Mapping[str, int] = self._letters.died
         return ServerGauges(
             self._models.gauges(),
-            dead_letters={name: died[name] for name in self._pumps},
+            dead_letters={name: self._letters.added[name] for name in self._pumps},
             letters_dropped=self._letters.dropped,
             aside=self.bus.aside.counts,
             restarts=self.loops.restarts,

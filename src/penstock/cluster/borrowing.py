@@ -9,12 +9,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from penstock.core.queued import Sealed
 from penstock.errors import StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
 from penstock.ports.bus import Credits
 from penstock.runtime.pump import Pump
-from penstock.types import Batch, WorkerId
+from penstock.types import WorkerId
 
 log = logging.getLogger("penstock.batcher")
 
@@ -24,14 +25,14 @@ AFTER_OUTAGE = 0.1
 
 
 class Borrower:
-    """For one model."""
+    """Borrows workers for one model."""
 
     def __init__(
         self,
         model: str,
         pump: Pump,
         line: Credits,
-        send: Callable[[WorkerId, Batch], None],
+        send: Callable[[WorkerId, Sealed], None],
         is_gone: Callable[[str], bool],
         clock: Clock,
     ) -> None:

@@ -8,7 +8,7 @@ from penstock.cluster.tasks import TaskDesk
 from penstock.ports import Clock
 from penstock.ports.records import Letters
 from penstock.runtime.dead_letter_words import described, in_full
-from penstock.types import Request
+from penstock.types import Accepted
 
 
 class DeadLetters:
@@ -29,7 +29,7 @@ class DeadLetters:
     async def retry(self, letter_id: str) -> str:
         letter = await self._letters.show(letter_id)
         now = self._clock()
-        request = Request(
+        request = Accepted(
             f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,

@@ -14,10 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from penstock.cluster.sending import sent
+from penstock.core.queued import Sealed
 from penstock.loops import Loops
 from penstock.ports.bus import Post
 from penstock.ports.tasks import Ended, TaskEndings
-from penstock.types import Batch, Failure, Outcome, Reply, Request
+from penstock.types import Failure, Outcome, Reply
 from penstock.words.messages import Ending, Failed, encode, encode_dispatch, member_of, task_name
 
 log = logging.getLogger("penstock.dispatch")
@@ -26,13 +27,10 @@ log = logging.getLogger("penstock.dispatch")
 class Dispatcher:
     """The batcher's half. Its calls never wait: what they have to say is sent in order by `run`."""
 
-    def __init__(
-        self, post: Post, endings: TaskEndings, sender_of: Callable[[Request], str], me: str
-    ) -> None:
-        """`sender_of`: the mailbox of whoever sent a request; `me`: that for what workers have finished."""
+    def __init__(self, post: Post, endings: TaskEndings, me: str) -> None:
+        """`me`: the mailbox for what workers have finished."""
         self._post = post
         self._me = me
-        self._sender_of = sender_of
         self._records = endings
         self._lanes: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
         self._endings: list[Ended] = []
@@ -49,13 +47,9 @@ class Dispatcher:
             self._progress.clear()
             await self._progress.wait()
 
-    def send(self, worker_box: str, slot: str, batch: Batch) -> None:
-        sender_of = self._sender_of
+    def send(self, worker_box: str, slot: str, batch: Sealed) -> None:
         tasks = [task_name(r.tenant, r.request_id) if r.task else "" for r in batch.requests]
-        members = [
-            member_of(request, sender_of(request), task)
-            for request, task in zip(batch.requests, tasks, strict=True)
-        ]
+        members = [member_of(request, task) for request, task in zip(batch.requests, tasks, strict=True)]
         self._put(worker_box, encode_dispatch(batch, self._me, slot, members))
         if started := [task for task in tasks if task]:
             self._started += started
@@ -74,7 +68,7 @@ class Dispatcher:
                 self._endings.append(Ended(name, reply.outcome, failure=failure))
                 self._tasks_due.set()
             else:
-                keys = shared[self._sender_of(request)].setdefault((reply.outcome, failure), [])
+                keys = shared[request.gateway].setdefault((reply.outcome, failure), [])
                 keys.append(request.key)
         for gateway, groups in shared.items():
             endings = [

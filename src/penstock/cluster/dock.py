@@ -15,9 +15,9 @@ from typing import Protocol
 
 from penstock.errors import BackendUnavailable, StoreDown
 from penstock.loops import Loops
-from penstock.ports import Clock
+from penstock.ports import BatchObserver, Clock
 from penstock.ports.bus import Credits
-from penstock.types import Batch, Failure, Result, WorkerId
+from penstock.types import Batch, Execution, Failure, Result, WorkerId
 from penstock.words.messages import Dispatch
 
 log = logging.getLogger("penstock.worker")
@@ -38,9 +38,10 @@ class Report(Protocol):
 class _Place:
     """One slot."""
 
-    __slots__ = ("model", "order", "ready", "started", "take", "waiting")
+    __slots__ = ("model", "order", "ready", "started", "take", "waiting", "worker")
 
-    def __init__(self, model: str, take: Callable[[Batch], None]) -> None:
+    def __init__(self, worker: WorkerId, model: str, take: Callable[[Batch], None]) -> None:
+        self.worker = worker
         self.model = model
         self.take = take
         self.ready = False
@@ -50,10 +51,13 @@ class _Place:
 
 
 class RemoteDock:
-    def __init__(self, model: str, line: Credits, report: Report, clock: Clock) -> None:
+    def __init__(
+        self, model: str, line: Credits, report: Report, observer: BatchObserver, clock: Clock
+    ) -> None:
         self._model = model
         self._line = line
         self._report = report
+        self._observer = observer
         self._clock = clock
         self._places: dict[WorkerId, _Place] = {}
         self._errands = Loops()
@@ -66,7 +70,7 @@ class RemoteDock:
     # ---- the slot's side ---------------------------------------------------------------------------------
 
     def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        self._places[worker] = _Place(self._model, take)
+        self._places[worker] = _Place(worker, self._model, take)
         self.busy_seconds[worker] = 0.0
         self.batches[worker] = 0
 
@@ -113,6 +117,7 @@ class RemoteDock:
                 f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
+        self._observer.ended(*_told(worker, batch, outcome, place.started, seconds))
         self._soon(self._finish(worker, message, outcome, seconds))
         # It need not wait until that is told, but until it has had the chance to say that its backend is gone.
         if at_once:
@@ -142,7 +147,8 @@ class RemoteDock:
 
     def _begin(self, place: _Place, order: tuple[Dispatch, Batch]) -> None:
         place.order = order
-        place.started = self._clock()
+        place.started = order[1].sent = self._clock()
+        self._observer.sent(order[1], place.worker)
         place.take(order[1])
 
     def in_flight(self, worker: WorkerId) -> int:
@@ -189,7 +195,7 @@ class RemoteDock:
                 self._ended.clear()
                 await self._ended.wait()
 
-    def _soon(self, work: Coroutine[Dispatch, Dispatch, None]) -> None:
+    def _soon(self, work: Coroutine[None, None, None]) -> None:
         self._errands.send(f"telling of a slot of {self._model}", work)
 
     async def _finish(
@@ -219,3 +225,12 @@ class RemoteDock:
             await self._line.withdraw(self._model, worker)
         except (StoreDown, OSError) as error:
             log.debug("a slot could not leave the line", extra={"error": str(error)})
+
+
+def _told(
+    worker: WorkerId, batch: Batch, outcome: Result | Failure, started: float, seconds: float
+) -> tuple[Batch, Execution, Failure | None]:
+    """As an observer of batches is told of it."""
+    failure = outcome if isinstance(outcome, Failure) else None
+    version = outcome.version if isinstance(outcome, Result) else ""
+    return batch, Execution(worker, batch.id, batch.size, started, seconds, version, sent=batch.sent), failure

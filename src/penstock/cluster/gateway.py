@@ -22,19 +22,20 @@ from penstock.config import Config
 from penstock.from_config.sharing import memory_of
 from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
 from penstock.gauges import ServerGauges
-from penstock.ports import Clock, Observer
+from penstock.ports import Clock, RequestObserver
 from penstock.ports.bus import Bus
 from penstock.ports.process import Companion
 from penstock.ports.records import Records
 from penstock.ports.shards import Shards
 from penstock.ports.tasks import EndedTasks
+from penstock.runtime.collapse.flight import Flight
 from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.ids import random_ids
 from penstock.runtime.sharing import counts_of
 from penstock.runtime.waiters import OUT_OF_TIME
 from penstock.runtime.wheel import Wheel
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerId
 from penstock.words.heartbeats import GatewayHeartbeat
 from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
@@ -48,7 +49,7 @@ class GatewayMember(Member):
         bus: Bus,
         shards: Shards,
         records: Records,
-        observer: Observer,
+        observer: RequestObserver,
         on_model: Callable[[str], None],
         find_ended: Callable[[str], Mapping[str, Any] | None],
         loop: asyncio.AbstractEventLoop,
@@ -62,6 +63,7 @@ class GatewayMember(Member):
         super().__init__("gateways", config, bus, loop, clock)
         limits = config.limits
         self._clock = clock
+        self._observer = observer
         self._on_model, self._find_ended = on_model, find_ended
         self._companions = companions
         self._wheel = Wheel(loop, clock)
@@ -79,7 +81,7 @@ class GatewayMember(Member):
         self._keyed = KeyedDesk(self._task_desk, records.claims, clock)
         self._limiter = records.quotas(self.name, clock, self._gateways)
         self._memory = memory_of(config)
-        self._answers = SharedAnswers(
+        self._answers = SharedAnswers[Flight](
             records.answers, clock, max_entries=limits.max_cache_entries, max_bytes=limits.max_cache_bytes,
             has_room=self._admission.has_room_for_answers,
         )  # fmt: skip
@@ -112,6 +114,7 @@ class GatewayMember(Member):
         self._look_around()
         for companion in self._companions:
             await companion.open(self.loops)
+        self._observer.start()
         if self._ended_tasks is not None:
             self.loops.keep("the ledger's reader", self._ended_tasks.run)
         self.loops.keep("the quotas", self._limiter.run)
@@ -177,7 +180,7 @@ class GatewayMember(Member):
         requests = [request for key in keys if (request := find(key)) is not None]
         self.gateway.settle([Reply(request, outcome, failure=failure) for request in requests])
 
-    def _not_published(self, requests: Sequence[Request], failure: Failure) -> None:
+    def _not_published(self, requests: Sequence[Accepted], failure: Failure) -> None:
         self.gateway.settle([Reply(request, Outcome.FAILED, failure=failure) for request in requests])
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -205,6 +208,7 @@ class GatewayMember(Member):
         self._wheel.close()
         for companion in self._companions:
             await companion.close()
+        await self._observer.close()
 
     # ---- how it stands -------------------------------------------------------------------------------------
 

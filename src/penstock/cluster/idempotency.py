@@ -15,12 +15,12 @@ from msgspec import structs
 
 from penstock.cluster.tasks import RemoteTask, TaskDesk
 from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
-from penstock.idempotency import Entry, Keyed, given_again, key_reused
+from penstock.idempotency import Keyed, given_again, key_reused
 from penstock.patience import Patience
-from penstock.ports import Asker, Clock, Leaving
+from penstock.ports import Asker, Clock, Leaving, Reservation
 from penstock.ports.records import SETTLED_WITHIN, Claim, Claims
 from penstock.ports.tasks import TaskRecord
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Accepted, Failure, Outcome, Reply
 
 log = logging.getLogger("penstock.gateway")
 
@@ -36,13 +36,13 @@ class Pursuit:
 
     def __init__(self, keyed: Keyed) -> None:
         self.keyed = keyed
-        self.entries: list[Entry] = []
-        self.owner: Entry | None = None  # the one whose request is executed, if it is one of these
+        self.entries: list[Reservation] = []
+        self.owner: Reservation | None = None  # the one whose request is executed, if it is one of these
         self.known = False  # to the records: then an outage is waited out
 
-    def somebody(self) -> Entry | None:
+    def somebody(self) -> Reservation | None:
         """One who still waits."""
-        self.entries = [entry for entry in self.entries if entry.waiting]
+        self.entries = [reserved for reserved in self.entries if reserved.waiting]
         return self.entries[0] if self.entries else None
 
 
@@ -56,20 +56,20 @@ class KeyedDesk:
         self._pursuits: dict[str, Pursuit] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
-    def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving:
+    def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving:
         pursuit = self._pursuits.get(keyed.id)
         if pursuit is not None and pursuit.keyed != keyed:
             raise key_reused()
-        waiter = entry.wait(asker)
+        waiter = reserved.wait(asker)
         if pursuit is None:
             pursuit = self._pursuits[keyed.id] = Pursuit(keyed)
             self._start(self._pursue(pursuit))
-        pursuit.entries.append(entry)
+        pursuit.entries.append(reserved)
         return waiter
 
-    async def ask_task(self, keyed: Keyed, entry: Entry) -> tuple[RemoteTask, bool]:
+    async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
         """A client that leaves meanwhile must not leave half of it done."""
-        return await asyncio.shield(self._start(self._place(keyed, entry)))
+        return await asyncio.shield(self._start(self._place(keyed, reserved)))
 
     async def find(self, task_id: str, tenant: str) -> RemoteTask:
         return await self._desk.find(task_id, tenant)
@@ -87,10 +87,10 @@ class KeyedDesk:
 
     # ---- who executes it -----------------------------------------------------------------------------------
 
-    async def _place(self, keyed: Keyed, entry: Entry) -> tuple[RemoteTask, bool]:
+    async def _place(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
         """Returns when its request is where no gateway's death can lose it."""
         while True:
-            claim = await self._claim(keyed, entry, row=True)
+            claim = await self._claim(keyed, reserved, row=True)
             try:
                 if claim.placed or claim.over:
                     return await self._desk.find(keyed.id, keyed.tenant), not claim.ours
@@ -98,22 +98,27 @@ class KeyedDesk:
             except NotFound:
                 continue  # whoever had it was refused
 
-    async def _claim(self, keyed: Keyed, entry: Entry, *, row: bool = False) -> Claim:
+    async def _claim(self, keyed: Keyed, reserved: Reservation, *, row: bool = False) -> Claim:
         """Have it executed, unless somebody else does. `row`: nobody waits here, whose end would be a row in the
         ledger. Raises Refused."""
-        limit = max(0.0, entry.request.deadline - self._clock())
+        limit = max(0.0, reserved.request.deadline - self._clock())
         request = structs.replace(
-            entry.request, key=f"{entry.request.key}~", request_id=keyed.id, task=True, quota=None
+            reserved.request, key=f"{reserved.request.key}~", request_id=keyed.id, task=True, account=None
         )
         claim = await self._claims.claim(
-            keyed, request, entry.request.request_id, limit, row=row, retry_after=entry.backlog_seconds()
+            keyed,
+            request,
+            reserved.request.request_id,
+            limit,
+            row=row,
+            retry_after=reserved.backlog_seconds(),
         )
         if claim.other:
             raise key_reused()
         if not claim.ours:
             return claim
         try:
-            entry.admit()
+            reserved.admit()
             await self._desk.publisher.accepted(request)
         except PenstockError:
             await self._forget(keyed, request)
@@ -121,7 +126,7 @@ class KeyedDesk:
         await self._claims.placed(keyed, request)
         return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
 
-    async def _forget(self, keyed: Keyed, request: Request) -> None:
+    async def _forget(self, keyed: Keyed, request: Accepted) -> None:
         try:
             await self._claims.forget(keyed, request)
         except StoreDown as error:  # then the claim runs out by itself
@@ -133,9 +138,9 @@ class KeyedDesk:
         """Until everyone who waits for it here has been told, or has gone."""
         patience = Patience("Waiting for keyed requests")
         try:
-            while (entry := pursuit.somebody()) is not None:
+            while (reserved := pursuit.somebody()) is not None:
                 try:
-                    record = await self._look(pursuit, entry)
+                    record = await self._look(pursuit, reserved)
                     patience.succeeded()
                 except NotFound:
                     continue  # whoever had it was refused
@@ -154,13 +159,13 @@ class KeyedDesk:
         finally:
             del self._pursuits[pursuit.keyed.id]
 
-    async def _look(self, pursuit: Pursuit, entry: Entry) -> TaskRecord:
+    async def _look(self, pursuit: Pursuit, reserved: Reservation) -> TaskRecord:
         """The task when it is over, or after a while."""
         keyed, tasks = pursuit.keyed, self._desk.tasks
-        claim = await self._claim(keyed, entry)
+        claim = await self._claim(keyed, reserved)
         pursuit.known = True
         if claim.ours:
-            pursuit.owner = entry
+            pursuit.owner = reserved
         if claim.over:
             return await tasks.find(keyed.id, keyed.tenant)
         record = await tasks.wait(keyed.id, keyed.tenant, min(claim.seconds, LOOK_AGAIN))
@@ -174,18 +179,18 @@ class KeyedDesk:
     def _tell(self, pursuit: Pursuit, record: TaskRecord) -> None:
         answer = record.answer
         assert answer is not None
-        for entry in pursuit.entries:
+        for reserved in pursuit.entries:
             failure = answer.failure
             if failure is not None and STATUS_BY_CODE.get(failure.code) == 503:
-                failure = replace(failure, retry_after=entry.backlog_seconds())
+                failure = replace(failure, retry_after=reserved.backlog_seconds())
             told = given_again(
-                structs.replace(answer, failure=failure), entry.request, record.asked or record.id
+                structs.replace(answer, failure=failure), reserved.request, record.asked or record.id
             )
-            if entry is pursuit.owner:
-                told = Reply(entry.request, told.outcome, told.output, told.failure, told.execution)
-            entry.answer(told)
+            if reserved is pursuit.owner:
+                told = Reply(reserved.request, told.outcome, told.output, told.failure, told.execution)
+            reserved.answer(told)
 
     def _refuse(self, pursuit: Pursuit, error: PenstockError) -> None:
-        failure = Failure(error.code, error.message, retry_after=error.retry_after)
-        for entry in pursuit.entries:
-            entry.answer(Reply(entry.request, Outcome.FAILED, failure=failure))
+        failure = Failure.of(error)
+        for reserved in pursuit.entries:
+            reserved.answer(Reply(reserved.request, Outcome.FAILED, failure=failure))

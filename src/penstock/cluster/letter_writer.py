@@ -7,39 +7,36 @@ from collections.abc import Callable, Sequence
 
 from penstock.core.dead_letters import is_dead, letter_of, within
 from penstock.errors import PenstockError
-from penstock.ports import Clock
+from penstock.ports import Clock, RequestObserver
 from penstock.ports.records import Letters
 from penstock.runtime.dead_letter_words import say_dropped, say_so
-from penstock.types import DeadLetter, Reply
+from penstock.types import DeadLetter, GivenUp
 
 log = logging.getLogger("penstock.batcher")
 
-UNWRITTEN_BYTES = 16 * 2**20  # that wait at most
-AGAIN = 0.5  # seconds
+UNWRITTEN_BYTES = 16 * 2**20  # of letters that wait for the records
+AGAIN = 0.5  # seconds until the next try, if the records are away
 
 
-class LetterWriter:
+class LetterWriter(RequestObserver):
     def __init__(
         self, letters: Letters, attempts: int, clock: Clock, wall_clock: Callable[[], float]
     ) -> None:
-        """`attempts`: after which a request is given up."""
+        """`attempts`: after which a request is given up. `run` must be running."""
         self._letters = letters
         self._attempts = attempts
         self._clock, self._wall_clock = clock, wall_clock
         self._unwritten: list[DeadLetter] = []
         self._somebody_died = asyncio.Event()
-        self.died: Counter[str] = Counter()  # letters by model, since the start
+        self.added: Counter[str] = Counter()  # by model, since the start
         self.dropped = 0  # before their time, since the start
 
-    def look_at(self, replies: Sequence[Reply]) -> None:
-        """Those of them that are dead letters are written soon."""
-        attempts = self._attempts
-        dead = [reply for reply in replies if is_dead(reply, attempts)]
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        ahead = self._wall_clock() - self._clock()
+        dead = [letter_of(reply, ahead) for reply in replies if is_dead(reply, self._attempts)]
         if dead:
-            ahead = self._wall_clock() - self._clock()
-            letters = [letter_of(reply, ahead) for reply in dead]
-            self.died.update(letter.model for letter in letters)
-            self._unwritten = within(UNWRITTEN_BYTES, self._unwritten + letters)
+            self.added.update(letter.model for letter in dead)
+            self._unwritten = within(UNWRITTEN_BYTES, self._unwritten + dead)
             self._somebody_died.set()
 
     async def run(self) -> None:
@@ -47,19 +44,19 @@ class LetterWriter:
         while True:
             await self._somebody_died.wait()
             self._somebody_died.clear()
-            letters, self._unwritten = self._unwritten, []
+            dead, self._unwritten = self._unwritten, []
             try:
-                dropped = await self._letters.add(letters)
-                say_so(letters)
+                dropped = await self._letters.add(dead)
+                say_so(dead)
                 if dropped:
                     self.dropped += dropped
                     say_dropped(dropped)
             except BaseException as error:
-                self._unwritten = within(UNWRITTEN_BYTES, letters + self._unwritten)
+                self._unwritten = within(UNWRITTEN_BYTES, dead + self._unwritten)
                 self._somebody_died.set()
                 if not isinstance(error, PenstockError):
                     raise
                 log.warning(
-                    "dead letters wait for Redis", extra={"letters": len(letters), "error": error.message}
+                    "dead letters wait for Redis", extra={"letters": len(dead), "error": error.message}
                 )
                 await asyncio.sleep(AGAIN)

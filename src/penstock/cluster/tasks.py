@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 from penstock.errors import NotFound, PenstockError
-from penstock.ports import Asker, Clock, Waiting
+from penstock.ports import Clock, Reservation
 from penstock.ports.shards import Publisher
 from penstock.ports.tasks import TaskRecord, TaskRecords
 from penstock.runtime.wheel import Wheel
-from penstock.types import Reply, Request, TaskStatus
+from penstock.types import Accepted, Reply, TaskStatus
 from penstock.units import time_of_day
 from penstock.words.messages import Notice, task_name
 
@@ -87,19 +87,16 @@ class TaskDesk:
         self._wheel = wheel
         self._held: dict[str, Held] = {}
 
-    async def accept(
-        self,
-        request: Request,
-        enter: Callable[[Asker], Waiting],
-        backlog_seconds: Callable[[], float],
-        on_end: Callable[[str], None] | None = None,
-    ) -> RemoteTask:
+    async def accept(self, reserved: Reservation) -> RemoteTask:
         """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
-        await self._create(request, watch=on_end is not None, retry_after=backlog_seconds())
-        if on_end is None:
+        request = reserved.request
+        await self._create(request, watch=reserved.in_flight, retry_after=reserved.backlog_seconds())
+        if not reserved.in_flight:
             return await self._send(request)
         # Before it is on its way: it may be over before we hear that it is.
-        held = Held(self._held, task_name(request.tenant, request.request_id), on_end, request.deadline)
+        held = Held(
+            self._held, task_name(request.tenant, request.request_id), reserved.over, request.deadline
+        )
         self._wheel.add(held)
         try:
             return await self._send(request)
@@ -107,7 +104,7 @@ class TaskDesk:
             held.let_go()  # it is not accepted, and whoever asked for it knows
             raise
 
-    async def take(self, request: Request) -> RemoteTask:
+    async def take(self, request: Accepted) -> RemoteTask:
         """For nobody who counts it."""
         await self._create(request, watch=False, retry_after=1.0)
         return await self._send(request)
@@ -117,11 +114,11 @@ class TaskDesk:
         if held is not None:
             held.end(notice.code)
 
-    async def _create(self, request: Request, *, watch: bool, retry_after: float) -> None:
+    async def _create(self, request: Accepted, *, watch: bool, retry_after: float) -> None:
         left = request.deadline - self._clock()
         await self.tasks.create(request, left, watch=watch, retry_after=retry_after)
 
-    async def _send(self, request: Request) -> RemoteTask:
+    async def _send(self, request: Accepted) -> RemoteTask:
         try:
             await self.publisher.accepted(request)
         except PenstockError:

@@ -15,7 +15,7 @@ from penstock.config import Config
 from penstock.errors import BackendError, StoreDown, UserMistake
 from penstock.from_config.input_cost import cost_of
 from penstock.gauges import ServerGauges
-from penstock.ports import Clock, Observer
+from penstock.ports import BatchObserver, Clock
 from penstock.ports.bus import Bus
 from penstock.ports.tasks import TaskEndings
 from penstock.runtime.condition import WorkerRow
@@ -36,7 +36,7 @@ class WorkerMember(Member):
         bus: Bus,
         endings: TaskEndings,
         make_backends: MakeBackends,
-        observer: Observer,
+        observer: BatchObserver,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> None:
@@ -46,7 +46,7 @@ class WorkerMember(Member):
         self._observer = observer
         report = WorkerPost(bus.post, endings)
         self._slots = WorkerSlots(
-            config, self.name, make_backends, bus.credits(), report, self._slot_started, clock
+            config, self.name, make_backends, bus.credits(), report, observer, self._slot_started, clock
         )
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()
@@ -54,6 +54,7 @@ class WorkerMember(Member):
         self.registry.on_changed = self._look_around
 
     async def begin(self) -> None:
+        self._observer.start()
         await self._announce_models()
         for name, dock in self._slots.docks.items():
             self.loops.keep(f"the dock of {name}", dock.run)
@@ -114,7 +115,6 @@ class WorkerMember(Member):
             requests = [member.request(message.model, now) for member in message.members]
             batch = Batch(message.batch_id, message.model, message.parameters, requests, Reason.DUE, now)
             batch.limit = message.limit
-            self._observer.dispatched(batch)
             self._slots.docks[message.model].arrived(WorkerId(message.slot), message, batch)
 
     # ---- life --------------------------------------------------------------------------------------------
@@ -137,6 +137,10 @@ class WorkerMember(Member):
         except Exception as error:
             log.warning("could not say good-bye: Redis is away", extra={"error": str(error)})
         return True
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self._observer.close()
 
     # ---- how it stands -----------------------------------------------------------------------------------
 

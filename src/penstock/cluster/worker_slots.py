@@ -7,11 +7,12 @@ from penstock.config import Config
 from penstock.errors import BackendError
 from penstock.from_config.sharing import sameness_of
 from penstock.gauges import ModelGauges
-from penstock.ports import Backend, Clock
+from penstock.ports import Backend, BatchObserver, Clock
 from penstock.ports.bus import Credits
 from penstock.runtime.condition import Utilization, WorkerRow, report_of, row_here
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
-from penstock.runtime.slot import FirstBatches, Slot
+from penstock.runtime.slot import Slot
 from penstock.types import WorkerId
 from penstock.words.heartbeats import SlotReport
 from penstock.words.slot_name import SlotName
@@ -28,13 +29,14 @@ class WorkerSlots:
         make_backends: MakeBackends,
         line: Credits,
         report: Report,
+        observer: BatchObserver,
         on_started: Callable[[WorkerId, BackendError | None], None],
         clock: Clock,
     ) -> None:
         self._config = config
         self._clock = clock
         self._utilization = Utilization(clock())
-        self.docks = {name: RemoteDock(name, line, report, clock) for name in config.models}
+        self.docks = {name: RemoteDock(name, line, report, observer, clock) for name in config.models}
         self.slots: dict[WorkerId, tuple[str, Slot]] = {}
         for name, model in config.models.items():
             make, limits = make_backends(name, me), config.timeouts_of(name)

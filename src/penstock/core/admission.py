@@ -116,7 +116,7 @@ def refusal(
         if loaded_in is not None:
             return Overloaded("the model is still loading", retry_after=max(1.0, loaded_in))
         return Overloaded("no worker is ready yet", retry_after=1.0)
-    seconds = 0.0 if batcher.in_doubt(now) else expected.seconds
+    seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
     late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
     if late > 0:
         if request.deadline - now < batcher.curve.single:
@@ -137,14 +137,14 @@ def refusal(
 
 
 def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
-    """The same for one that is set apart: it has a small part of the queue, and waits for what is before it."""
+    """Why a request that is set apart is not let in. Those have a small part of the queue."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return _too_dear(request, limit)
     apart = batcher.apart
     if not apart.lanes.has_room_for(request):
         return Overloaded(SET_APART, retry_after=1.0)
-    late = apart.wait(request, batcher.curve.single, batcher.workers_apart(now), now) - (
+    late = apart.wait(request, batcher.curve.single, batcher.parts.workers_apart(now), now) - (
         min(request.expires, request.deadline - batcher.curve.single) - now
     )
     full = (

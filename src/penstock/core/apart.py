@@ -21,8 +21,9 @@ from penstock.core.culprit import Culprit, culprit
 from penstock.core.delivery import Delivery
 from penstock.core.estimator import ServiceCurve
 from penstock.core.lane import Lane, LaneKey, Lanes
+from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules
-from penstock.types import Batch, Request, Seconds
+from penstock.types import Request, Seconds
 
 MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
 SET_APART = 1.5  # spoilt batches: the second within some ten seconds
@@ -33,20 +34,20 @@ MOST_KNOWN = 16  # culprits
 OTHERS_ASK = 10.0  # seconds since somebody else asked
 OVERDUE = 0.1  # seconds since a batch of theirs could have gone, after which it goes before the others'
 MOST_FAIR, LEAST_FAIR = 0.5, 0.02  # of the workers' time
-LEAST_SECONDS = 0.001  # that any batch counts for
+LEAST_SECONDS = 0.001  # a batch that was quicker counts as so many
 RESTART = 1.0  # seconds that the loss of a worker counts for
 QUEUE = 0.05  # of the longest queue: so much of it those who are set apart may fill
 
 
 class _Record:
-    """Of one culprit."""
+    """What is known of one culprit."""
 
     __slots__ = ("_score", "_when", "feared", "size")
 
     def __init__(self, size: int) -> None:
         self._score = 0.0
         self._when: Seconds = 0.0
-        self.size = size  # of its next batch
+        self.size = size  # requests in its next batch
         self.feared = False  # a worker died or hung of what it sent
 
     def score(self, now: Seconds) -> float:
@@ -77,11 +78,11 @@ class Apart:
         self.depth = Depth(len(rules.tiers.weights))
         self.lanes = ApartLanes(rules, self.depth, curve)
         self.delivery = Delivery(rules.retries)
-        self.free_at: Seconds = 0.0  # no batch of theirs goes before
+        self.free_at: Seconds = 0.0  # when their next batch may go
         self._max_batch = rules.max_batch
         self._attempts = rules.retries.attempts
         self._latest: Culprit | None = None  # who asked last
-        self._others_until: Seconds = -inf  # then nobody else has asked for a while
+        self._others_until: Seconds = -inf  # when nobody but the latest will have asked for a while
         self._sweep_at: Seconds = 0.0
 
     @property
@@ -112,10 +113,10 @@ class Apart:
         names = [(who, record) for who, record in self.known.items() if isinstance(who, str)]
         return sorted(who for who, record in names if record.score(now) >= SET_APART)
 
-    def divide(self, requests: Sequence[Request], now: Seconds) -> tuple[list[Request], list[list[Request]]]:
+    def divide(self, requests: Sequence[Queued], now: Seconds) -> tuple[list[Queued], list[list[Queued]]]:
         """Those that may stay together, and those of each culprit that is set apart."""
-        innocent: list[Request] = []
-        guilty: dict[Culprit, list[Request]] = {}
+        innocent: list[Queued] = []
+        guilty: dict[Culprit, list[Queued]] = {}
         for request in requests:
             if self.holds(request, now):
                 guilty.setdefault(culprit(request), []).append(request)
@@ -123,7 +124,7 @@ class Apart:
                 innocent.append(request)
         return innocent, list(guilty.values())
 
-    def spoilt(self, batch: Batch, now: Seconds) -> None:
+    def spoilt(self, batch: Sealed, now: Seconds) -> None:
         """A batch failed in which one member may be to blame."""
         if not batch.retry or batch.charged:
             return
@@ -151,7 +152,7 @@ class Apart:
 
     # ---- their batches -------------------------------------------------------------------------------------
 
-    def add(self, request: Request, now: Seconds) -> None:
+    def add(self, request: Queued, now: Seconds) -> None:
         request.apart = True
         key = self.lanes.key_of(request)
         lane = self.lanes.get(key) or self.lanes.open(key)
@@ -172,7 +173,7 @@ class Apart:
         record = self.known.get(lane.key[-1])
         return self._max_batch if record is None else record.size
 
-    def ended(self, batch: Batch, *, well: bool) -> None:
+    def ended(self, batch: Sealed, *, well: bool) -> None:
         """A batch of theirs is over."""
         record = self.known.get(culprit(batch.requests[0]))
         if record is not None and not batch.retry:
@@ -198,5 +199,6 @@ class Apart:
         return max(fair, 1.0 - 2.0 * load, LEAST_FAIR)
 
     def charge(self, seconds: Seconds, workers: float, now: Seconds) -> None:
-        """For a batch that takes so long. `workers`: how many they may have at a time, by their share."""
+        """A batch of theirs takes so long, and pushes the next one back. `workers`: how many they may have at a
+        time, by their share."""
         self.free_at = max(now, self.free_at) + max(seconds, LEAST_SECONDS) / workers

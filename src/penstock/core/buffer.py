@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
+from penstock.core.queued import Queued
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
@@ -52,7 +53,7 @@ class Buffer:
         self.waiting = 0
         self.cost = 0.0
 
-    def push(self, request: Request) -> None:
+    def push(self, request: Queued) -> None:
         request.waiting = True
         rank, depth = request.tier, self._depth
         tier = self._tiers[rank]
@@ -65,7 +66,7 @@ class Buffer:
         depth.by_tier[rank] += 1
         depth.bytes += len(request.input)
 
-    def discard(self, request: Request) -> None:
+    def discard(self, request: Queued) -> None:
         """Out of the queue: it left, was cancelled, or can no longer make it."""
         request.waiting = False
         tier = self._tiers[request.tier]
@@ -99,8 +100,8 @@ class Buffer:
         """How many wait, in all tiers."""
         return sum([len(tier.tenants) for tier in self._tiers])
 
-    def oldest(self) -> Request | None:
-        found: Request | None = None
+    def oldest(self) -> Queued | None:
+        found: Queued | None = None
         for tier in self._tiers:
             if tier.waiting:
                 oldest = tier.line.oldest()
@@ -109,9 +110,9 @@ class Buffer:
                     found = oldest
         return found
 
-    def most_urgent(self, horizon: Seconds) -> Request | None:
+    def most_urgent(self, horizon: Seconds) -> Queued | None:
         """The one whose time runs out first, if a batch takes `horizon`."""
-        found: Request | None = None
+        found: Queued | None = None
         first = inf
         for tier in self._tiers:
             if tier.waiting:
@@ -132,9 +133,9 @@ class Buffer:
         """Who waits, up to so many of each tier."""
         return [name for tier in self._tiers if tier.waiting for name in islice(tier.tenants, most)]
 
-    def take(self, count: int, max_cost: float, now: Seconds) -> list[Request]:
+    def take(self, count: int, max_cost: float, now: Seconds) -> list[Queued]:
         """The best `count` that fit in `max_cost`; one that alone does not fit goes alone. Something must wait."""
-        taken: list[Request] = []
+        taken: list[Queued] = []
         spent, ageing, by_tier = 0.0, self._rules.ageing, self._depth.by_tier
         left = self.waiting if self.waiting < count else count
         while left:

@@ -22,20 +22,21 @@ from penstock.core.culprit import culprit
 from penstock.core.delivery import PARTS, Delivery, Retry
 from penstock.core.estimator import ServiceCurve
 from penstock.core.fleet import Fleet, Worker
-from penstock.types import Batch, Seconds
+from penstock.core.queued import Sealed
+from penstock.types import Seconds
 
 HOLD = 1.0  # seconds within which a worker must be expected back to be waited for
 UNSURE = 0.5  # seconds after the loss of a shared worker until it is counted on again
 
 
-def splits(batch: Batch) -> int:
+def splits(batch: Sealed) -> int:
     """How often it may be split until each of its requests is alone."""
     halvings = (batch.size - 1).bit_length()
     return ceil(halvings / log2(PARTS)) if batch.suspect else halvings
 
 
 class Caution:
-    """Of one model."""
+    """The caution of one model's batcher."""
 
     __slots__ = ("_apart", "_curve", "_fleet")
 

@@ -7,6 +7,7 @@ same poison again.
 import itertools
 from zlib import crc32
 
+from penstock.core.queued import Queued
 from penstock.types import Request
 
 Culprit = str | int
@@ -20,7 +21,7 @@ def _by_culprit(request: Request) -> tuple[str, int]:
     return request.tenant, 0 if request.tenant else crc32(request.input)
 
 
-def halves(requests: list[Request]) -> list[list[Request]]:
+def halves(requests: list[Queued]) -> list[list[Queued]]:
     """Two parts, neither of them empty. What one culprit has in the batch stays together while others are with it:
     then one tenant's poison, however much of it, is found in a few steps, and most of the others are out of it with
     the first. The cut is where a culprit's requests end, as near the middle as may be."""
@@ -35,7 +36,7 @@ def halves(requests: list[Request]) -> list[list[Request]]:
     return [ordered[:cut], ordered[cut:]]
 
 
-def even_parts(requests: list[Request], number: int) -> list[list[Request]]:
+def even_parts(requests: list[Queued], number: int) -> list[list[Queued]]:
     """As even as they can be, and none empty."""
     number = min(number, len(requests))
     cuts = [len(requests) * cut // number for cut in range(number + 1)]

@@ -7,31 +7,28 @@ from msgspec import structs
 
 from penstock.errors import BatchRejected
 from penstock.share import OVERHEAD
-from penstock.types import DeadLetter, Outcome, Reply, Seconds
+from penstock.types import DeadLetter, GivenUp, Seconds
 
 
-def is_dead(reply: Reply, attempts: int) -> bool:
+def is_dead(reply: GivenUp, attempts: int) -> bool:
     """Whether it failed for good by its own doing, or spent all its attempts.
 
     A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is no
     letter: sent again, it would be served."""
-    request = reply.request
-    if reply.outcome is not Outcome.FAILED or not request.history:
-        return False
-    last = request.history[-1]
+    last = reply.history[-1]
     if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
         return True  # the backend lives, and refused this very request
-    return request.executions >= attempts and (last.batch_size == 1 or not last.splittable)
+    return reply.executions >= attempts and (last.batch_size == 1 or not last.splittable)
 
 
-def letter_of(reply: Reply, ahead: Seconds) -> DeadLetter:
+def letter_of(reply: GivenUp, ahead: Seconds) -> DeadLetter:
     """Attempts are told by the time of day from here on: `ahead` is what that has more than our clock."""
     request, failure = reply.request, reply.failure
     assert failure is not None
     return DeadLetter(
-        request.key, request.request_id, request.model, request.tenant, request.tier, request.executions,
+        request.key, request.request_id, request.model, request.tenant, request.tier, reply.executions,
         failure.code, failure.message, failure.details, request.input, request.parameters, request.cost,
-        request.task, [structs.replace(attempt, when=attempt.when + ahead) for attempt in request.history],
+        request.task, [structs.replace(attempt, when=attempt.when + ahead) for attempt in reply.history],
     )  # fmt: skip
 
 

@@ -23,10 +23,11 @@ from math import inf
 from penstock.core.backoff import RetryBudget, backoff
 from penstock.core.culprit import even_parts, halves
 from penstock.core.estimator import ServiceCurve
+from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendTimeout, BatchRejected
-from penstock.types import Attempt, Batch, Failure, Outcome, Reply, Request, Seconds
+from penstock.types import Attempt, Failure, GivenUp, Outcome, Seconds
 
-PARTS = 8  # that a batch which hung is split into
+PARTS = 8  # a batch that hung is split into so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,12 @@ def attempt_of(failure: Failure, worker: str, size: int, now: Seconds) -> Attemp
     return Attempt(now, failure.code, failure.message, failure.details, worker, size, failure.splittable)
 
 
-def note_attempt(request: Request, attempt: Attempt) -> None:
+def note_attempt(request: Queued, attempt: Attempt) -> None:
     request.executions += 1
     request.history = (*request.history, attempt)
 
 
-def note_failure(batch: Batch, failure: Failure, now: Seconds) -> Failure:
+def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
     """In the history of each member. Gives what its members are told: the details may quote whoever caused it, so
     they are for one that was alone."""
     told = failure if batch.size == 1 else replace(failure, details="")
@@ -59,14 +60,20 @@ def note_failure(batch: Batch, failure: Failure, now: Seconds) -> Failure:
     return told
 
 
+def given_up(request: Queued, told: Failure) -> GivenUp:
+    return GivenUp(
+        request, Outcome.FAILED, failure=told, executions=request.executions, history=request.history
+    )
+
+
 @dataclass(slots=True, eq=False)
 class Retry:
     """A batch that waits to be tried again; the earliest deadline among its members spares looking at each."""
 
     start: Seconds
-    batch: Batch
+    batch: Sealed
     failure: Failure  # what it is retried for
-    parts: int  # that the batch which failed was split into
+    parts: int  # how many parts the failed batch was split into
     deadline: Seconds = inf
 
     def look(self) -> None:
@@ -91,8 +98,8 @@ class Delivery:
         self.waiting = 0
 
     def failed(
-        self, batch: Batch, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
-    ) -> list[Reply]:
+        self, batch: Sealed, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+    ) -> list[GivenUp]:
         """Take a failed batch; what can be retried will be, and the rest is answered here.
 
         The batches this makes are named from `next_id` on; there are at most `PARTS`.
@@ -106,49 +113,49 @@ class Delivery:
 
     def take_parts(
         self,
-        batch: Batch,
-        parts: list[list[Request]],
+        batch: Sealed,
+        parts: list[list[Queued]],
         told: Failure,
         curve: ServiceCurve,
         next_id: int,
         now: Seconds,
-    ) -> list[Reply]:
+    ) -> list[GivenUp]:
         """Each part of a failed batch goes at once, on its own, if its members have the time."""
-        replies: list[Reply] = []
+        replies: list[GivenUp] = []
         for offset, part in enumerate(parts):
             alive = self._in_time(part, told, curve(len(part)), now, replies)
             self._wait(batch, alive, told, next_id + offset, now, now, len(parts))
         return replies
 
     def _again(
-        self, batch: Batch, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
-    ) -> list[Reply]:
+        self, batch: Sealed, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+    ) -> list[GivenUp]:
         """The whole of it, after a back-off."""
         rules, hung = self._rules, told.code == BackendTimeout.code
         attempts = rules.attempts + (hung and batch.hurried)
         tries = min(request.executions for request in batch.requests)
         start = now + backoff(tries, rules.base, rules.longest, batch.id)
         tired = [request for request in batch.requests if request.executions >= attempts]
-        replies = [Reply(request, Outcome.FAILED, failure=told) for request in tired]
+        replies: list[GivenUp] = [given_up(request, told) for request in tired]
         fresh = [request for request in batch.requests if request.executions < attempts]
         alive = self._in_time(fresh, told, curve(batch.size), start, replies)
         if alive and told.code == BatchRejected.code and not self.budget.spend(now):
-            return replies + [Reply(request, Outcome.FAILED, failure=told) for request in alive]
+            return replies + [given_up(request, told) for request in alive]
         self._wait(batch, alive, told, next_id, start, now)
         return replies
 
     def _in_time(
-        self, part: list[Request], told: Failure, seconds: Seconds, start: Seconds, replies: list[Reply]
-    ) -> list[Request]:
+        self, part: list[Queued], told: Failure, seconds: Seconds, start: Seconds, replies: list[GivenUp]
+    ) -> list[Queued]:
         """Those that can make it if they start then; the others are answered."""
         late = [request for request in part if start > request.deadline - seconds]
-        replies += [Reply(request, Outcome.FAILED, failure=told) for request in late]
+        replies += [given_up(request, told) for request in late]
         return [request for request in part if start <= request.deadline - seconds] if late else part
 
     def _wait(
         self,
-        batch: Batch,
-        alive: list[Request],
+        batch: Sealed,
+        alive: list[Queued],
         told: Failure,
         batch_id: int,
         start: Seconds,
@@ -156,8 +163,8 @@ class Delivery:
         parts: int = 1,
     ) -> None:
         if alive:
-            retry = Batch(
-                batch_id, batch.model, batch.parameters, alive, batch.reason, now, True, batch.avoid,
+            retry = Sealed(
+                batch_id, batch.model, batch.parameters, alive, batch.reason, now, True, avoid=batch.avoid,
                 suspect=batch.suspect or told.code == BackendTimeout.code, apart=batch.apart, charged=batch.charged,
                 risky=batch.risky,
             )  # fmt: skip
@@ -170,7 +177,7 @@ class Delivery:
         """How many wait."""
         return len(self._retries)
 
-    def withdraw(self, request: Request) -> bool:
+    def withdraw(self, request: Queued) -> bool:
         """Out of the retries, if it is there. Rare, so a search is good enough."""
         for retry in self._retries.values():
             if request in retry.batch.requests:
@@ -180,14 +187,14 @@ class Delivery:
                 return True
         return False
 
-    def expire(self, curve: ServiceCurve, now: Seconds) -> list[Reply]:
+    def expire(self, curve: ServiceCurve, now: Seconds) -> list[GivenUp]:
         """Answer those that can no longer make it, each with the failure it was retried for."""
-        replies: list[Reply] = []
+        replies: list[GivenUp] = []
         for retry in [retry for retry in self._retries.values() if now > retry.give_up(curve)]:
             requests, seconds = retry.batch.requests, curve(retry.batch.size)
             late = [request for request in requests if now > request.deadline - seconds]
             retry.batch.requests = [request for request in requests if now <= request.deadline - seconds]
-            replies += [Reply(request, Outcome.FAILED, failure=retry.failure) for request in late]
+            replies += [given_up(request, retry.failure) for request in late]
             self._changed(retry)
         self.waiting -= len(replies)
         return replies
@@ -198,12 +205,12 @@ class Delivery:
         due.sort(key=lambda retry: (retry.start, retry.batch.id))
         return due
 
-    def take(self, batch: Batch) -> Batch:
+    def take(self, batch: Sealed) -> Sealed:
         self.waiting -= batch.size
         del self._retries[batch.id]
         return batch
 
-    def take_one(self, batch: Batch, batch_id: int) -> Batch:
+    def take_one(self, batch: Sealed, batch_id: int) -> Sealed:
         """One member of it, as a batch of its own; the others go on waiting."""
         self.waiting -= 1
         one = replace(batch, id=batch_id, requests=[batch.requests.pop(0)])

@@ -18,22 +18,21 @@ from penstock.types import Request, Seconds
 
 
 class _Calm:
-    """Of one tier: when no closer look is needed."""
+    """When no closer look is needed at a request of one tier."""
 
     __slots__ = ("again", "changes", "let_in", "more", "needs", "overtaken", "overtaking", "waiting")
 
     def __init__(self) -> None:
-        self.changes = (
-            -1
-        )  # of the batcher, when this was worked out; -1: it was not, and a closer look is due
-        self.again = 0  # worth working out again once so many wait
-        self.waiting = 0.0  # fewer than these wait
-        self.more = 0.0  # fewer than these have come since
-        self.needs: Seconds = inf  # it has more time than this
-        self.let_in = 0  # since the gate was told
-        # Of those let in that go before others of their tier: the part of the capacity they take from the last one.
+        # `changes` of the batcher when this was worked out. -1: it was not, and a closer look is due.
+        self.changes = -1
+        self.again = 0  # once so many wait, it is worth working out again
+        self.waiting = 0.0  # while fewer than this wait, no closer look is needed
+        self.more = 0.0  # so many may come without a closer look
+        self.needs: Seconds = inf  # a request with more time than this needs no closer look
+        self.let_in = 0  # how many were let in since the gate was told
+        # The part of the capacity that goes to those who are let in before others of their tier.
         self.overtaking = RateMeter(WINDOW)
-        self.overtaken = 0.0  # the same and what lower tiers keep, when this was worked out
+        self.overtaken = 0.0  # what these take and lower tiers keep of the capacity, when this was worked out
 
 
 class Door:
@@ -95,7 +94,7 @@ class Door:
         return None
 
     def _note_overtaking(self, calm: _Calm, request: Request, now: Seconds) -> None:
-        """Of the queue of its tier, how much this one goes before."""
+        """Measure how much of the queue of its tier this one goes before."""
         waiting, rate = self._batcher.depth.by_tier[request.tier], capacity(self._batcher)
         if waiting and rate:
             before = 1.0 - in_turn(self._batcher, request) / waiting
@@ -103,7 +102,7 @@ class Door:
                 calm.overtaking.add(now, before / rate)
 
     def _tell_gate(self, now: Seconds) -> None:
-        """Of those it was not asked about."""
+        """Tell the gate of those who were let in without asking it."""
         was_mixed = self._gate.is_mixed(now)
         for tier, calm in enumerate(self._calm):
             if calm.let_in:

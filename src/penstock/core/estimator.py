@@ -16,7 +16,7 @@ SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
 SETTLED = 64  # samples after which one more moves the curve so little that
-REFIT = 4  # it is drawn anew only with every fourth
+REFIT = 4  # batches after which the curve is drawn anew
 LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are not
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
@@ -94,7 +94,7 @@ class ServiceCurve:
         self.full = 0.0  # seconds for a full batch
         self.flat = True  # a constant, but for noise
         self.best_size = limit  # the smallest batch within 2 % of the best throughput: the knee
-        self.best_seconds = 0.0  # and what it takes
+        self.best_seconds = 0.0  # how long a batch of the best size takes
         self.spread = 0.0  # relative standard deviation around the curve
         self.worst = 0.0  # until a full batch that was just sent is over, and the one after it, with guard
         self._buckets: dict[int, _Bucket] = {}
@@ -200,7 +200,7 @@ class ServiceCurve:
         return self._sizes[-1] if self._sizes else 0.0
 
     def at_most(self, size: float) -> float:
-        """The same, but of a size larger than any seen: as if the time grew in proportion."""
+        """The time of a batch of this size; beyond the largest that was seen, as if it grew in proportion."""
         largest = self.largest or size
         return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
 

@@ -13,7 +13,7 @@ MAKER_BYTES = 16
 
 
 class Fingerprints:
-    """Of the requests to one model at one version."""
+    """The fingerprints of requests to one model at one version."""
 
     __slots__ = ("_prefix", "_shared")
 

@@ -23,7 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf
 
-from penstock.types import Batch, Seconds, WorkerId
+from penstock.core.queued import Sealed
+from penstock.types import Seconds, WorkerId
 
 LONGEST_COOLDOWN = 5.0
 SPEED_MEMORY = 0.2
@@ -35,7 +36,7 @@ class Worker:
     id: WorkerId
     ready: bool = False
     held: bool = False  # it takes its next batch from us: always so unless the fleet is shared
-    batch: Batch | None = None
+    batch: Sealed | None = None
     started: Seconds = 0.0
     back_at: Seconds | None = None  # while gone: when it may be back, if anybody knows
     loading: bool = False  # gone, with its first batch: it loads or compiles
@@ -206,7 +207,7 @@ class Fleet:
         """Credits in hand: of those that rest, or of the idle ones."""
         return [worker.id for worker in (self._resting if resting else self._idle).values() if worker.held]
 
-    def assign(self, worker: Worker, batch: Batch, now: Seconds) -> None:
+    def assign(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
         del self._idle[worker.id]
         worker.batch = batch
         worker.started = now

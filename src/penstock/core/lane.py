@@ -35,8 +35,8 @@ class Lane:
         self.buffer = Buffer(rules, depth)
         self.meter = RateMeter(MEMORY)
         self.last_dispatch: Seconds = -inf
-        self.give_up: Seconds = inf  # when the most urgent that waits must be on a worker,
-        self.horizon: Seconds = 0.0  # since its batch would take so long
+        self.give_up: Seconds = inf  # when the most urgent that waits must be on a worker at the latest
+        self.horizon: Seconds = 0.0  # how long its batch was then expected to take, with a guard
         self._model_curve = model_curve
         self._own_curve = ServiceCurve(model_curve.limit)
         self._learned = 0  # batches the model had seen when this lane last learned something

@@ -9,26 +9,27 @@ A request that no longer waits is dead, and is dropped when it comes to the fron
 from collections import deque
 
 from penstock.core.ordered import Ordered
-from penstock.types import Request, Seconds
+from penstock.core.queued import Queued
+from penstock.types import Seconds
 
 
 class Line:
     __slots__ = ("_deadlines", "_expiries", "_requests", "_sequence")
 
     def __init__(self) -> None:
-        self._requests: deque[Request] = deque()
-        self._deadlines: Ordered | None = None  # None, and so is the other: all are in order
+        self._requests: deque[Queued] = deque()
+        self._deadlines: Ordered | None = None  # None while all are in order, as is the next one
         self._expiries: Ordered | None = None
-        self._sequence = 0  # in those
+        self._sequence = 0  # numbers the entries of these two in the order they came
 
     def __len__(self) -> int:
-        """Of the longest queue, the dead included."""
+        """The length of the longest queue, the dead included."""
         length = len(self._requests)
         if self._deadlines is None or self._expiries is None:
             return length
         return max(length, len(self._deadlines), len(self._expiries))
 
-    def push(self, request: Request) -> None:
+    def push(self, request: Queued) -> None:
         requests = self._requests
         if self._deadlines is not None:
             self._sort_in(request)
@@ -45,20 +46,20 @@ class Line:
             if request.waiting:
                 self._sort_in(request)
 
-    def _sort_in(self, request: Request) -> None:
+    def _sort_in(self, request: Queued) -> None:
         assert self._deadlines is not None
         assert self._expiries is not None
         self._sequence += 1
         self._deadlines.push((request.deadline, self._sequence, request))
         self._expiries.push((request.expires, self._sequence, request))
 
-    def oldest(self) -> Request | None:
+    def oldest(self) -> Queued | None:
         requests = self._requests
         while requests and not requests[0].waiting:
             requests.popleft()
         return requests[0] if requests else None
 
-    def most_urgent(self, horizon: Seconds) -> Request | None:
+    def most_urgent(self, horizon: Seconds) -> Queued | None:
         """The one whose time runs out first, if a batch takes `horizon`."""
         if self._deadlines is None or self._expiries is None:
             return self.oldest()

@@ -5,6 +5,7 @@ has another turn. That is nearly the order of use, and a hit costs no more than 
 """
 
 from collections import deque
+from typing import Generic, TypeVar
 
 from penstock.core.places import Place, Places
 from penstock.types import Seconds
@@ -13,15 +14,20 @@ from penstock.types import Seconds
 # cycle collector forgets it at first sight, and a hundred thousand of them do not slow it down.
 Remembered = tuple[bytes, str, str | bytes, Seconds, Place]
 
+Owner = TypeVar("Owner")
+
 OVERHEAD = 800  # bytes of an entry besides input and output
 LARGEST_PART = 16  # an entry above this part of all bytes would push out too many others
 
 
-class Memory:
+class Memory(Generic[Owner]):
+    """`Owner`: what else stands in places meanwhile."""
+
     __slots__ = ("_max_bytes", "_max_entries", "_queue", "bytes", "evicted", "largest", "places", "used")
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
-        self.places = Places()  # of each `Remembered`, and of what its owner keeps there meanwhile
+        # Of each `Remembered`, and of what its owner keeps there meanwhile.
+        self.places: Places[Remembered | Owner] = Places()
         self.used: set[Place] = set()  # asked for since they were last looked at
         self._queue: deque[Remembered] = deque()  # also those whose place has been taken by another since
         self._max_entries, self._max_bytes = max_entries, max_bytes
@@ -52,7 +58,7 @@ class Memory:
 
     def _look_at(self, entry: Remembered, now: Seconds) -> None:
         output, _, _, expires, place = entry
-        if self.places.get(place) is entry:  # else it is another's by now
+        if self.places.get(place) is entry:  # its place may be another's by now
             if expires > now and place in self.used:
                 self.used.discard(place)
                 self._queue.append(entry)

@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-from penstock.types import Request, Seconds
+from penstock.core.queued import Queued
+from penstock.types import Seconds
 
-Entry = tuple[Seconds, int, Request]  # the number keeps equal times in the order they came, and breaks ties
+Entry = tuple[Seconds, int, Queued]  # the number keeps equal times in the order they came, and breaks ties
 
 
 class Ordered:
@@ -45,7 +46,7 @@ class Ordered:
             return heap[0] if heap else None
         return run[0]
 
-    def each(self) -> Iterator[Request]:
+    def each(self) -> Iterator[Queued]:
         """All that wait, the earliest first; whoever asks for the next has taken the last (cleared `waiting`)."""
         run = self._run
         while run and not self._heap:

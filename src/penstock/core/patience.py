@@ -24,7 +24,7 @@ LEARNED = 8  # batches after which the learned time is believed
 
 
 class Patience:
-    """Of one model. `processing` is the longest that any batch may run."""
+    """How long batches of one model may run; `processing` is the longest for any."""
 
     __slots__ = ("in_a_row", "processing")
 

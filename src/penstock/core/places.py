@@ -7,9 +7,13 @@ Hashing a whole input is dear, and most are like no other. So a few bytes of it 
 looks like it, nothing is the same.
 """
 
+from typing import Generic, TypeVar
+
 Glance = bytes
 # Input, model and version, tenant ("" where all share it), parameters; and what it looks like.
 Place = tuple[bytes, str, str, bytes, Glance]
+
+Owner = TypeVar("Owner")  # what stands in a place
 
 HEAD, TAIL = slice(None, 128), slice(-64, None)  # of an input; what is no longer is seen as a whole
 
@@ -18,18 +22,18 @@ def glance(text: bytes) -> Glance:
     return text[HEAD] + text[TAIL]
 
 
-class Places:
+class Places(Generic[Owner]):
     __slots__ = ("glances", "taken")
 
     def __init__(self) -> None:
         self.glances: dict[Glance, int] = {}  # how many places look like it
-        self.taken: dict[Place, object] = {}
+        self.taken: dict[Place, Owner] = {}
 
-    def get(self, place: Place) -> object:
+    def get(self, place: Place) -> Owner | None:
         """None: nothing."""
         return self.taken.get(place)
 
-    def put(self, place: Place, owner: object) -> None:
+    def put(self, place: Place, owner: Owner) -> None:
         """In place of whatever is there."""
         taken = self.taken
         if place not in taken:
@@ -37,7 +41,7 @@ class Places:
             self.glances[look] = self.glances.get(look, 0) + 1
         taken[place] = owner
 
-    def remove(self, place: Place, owner: object) -> None:
+    def remove(self, place: Place, owner: Owner) -> None:
         """Nothing, if it is another's by now."""
         taken = self.taken
         if taken.get(place) is owner:

@@ -15,7 +15,8 @@ from collections import deque
 from math import inf
 from weakref import WeakValueDictionary
 
-from penstock.quota import MINUTE, Denied, Limits
+from penstock.errors import OverQuota
+from penstock.quota import MINUTE, Limits, over_quota
 from penstock.types import Seconds
 
 SLOTS = 2  # a second
@@ -32,31 +33,32 @@ class TenantAccount:
     """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "_answered", "_before", "_burst", "_ended", "_full_at", "_gap", "_in_flight", "_interval",
-        "_limiter", "_most", "_noted", "_slot", "_total", "_waiting_since", "_window", "floor", "generation",
-        "limit", "limits", "remaining", "reset_at", "tenant", "until",
+        "__weakref__", "_answered", "_before", "_burst", "_ended", "_floor", "_full_at", "_gap", "_in_flight",
+        "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until", "_waiting_since", "_window",
+        "generation", "limit", "limits", "remaining", "reset_at", "tenant",
     )  # fmt: skip
 
     def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
         self.tenant = tenant
         self.generation = -1  # in which it was last asked for
         self.remaining = 0
-        self.until = -inf  # when the slot in the making ends
+        self._until = -inf  # when the slot in the making ends
         self.reset_at = 0.0  # when the first that counts no longer does
         self._limiter = limiter
         self._window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
         self._slot = -1  # the one in the making
         self._full_at = -inf  # when the burst bucket is full again
-        self._interval = 0.0  # in which it gains one
+        self._interval = 0.0  # in which the burst bucket gains one
         self._gap = 0.0  # between two answers, usually, while no more may be in flight
-        # At the last look:
-        self._noted = 0  # what remained,
-        self._in_flight = 0  # how many were in flight,
-        self._total = 0  # how many there were in all slots that count,
-        self._before = 0  # and in those before this one,
-        self._waiting_since = 0.0  # and when one of those in flight was answered, or the first of them came;
-        self._answered = 0.0  # the same now,
-        self._ended = 0  # and how many were answered since
+        # As of the last close look:
+        self._noted = 0  # `remaining`
+        self._in_flight = 0  # requests in flight
+        self._total = 0  # requests in all slots that count
+        self._before = 0  # requests in the slots before the one in the making
+        self._waiting_since = 0.0  # when one of those in flight was answered, or the first of them came
+        # Since the last close look:
+        self._answered = 0.0  # when one of those in flight was answered last
+        self._ended = 0  # how many were answered
         self._hold_to(limits)
 
     def _hold_to(self, limits: Limits) -> None:
@@ -64,7 +66,7 @@ class TenantAccount:
         self.limit = limits.requests_per_minute
         self._burst = limits.burst
         self._most = inf if limits.in_flight is None else limits.in_flight
-        self.floor: float = self.remaining
+        self._floor: float = self.remaining
 
     def hold_to(self, limits: Limits, remaining: int) -> None:
         """Others than until now, and say that so many remain of them until one is let in."""
@@ -76,9 +78,15 @@ class TenantAccount:
     def in_flight(self) -> int:
         return max(0, self._in_flight + self._noted - self.remaining - self._ended)
 
-    def take(self, now: Seconds) -> Denied | None:
+    def take(self, now: Seconds) -> OverQuota | None:
+        if self.remaining > self._floor and now < self._until:  # no limit is near: it need only be counted
+            self.remaining -= 1
+            return None
+        return self.take_closely(now)
+
+    def take_closely(self, now: Seconds) -> OverQuota | None:
         self._catch_up()
-        if now >= self.until:
+        if now >= self._until:
             self._turn(now)
         in_flight, limit, burst = self._in_flight, self.limit, self._burst
         if not in_flight:
@@ -88,26 +96,26 @@ class TenantAccount:
             # As long as it usually takes until one goes, or as long again as none has gone (or up to half a second
             # more, if the first of them was let in without a look).
             wait = max(self._gap, now - self._answered, SHORTEST)
-            return Denied(wait, limit, wait, self.limits.in_flight)
+            return over_quota(wait, limit, wait, self.limits.in_flight)
         remaining = UNCOUNTED
         if limit is not None:
             remaining = limit - self._total - 1
             if remaining < 0:
                 wait = self.reset_at - now
-                return Denied(wait, limit, wait)
+                return over_quota(wait, limit, wait)
             if burst is not None:
                 self._interval = MINUTE / limit
                 full_at = max(self._full_at, now)
                 wait = full_at - now - (burst - 1) * self._interval
                 if wait > ROUNDING:
-                    return Denied(wait, limit, wait)
+                    return over_quota(wait, limit, wait)
                 self._full_at = full_at + self._interval
                 remaining = min(remaining, int(ROUNDING - wait / self._interval))
             self._total += 1
         self._in_flight = in_flight + 1
         self.remaining = self._noted = remaining
         # How many more may come before a limit is met. A bucket refills meanwhile, and is looked at each time.
-        self.floor = remaining if burst is not None else max(0, remaining - (room - 1))
+        self._floor = remaining if burst is not None else max(0, remaining - (room - 1))
         return None
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
@@ -128,7 +136,7 @@ class TenantAccount:
         if self.limit is not None:
             self._full_at -= self._interval
             self._give_back()
-        if self.remaining > self.floor:  # else the next one is looked at closely anyway
+        if self.remaining > self._floor:  # otherwise the next one is looked at closely anyway
             self.remaining += 1
             self._noted += 1
 
@@ -158,7 +166,7 @@ class TenantAccount:
             self._total -= window.popleft()[1]
         self._before = self._total
         self._slot = slot
-        self.until = limiter.time_of(slot + 1)
+        self._until = limiter.time_of(slot + 1)
         self._look_at_oldest()
 
     def _look_at_oldest(self) -> None:
@@ -168,7 +176,7 @@ class TenantAccount:
     def forget(self, now: Seconds) -> None:
         """What it did, if nothing of that still counts. Whoever holds it may ask again."""
         self._catch_up()
-        if now >= self.until + MEMORY and not self._in_flight:
+        if now >= self._until + MEMORY and not self._in_flight:
             self._window.clear()
             self._total = self._before = 0
 
@@ -190,8 +198,6 @@ class _OtherLimits:
     tier than it was. What it uses counts for both."""
 
     __slots__ = ("_account", "_limits", "limit", "remaining", "reset_at")
-    floor = inf
-    until = -inf
 
     def __init__(self, account: TenantAccount, limits: Limits) -> None:
         self._account, self._limits = account, limits
@@ -199,7 +205,7 @@ class _OtherLimits:
         self.remaining = 0
         self.reset_at = 0.0
 
-    def take(self, now: Seconds) -> Denied | None:
+    def take(self, now: Seconds) -> OverQuota | None:
         account = self._account
         limits, remaining = account.limits, account.remaining
         account.hold_to(self._limits, self.remaining)

@@ -13,12 +13,13 @@ from math import ceil, inf
 
 from penstock.core.line import Line
 from penstock.core.ordered import Ordered
-from penstock.types import Request, Seconds
+from penstock.core.queued import Queued
+from penstock.types import Seconds
 
 SLACK = 512  # dead entries not worth compacting for
 ROUNDING = 1e-9
 
-Late = tuple[float, int, Request]  # by virtual time, then in the order they came
+Late = tuple[float, int, Queued]  # virtual time of a turn, a number that breaks ties, and whose turn it is
 
 
 class Tier:
@@ -30,20 +31,20 @@ class Tier:
     def __init__(self, weight: float) -> None:
         self.weight = weight
         self.waiting = 0
-        self.virtual = 0.0  # its own among the tiers: how much it has had, by its weight
-        self.start = 0.0  # the same, before it was served last
+        self.virtual = 0.0  # virtual time of this tier among the tiers: how much it has had, by its weight
+        self.start = 0.0  # virtual time of this tier when it was served last
         self.line = Line()
         # Each with its only request, or with all of them by deadline. The dead are included until their turn comes.
-        self.tenants: dict[str, Request | Ordered] = {}
-        # Of those who have one: the request that stands for its tenant, with the time of that and for as much as it
-        # costs. By that time; those that were not the last when they came are in a heap.
-        self._turns: deque[Request] = deque()
+        self.tenants: dict[str, Queued | Ordered] = {}
+        # The requests that stand for their tenants, by the virtual time of their turn (`Queued.turn`). A turn is
+        # given for as much as its request costs. Those that came out of that order are in the heap.
+        self._turns: deque[Queued] = deque()
         self._late: list[Late] = []
         self._clock = 0.0  # virtual time of the tenant served last
         self._sequence = 0
-        self._discarded = 0  # since everything was compacted: the dead among the tenants'
+        self._discarded = 0  # the dead that `tenants` may still hold: discarded since it was compacted
 
-    def push(self, request: Request) -> None:
+    def push(self, request: Queued) -> None:
         self.waiting += 1
         self.line.push(request)
         name = request.tenant
@@ -58,7 +59,7 @@ class Tier:
             else:
                 self._queue(request, turn)
             return
-        if isinstance(found, Request):
+        if not isinstance(found, Ordered):
             only, found = found, Ordered()
             found.push((only.deadline, self._sequence, only))
             self.tenants[name] = found
@@ -73,7 +74,7 @@ class Tier:
     def of_tenant(self, tenant: str) -> int:
         """How many wait of it; some that died meanwhile may be among them."""
         found = self.tenants.get(tenant)
-        return 0 if found is None else 1 if isinstance(found, Request) else len(found)
+        return 0 if found is None else len(found) if isinstance(found, Ordered) else 1
 
     def overtakes(self, tenant: str, size: float, own: int) -> float:
         """How many of those here one more of this tenant would go before. Until its turn each of the others has had
@@ -85,7 +86,7 @@ class Tier:
 
     def serve(
         self,
-        taken: list[Request],
+        taken: list[Queued],
         enough: int,
         count: int,
         room: float,
@@ -119,7 +120,7 @@ class Tier:
         self.waiting -= len(taken) - before
         return spent
 
-    def _take_turns(self, taken: list[Request], bound: int, room: float) -> tuple[float, float]:
+    def _take_turns(self, taken: list[Queued], bound: int, room: float) -> tuple[float, float]:
         """Add those whose turn it is to `taken` until these are `bound`, or the next does not fit in `room`. As
         many must wait. Gives what they cost, and the same with a place for each that costs nothing."""
         tenants, turns, late = self.tenants, self._turns, self._late
@@ -127,7 +128,7 @@ class Tier:
         while wanted:
             token = self._next() if late else turns.popleft()
             request, found = token, tenants.pop(token.tenant)
-            if found is not token:  # it stands for several
+            if found is not token:  # its tenant has several
                 assert isinstance(found, Ordered)
                 first = found.first()
                 if first is None:
@@ -158,14 +159,14 @@ class Tier:
         return spent, spent + for_nothing
 
     def _serve_only(
-        self, taken: list[Request], count: int, room: float, now: Seconds, ageing: Seconds
+        self, taken: list[Queued], count: int, room: float, now: Seconds, ageing: Seconds
     ) -> float:
         """As `serve`, where all that waits is one tenant's: nobody to be fair to, and the books are kept once."""
         token = self._next()
         found = self.tenants.pop(token.tenant)
         spent = share = 0.0
         before = len(taken)
-        for request in [found] if isinstance(found, Request) else found.each():
+        for request in found.each() if isinstance(found, Ordered) else [found]:
             cost = request.cost
             if taken and (spent + cost > room or len(taken) == count):
                 break
@@ -174,7 +175,7 @@ class Tier:
             spent += cost
             share += cost or 1.0
         served = len(taken) - before
-        if not served:  # it does not fit, and keeps its turn
+        if not served:  # the next one does not fit, and its tenant keeps its turn
             self.tenants[token.tenant] = found
             self._turns.appendleft(token)
             return 0.0
@@ -196,7 +197,7 @@ class Tier:
             self.tenants[request.tenant] = found
             self._queue(request, virtual + _share(request))
 
-    def _queue(self, token: Request, turn: float) -> None:
+    def _queue(self, token: Queued, turn: float) -> None:
         token.turn = turn
         turns = self._turns
         if not turns or turn >= turns[-1].turn:
@@ -205,7 +206,7 @@ class Tier:
             self._sequence += 1
             heappush(self._late, (turn, self._sequence, token))
 
-    def _next(self) -> Request:
+    def _next(self) -> Queued:
         """Who stands for the tenant whose turn it is. Taken out; there must be one."""
         late, turns = self._late, self._turns
         if late and (not turns or late[0][0] < turns[0].turn):
@@ -238,12 +239,12 @@ class Tier:
     def _has_some(self, tenant: str) -> bool:
         """Whether that tenant has anything left."""
         found = self.tenants[tenant]
-        if isinstance(found, Request):
-            return found.waiting
-        found.compact()
-        return len(found) > 0
+        if isinstance(found, Ordered):
+            found.compact()
+            return len(found) > 0
+        return found.waiting
 
 
-def _share(request: Request) -> float:
+def _share(request: Queued) -> float:
     """One that costs nothing still takes a place."""
     return request.cost or 1.0

@@ -98,7 +98,7 @@ def is_owed(used: float, part: float, rate: float) -> bool:
 
 def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
     """For how long the best tier needs all there is: until one of it that comes would wait only half its time."""
-    if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # then nobody else keeps it waiting
+    if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # nobody of another tier keeps it waiting
         return 0.0
     expected = forecast(batcher, 0, now)
     return 0.0 if expected is None else expected.start - now - PRESSED * patience
@@ -114,7 +114,9 @@ def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seco
     if not batcher.rules.tiers.strict:
         weights = batcher.rules.tiers.weights
         rest = sum(weight for weight, waiting in zip(weights[tier:], by_tier[tier:], strict=True) if waiting)
-        entitled = weights[tier] / (sum(weights[:tier]) + rest)  # that nobody takes away
+        entitled = weights[tier] / (
+            sum(weights[:tier]) + rest
+        )  # the part of the capacity that is surely its own
         left = max(left * weights[tier] / rest, entitled)
     return in_tier // size * size / (rate * left)
 
@@ -150,7 +152,7 @@ class TierGate:
         # had. Requests a second would say too much whenever the workers, for a moment, do less.
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
         self._recent = [Recent() for _ in batcher.depth.by_tier]
-        self._asked = RateMeter(LASTING)  # the same of the best tier, with those that were not let in
+        self._asked = RateMeter(LASTING)  # requests of the best tier, let in or not
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
         tiers = batcher.rules.tiers
@@ -173,7 +175,7 @@ class TierGate:
             refused = self._refusal(request, now)
             if refused is not None:
                 return refused
-        # else all that wait go with the next batch, and nobody is kept by one more
+        # Otherwise all that wait go with the next batch, and one more keeps nobody waiting.
         if tier:
             self._recent[tier].add(request.tenant)
         self._count(tier, 1, now)
@@ -274,6 +276,6 @@ class TierGate:
         return (latest if latest < request.expires else request.expires) - now
 
     def note_patience(self, request: Request, now: Seconds) -> None:
-        """Of one of the best tier."""
+        """Note how long one of the best tier can wait."""
         seconds, known = self._has(request, now), self._patience
         self._patience = seconds if known == inf else known + NEWEST * (seconds - known)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from math import inf
 
 from penstock.core.lane import ROOM, Lane
-from penstock.types import Batch, Request, Seconds
+from penstock.core.queued import Sealed
+from penstock.types import Request, Seconds
 
 MOST = 10_000  # tenants that are remembered; then all are forgotten, and urgency decides once
 SEEN = 16  # of a lane's tenants, those that are looked at: a step must stay cheap
@@ -32,7 +33,7 @@ class Turns:
         last = self._last
         return min([last.get(tenant, -inf) for tenant in lane.buffer.some_tenants(SEEN)], default=inf)
 
-    def taken(self, batch: Batch, now: Seconds) -> None:
+    def taken(self, batch: Sealed, now: Seconds) -> None:
         if len(self._last) > MOST:
             self._last.clear()
         for request in batch.requests:

@@ -266,7 +266,7 @@ class DataPlane:
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):
-            failure, about = Failure(exc.code, exc.message, retry_after=exc.retry_after), exc
+            failure, about = Failure.of(exc), exc
         else:
             log.error("a request failed inside the server", exc_info=exc)
             failure, about = Failure("INTERNAL", "the server failed; its log says how"), PenstockError("")

@@ -8,15 +8,15 @@ import msgspec
 from penstock.doors.ratelimit import quota_fields
 from penstock.edge.answer import JSON, Answer
 from penstock.errors import STATUS_BY_CODE
-from penstock.types import Failure, Request
+from penstock.types import Accepted, Failure
 
 
-def answer_fields(request: Request, now: float) -> list[tuple[str, str]]:
+def answer_fields(request: Accepted, now: float) -> list[tuple[str, str]]:
     fields = [JSON, ("x-request-id", request.request_id)]
     if request.traceparent is not None:
         fields.append(("traceparent", request.traceparent))
-    if request.quota is not None:
-        fields += quota_fields(request.quota, now)
+    if request.account is not None:
+        fields += quota_fields(request.account, now)
     return fields
 
 

@@ -105,8 +105,8 @@ class Inference(AskingDoor):
         fields = [JSON, ("x-request-id", request_id), ("server-timing", f"queue;dur={queue}{timing}")]
         if request.traceparent is not None:
             fields.append(("traceparent", request.traceparent))
-        if request.quota is not None:
-            fields += quota_fields(request.quota, now)
+        if request.account is not None:
+            fields += quota_fields(request.account, now)
         return Answer(200, fields, b"".join((start.encode(), output, b"}")))
 
     def describe(self, offer: Offer) -> Described:

@@ -2,10 +2,10 @@
 
 from penstock.config import Config
 from penstock.core.admission import AdmissionRules
-from penstock.core.batcher import BatchingRules
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
 from penstock.core.delivery import RetryRules
+from penstock.core.rules import BatchingRules
 from penstock.from_config.tiers import tier_names
 
 

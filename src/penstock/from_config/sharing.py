@@ -4,8 +4,9 @@ from operator import attrgetter
 
 from penstock.config import Config, Model
 from penstock.core.memory import Memory
+from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.collapse.once_each import Sameness
-from penstock.runtime.desk import Sharing
+from penstock.runtime.collapse.sharing import Sharing
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
@@ -33,5 +34,5 @@ def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | N
     return former
 
 
-def memory_of(config: Config) -> Memory:
+def memory_of(config: Config) -> AnswerMemory:
     return Memory(config.limits.max_cache_entries, config.limits.max_cache_bytes)

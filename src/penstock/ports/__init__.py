@@ -4,9 +4,24 @@ An adapter translates foreign errors into `penstock.errors` and knows nothing of
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from penstock.types import Ask, Batch, Identity, Reply, Request, Result, TaskStatus
+from penstock.types import (
+    Accepted,
+    Ask,
+    Batch,
+    Execution,
+    Failure,
+    GivenUp,
+    Identity,
+    Refusal,
+    Reply,
+    Result,
+    TaskStatus,
+    WorkerId,
+)
+
+Carried = TypeVar("Carried", bound=Accepted, contravariant=True)
 
 
 class Clock(Protocol):
@@ -15,12 +30,12 @@ class Clock(Protocol):
         ...
 
 
-class Broker(Protocol):
+class Broker(Protocol[Carried]):
     """Carries accepted requests from a gateway to the batcher."""
 
-    def publish(self, request: Request) -> None: ...
+    def publish(self, request: Carried) -> None: ...
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Carried) -> None:
         """The asker has left, or cancelled: what has not gone to a worker need not go."""
         ...
 
@@ -57,14 +72,43 @@ class Backend(Protocol):
         ...
 
 
-class Observer(Protocol):
-    """Is told what happened; must be cheap and must not fail."""
+class _Watcher:
+    def start(self) -> None:
+        """The server begins."""
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None: ...
+    async def close(self) -> None:
+        """After the last request: what is kept is written down now."""
 
-    def dispatched(self, batch: Batch) -> None: ...
 
-    def refused_at_door(self, model: str, code: str) -> None: ...
+class RequestObserver(_Watcher):
+    """Is told what becomes of requests. Its calls stand between two requests: they must be cheap, must not wait and
+    must not fail. Each does nothing unless it is overridden.
+
+    What came when stands in the stamps (`penstock.moments`): nobody is told of each moment as it passes.
+    """
+
+    def refused(self, refusal: Refusal) -> None:
+        """One that was never accepted. By who refuses it: the gateway, or the batcher at its own door."""
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
+        """Those that were accepted, each once, when it has its answer or ended without one. By its gateway."""
+
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        """Those that were executed, and failed for good. By the batcher, before they are answered."""
+
+
+class BatchObserver(_Watcher):
+    """Is told what becomes of batches. The same holds for its calls."""
+
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
+        """It was handed to a worker. By the batcher; and by a worker in a process of its own, as it begins."""
+
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        """Its worker is done with it, or has given up. By the same. None: it has outputs."""
+
+
+class Observer(RequestObserver, BatchObserver):
+    """Is told of both."""
 
 
 class Expiring(Protocol):
@@ -91,6 +135,10 @@ class Leaving(Protocol):
 
 class Waiting(Leaving, Protocol):
     """An accepted request on its way."""
+
+    def is_queued(self) -> bool:
+        """Whether what will answer it has not gone to a worker."""
+        ...
 
     def withdraw(self) -> None:
         """Its asker wants it no more."""
@@ -147,18 +195,48 @@ class Doorman(Protocol):
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity: ...
 
 
+class Reservation(Protocol):
+    """A request that was understood and counted, and of which nothing is started yet."""
+
+    @property
+    def request(self) -> Accepted: ...
+
+    @property
+    def waiting(self) -> bool:
+        """Its asker still waits for its answer."""
+        ...
+
+    @property
+    def in_flight(self) -> bool:
+        """Its tenant's quota counts it until it is over: `over` is to be told, where nobody waits for it here."""
+        ...
+
+    def admit(self) -> None:
+        """Raises Refused if there is no room for it now."""
+        ...
+
+    def enter(self, asker: Asker) -> Waiting:
+        """Admit it and send it on its way. Raises Refused."""
+        ...
+
+    def wait(self, asker: Asker) -> Waiting:
+        """Send nothing: whoever knows the outcome tells it by `answer`, or its deadline passes."""
+        ...
+
+    def answer(self, reply: Reply) -> None: ...
+
+    def over(self, code: str) -> None:
+        """It has ended somewhere else: with this failure, or well. Told once."""
+        ...
+
+    def backlog_seconds(self) -> float: ...
+
+
 class Tasks(Protocol):
     """Where asynchronous requests and their results are kept."""
 
-    async def accept(
-        self,
-        request: Request,
-        enter: Callable[[Asker], Waiting],
-        backlog_seconds: Callable[[], float],
-        on_end: Callable[[str], None] | None = None,
-    ) -> Task:
-        """Take it: `enter` sends it on its way with an asker that is told of its end, where one is needed. Where
-        none is, `on_end` is told, once, with the code of its failure or nothing."""
+    async def accept(self, reserved: Reservation) -> Task:
+        """Record it and send it on its way, or neither. Raises Refused."""
         ...
 
     async def find(self, task_id: str, tenant: str) -> Task:

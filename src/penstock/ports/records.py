@@ -9,7 +9,7 @@ from penstock.idempotency import Keyed
 from penstock.ports import AnswerStore, Clock
 from penstock.ports.tasks import EndedTasks, RecordTasks, TaskEndings, TaskRecords
 from penstock.quota import Limiter
-from penstock.types import DeadLetter, Request
+from penstock.types import Accepted, DeadLetter
 
 # Seconds after its deadline in which the successor of a dead batcher still ends a request.
 SETTLED_WITHIN = 5.0
@@ -35,7 +35,7 @@ class Claims(Protocol):
     async def claim(
         self,
         keyed: Keyed,
-        request: Request,
+        request: Accepted,
         asked: str,
         limit: float,
         *,
@@ -46,11 +46,11 @@ class Claims(Protocol):
         `row`: nobody waits for it, so that its end is a row for the ledger. Raises Refused."""
         ...
 
-    async def placed(self, keyed: Keyed, request: Request) -> None:
+    async def placed(self, keyed: Keyed, request: Accepted) -> None:
         """Its request has been published."""
         ...
 
-    async def forget(self, keyed: Keyed, request: Request) -> None:
+    async def forget(self, keyed: Keyed, request: Accepted) -> None:
         """It was not accepted: whoever waits for it elsewhere may try."""
         ...
 

@@ -6,19 +6,20 @@ What a batcher has taken in stays pending in its shard until it is settled, so t
 dead batcher finds it there.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from penstock.ports import Broker, Clock
-from penstock.types import Failure, Request
+from penstock.types import Accepted, Failure, Request
 
 Alive = Callable[[], Collection[str]]  # the names of the batchers that are there
+Taken = TypeVar("Taken", bound=Accepted)
 
 
-class Publisher(Broker, Protocol):
+class Publisher(Broker[Accepted], Protocol):
     """A gateway's end. Only `accepted` and `flush` wait."""
 
-    on_failed: Callable[[Sequence[Request], Failure], None]  # told of requests that did not arrive
+    on_failed: Callable[[Sequence[Accepted], Failure], None]  # told of requests that did not arrive
 
     @property
     def down(self) -> bool:
@@ -29,7 +30,7 @@ class Publisher(Broker, Protocol):
         """A request that perhaps another gateway sent."""
         ...
 
-    async def accepted(self, request: Request) -> None:
+    async def accepted(self, request: Accepted) -> None:
         """Publish, and return when a batcher will find it. Raises StoreDown or Overloaded if none will."""
         ...
 
@@ -66,30 +67,28 @@ class Leases(Protocol):
         ...
 
 
-class Intake(Protocol):
+class Intake(Protocol[Taken]):
     """A batcher's end: what lies in the shards that it leases, each request once.
 
     `on_inherited` is given what was accepted while nobody could take it in: that was left by a dead batcher, or lay
     in the shard before anybody leased it. Nobody refuses it any more, and only its deadline bounds it.
     """
 
-    on_inherited: Callable[[Request], None]
-    on_lost: Callable[[Sequence[Request]], None]  # another batcher answers for these now
-    on_refused: Callable[[Request, Failure], None]  # it could not be taken in
+    on_inherited: Callable[[Taken], None]
+    on_lost: Callable[[Sequence[Taken]], None]  # another batcher answers for these now
+    on_refused: Callable[[Taken, Failure], None]  # it could not be taken in
     on_unreadable: Callable[
         [str, Sequence[str], Failure], None
     ]  # mailbox and keys of those that cannot be read
 
     @property
-    def in_hand(self) -> Mapping[str, Request]: ...
+    def in_hand(self) -> Collection[str]:
+        """The keys of what is taken in and not settled."""
+        ...
 
     def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
+        self, on_request: Callable[[Taken], None], on_withdraw: Callable[[Taken], None]
     ) -> None: ...
-
-    def sender_of(self, request: Request) -> str:
-        """The mailbox of the gateway that accepted it."""
-        ...
 
     def settled(self, requests: Iterable[Request]) -> None:
         """They have their answers, or need none."""
@@ -120,4 +119,6 @@ class Shards(Protocol):
 
     def leases(self, me: str, alive: Alive) -> Leases: ...
 
-    def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive) -> Intake: ...
+    def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive, kind: type[Taken]) -> Intake[Taken]:
+        """`kind`: what requests are made as, for whoever takes them."""
+        ...

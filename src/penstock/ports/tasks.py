@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from penstock.errors import Cancelled, NotFound
-from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Accepted, Failure, Outcome, Reply, TaskStatus
 from penstock.words.messages import Notice
 
 
@@ -48,14 +48,14 @@ class TaskRecords(Protocol):
     """Tasks at a gateway: accepted here, read and cancelled anywhere."""
 
     async def create(
-        self, request: Request, limit: float, *, watch: bool = ..., retry_after: float = ...
+        self, request: Accepted, limit: float, *, watch: bool = ..., retry_after: float = ...
     ) -> None:
         """Before its request is published. Raises Refused, with `retry_after`, where there is no room for it.
         `limit`: seconds after which the request is over in any case; `watch`: this gateway wants a notice of its
         end."""
         ...
 
-    async def placed(self, request: Request) -> None:
+    async def placed(self, request: Accepted) -> None:
         """Its request has been sent: now it can be withdrawn from anywhere."""
         ...
 

@@ -5,8 +5,6 @@ import time
 
 from penstock.adapters.api_keys.file import KeysFile
 from penstock.adapters.memory import MemoryResultBus
-from penstock.adapters.observe.ended import Ended
-from penstock.adapters.observe.metrics import Metrics
 from penstock.config import Config
 from penstock.core.ratelimit import RateLimiter
 from penstock.errors import BackendError
@@ -14,11 +12,9 @@ from penstock.from_config.sharing import memory_of
 from penstock.from_config.tiers import limits_by_rank, tenants, tier_names
 from penstock.ports import Clock
 from penstock.roles.auth import doorkeeper
-from penstock.roles.companions import all_of
 from penstock.roles.data_plane import data_plane
-from penstock.roles.ledger import ledger_of
 from penstock.roles.model import ModelStack
-from penstock.roles.observers import request_log_of, told_all
+from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.reload import Reloader
 from penstock.runtime.dead_letters import DeadLetters
@@ -40,11 +36,11 @@ def embedded(
         server.worker_started(model, worker, error)
 
     limits, share = config.limits, config.limits.tenant_share
-    bus, metrics, ended = MemoryResultBus(), Metrics(config.models), Ended(clock, time.time)
-    ledger, request_log = ledger_of(config, loop, clock), request_log_of(config, loop)
+    bus, observing = MemoryResultBus(), Observing(config, loop, clock, config.models, answers=True)
     keeper = doorkeeper(config, KeysFile)
     stacks = {
-        name: ModelStack(name, config, bus, metrics, loop, clock, worker_started) for name in config.models
+        name: ModelStack(name, config, bus, observing.told, loop, clock, worker_started)
+        for name in config.models
     }
     wheel, memory, tiers = Wheel(loop, clock), memory_of(config), tier_names(config)
     desks = {name: stack.desk for name, stack in stacks.items()}
@@ -61,7 +57,7 @@ def embedded(
         tenants(config),
         tasks,
         wheel,
-        told_all(metrics, ended, ledger, request_log),
+        observing.told,
         clock,
         random_ids(),
         RateLimiter(),
@@ -69,13 +65,14 @@ def embedded(
         keyed,
         memory,
     )
-    if request_log is not None:
-        gateway.on_refused = request_log.refused
     letters = DeadLetters(
         gateway, tasks, config.models, tiers, clock, time.time, attempts=config.retries.attempts,
         longest=config.timeouts_of(None).max_client, max_letters=config.redis.max_dead_letters,
         max_bytes=limits.max_dead_letter_bytes, share=share, ttl=limits.dead_letter_ttl,
     )  # fmt: skip
+    observing.told.add(letters)
+    reloader = Reloader(stacks) if reload else None
+    companions = [each for each in (reloader, keeper) if each is not None]
     server = EmbeddedServer(
         {name: stack.served for name, stack in stacks.items()},
         {name for name, model in config.models.items() if model.is_function},
@@ -87,13 +84,14 @@ def embedded(
         memory,
         wheel,
         tiers,
-        ended.find,
-        ended.describe_reply,
+        observing.told,
+        observing.ended.find,
+        observing.ended.describe_reply,
         loop,
         clock,
-        all_of(ledger, keeper, request_log, Reloader(stacks) if reload else None),
+        companions,
     )
-    bus.subscribe(server.replied)
+    bus.subscribe(gateway.settle)
     doorman = None if keeper is None else keeper.authenticator
     edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready)
-    return Process(server, config, metrics, edge=edge, letters=letters, ledger=ledger)
+    return Process(server, config, observing, edge=edge, letters=letters)

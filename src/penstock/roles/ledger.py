@@ -15,8 +15,6 @@ from penstock.from_config.tiers import tier_names
 from penstock.gauges import LedgerGauges
 from penstock.ports import Clock
 
-LEDGER_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
-
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
     """None where none is asked for."""

@@ -1,7 +1,7 @@
 """One model, put together by the configuration: its batcher and loop, its worker slots, and the desk in front."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -9,6 +9,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.config import Config, Model
 from penstock.core.batcher import Batcher
 from penstock.core.door import Door
+from penstock.core.queued import Queued
 from penstock.errors import BackendError
 from penstock.from_config.input_cost import cost_of
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
@@ -17,13 +18,14 @@ from penstock.from_config.tiers import time_limits
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.runtime.pump import Pump
 from penstock.runtime.served_model import ServedModel
 from penstock.runtime.sizing import SizingBroker
-from penstock.runtime.slot import FirstBatches, Slot
-from penstock.types import WorkerId
+from penstock.runtime.slot import Slot
+from penstock.types import GivenUp, WorkerId
 
 Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
 
@@ -53,12 +55,12 @@ class ModelStack:
         make, known_good = make_backend or backend_maker(name, model), KnownGood()
         for number in range(model.workers):
             served.slots.append(self._slots.make(pump, f"{name}/{number}", make, number, known_good))
-        memory = MemoryBroker()
+        memory: MemoryBroker[Queued] = MemoryBroker()
         memory.subscribe(pump.offer, pump.withdraw)
-        broker: Broker = memory
+        broker: Broker[Queued] = memory
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
-            broker = self._sizing(config, broker, bus, loop, clock)
+            broker = self._sizing(config, broker, bus, observer, loop, clock)
         admit: Admit = Door(batcher, admission_rules(config), capacity_rules(config)).refusal
         self.desk = Desk(
             model=name,
@@ -81,8 +83,14 @@ class ModelStack:
         )
 
     def _sizing(
-        self, config: Config, broker: Broker, bus: ResultBus, loop: asyncio.AbstractEventLoop, clock: Clock
-    ) -> Broker:
+        self,
+        config: Config,
+        broker: Broker[Queued],
+        bus: ResultBus,
+        observer: Observer,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+    ) -> Broker[Queued]:
         """The user's cost function is user code: it gets a process, a batcher and a loop of its own."""
         name = f"{self.name}/cost"
         model = Model(target=self.model.cost, input=self.model.input, output="json")
@@ -92,7 +100,7 @@ class ModelStack:
             reserve=0, group_lengths=False,
         )  # fmt: skip
         sizing = SizingBroker(broker, bus.deliver, self.served.batcher.rules.max_cost)
-        pump = Pump(Batcher(rules), sizing.sized, _Unobserved(), loop, clock)
+        pump = Pump(Batcher(rules), sizing.sized, _Sizing(observer), loop, clock)
         sizing.subscribe(pump.offer, pump.withdraw)
         self.served.pumps.append(pump)
         self.served.slots.append(self._slots.make(pump, f"{name}/0", backend_maker(name, model), 0))
@@ -132,11 +140,11 @@ class _Slots:
         )
 
 
-class _Unobserved:
-    """The null observer: sizing is not inference, and is not counted as such."""
+class _Sizing(Observer):
+    """Sizing is not inference, and is not counted as such; but who fails at it for good has failed."""
 
-    def dispatched(self, batch: object) -> None: ...
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
-    def replied(self, replies: object, now: float) -> None: ...
-
-    def refused_at_door(self, model: str, code: str) -> None: ...
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        self._observer.given_up(replies, now)

@@ -1,44 +1,47 @@
-"""Who is told how requests end: the metrics, and where they are asked for the ledger and the log of requests."""
+"""Who is told of requests and batches in a process. One more observer is one more line in `Observing`."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable
 
+from penstock.adapters.observe.ended import Ended
+from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.request_log import RequestLog
 from penstock.config import Config
 from penstock.from_config.tiers import tier_names
 from penstock.logs import write_lines
-from penstock.ports import Observer
-from penstock.types import Batch, Reply
+from penstock.ports import Clock
+from penstock.roles.ledger import ledger_of
+from penstock.runtime.observers import Observers
+
+
+class Observing:
+    """The observers of one process, and those of them that it asks for something."""
+
+    def __init__(
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        models: Iterable[str],
+        *,
+        answers: bool,
+    ) -> None:
+        """`models`: known from the start. `answers`: clients are answered here, as in a gateway."""
+        self.metrics = Metrics(models)
+        self.ended = Ended(clock, time.time)
+        self.ledger = ledger_of(config, loop, clock) if answers else None
+        self.request_log = request_log_of(config, loop) if answers else None
+        self.told = Observers(
+            self.metrics,
+            self.ended,
+            self.ledger,
+            self.request_log,
+            # One more observer is one more line here.
+        )
 
 
 def request_log_of(config: Config, loop: asyncio.AbstractEventLoop) -> RequestLog | None:
     """None where none is asked for."""
     share = config.server.log_requests
     return RequestLog(share, tier_names(config), write_lines, loop) if share else None
-
-
-def told_all(first: Observer, *others: Observer | None) -> Observer:
-    """All that are there as one; where there is one only, nothing stands between."""
-    for other in others:
-        if other is not None:
-            first = Both(first, other)
-    return first
-
-
-class Both:
-    """Two observers as one: the metrics and the ledger."""
-
-    def __init__(self, first: Observer, second: Observer) -> None:
-        self._first, self._second = first, second
-
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
-        self._first.replied(replies, now)
-        self._second.replied(replies, now)
-
-    def dispatched(self, batch: Batch) -> None:
-        self._first.dispatched(batch)
-        self._second.dispatched(batch)
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        self._first.refused_at_door(model, code)
-        self._second.refused_at_door(model, code)

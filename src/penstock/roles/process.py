@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.adapters.ledger.recorder import Recorder
 from penstock.adapters.observe.exposition import Exposition
-from penstock.adapters.observe.metrics import Metrics
 from penstock.adapters.observe.pauses import LoopPauses
 from penstock.admin.app import DeadLetters, SetAside, admin_app
 from penstock.cluster.member import Member
@@ -17,6 +15,7 @@ from penstock.gauges import ServerGauges
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_health, unsent_gauges
 from penstock.roles.ledger import ledger_gauges, ledger_health
+from penstock.roles.observers import Observing
 from penstock.runtime.condition import WorkerRow
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.server.listen import AdminListener, DataListener
@@ -29,20 +28,19 @@ class Process:
         self,
         inside: Member | EmbeddedServer,
         config: Config,
-        metrics: Metrics,
+        observing: Observing,
         *,
         edge: Edge | None = None,
         letters: DeadLetters | None = None,
-        ledger: Recorder | None = None,
         aside: SetAside | None = None,
     ) -> None:
         """`inside`: a member of the cluster, or a server that does everything itself."""
         check_admin(config)
         self.inside = inside
         self.edge = edge
-        self._ledger = ledger
+        self._ledger = observing.ledger
         self.pauses = LoopPauses()
-        self._exposition = Exposition(metrics, self._gauges, self.pauses)
+        self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
         self.admin = admin_app(self, letters, config.server.admin_token, aside)
 
     # ---- life ----------------------------------------------------------------------------------------------

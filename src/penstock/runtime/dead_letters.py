@@ -12,16 +12,16 @@ from typing import Any
 
 from penstock.core.dead_letters import is_dead, letter_of, size_of
 from penstock.core.shares import Shares
-from penstock.ports import Clock
+from penstock.ports import Clock, RequestObserver
 from penstock.ports.records import no_such_letter
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.dead_letter_words import described, in_full, say_dropped, say_so
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.tasks import TaskStore
-from penstock.types import Ask, DeadLetter, Identity, Reply
+from penstock.types import Ask, DeadLetter, GivenUp, Identity
 
 
-class DeadLetters:
+class DeadLetters(RequestObserver):
     """Of one process, and gone with it. A tenant's oldest letters make room for its new ones (`penstock.share`)."""
 
     def __init__(
@@ -57,9 +57,11 @@ class DeadLetters:
         self._numbers = count(1)
         self.added: Counter[str] = Counter(dict.fromkeys(models, 0))  # by model, since the start
 
-    def add(self, replies: Sequence[Reply]) -> None:
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
         ahead = self._wall_clock() - self._clock()
         dead = [letter_of(reply, ahead) for reply in replies if is_dead(reply, self._attempts)]
+        if not dead:
+            return
         self._forget_the_old()
         dropped = self.dropped
         for letter in dead:

@@ -1,96 +1,34 @@
-"""Where requests for one model are taken in, and what of them may be answered together."""
+"""Where requests for one model are taken in."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.core.fingerprint import Fingerprints
-from penstock.core.places import Place, glance
 from penstock.errors import Refused
 from penstock.ports import Broker
-from penstock.types import Reply, Request
-
-WINDOW = 1024  # answers kept between two looks at whether that was worth it
-ENOUGH = 10  # hits in that time
-FEW = 100.0  # answers a second that are kept where it is not
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.runtime.collapse.sharing import Sharing
+from penstock.types import Request
 
 Admit = Callable[[Request, float], Refused | None]
-
-
-class Sharing:
-    """One deterministic model's: what identical requests have in common, and how often they had."""
-
-    def __init__(
-        self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True
-    ) -> None:
-        """`shared`: among all tenants; else each has its own. `ttl`: how long an answer is given again; 0: never.
-
-        `sees_dispatch`: whether `Request.waiting` tells here that a request has not gone to a worker yet.
-        """
-        self.model = model
-        self.shared = shared
-        self.ttl = ttl
-        self.sees_dispatch = sees_dispatch
-        self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
-        self.stored = 0  # answers
-        self.collapsed = 0  # requests that went along with another's execution
-        self._thin = False  # hardly anything is asked twice: few answers are kept
-        self._hits_before = self._stored_before = 0  # when that was decided
-        self._room, self._asked = 0.0, 0.0  # for how many of the few, and when that was
-        self._set(version)
-
-    def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
-        """Of answers that nobody had joined, those to be given again.
-
-        Filling memory with what nobody asks for again costs a busy server as much as all else that a cache does:
-        it leaves the allocator no room in one piece. What is asked for often is soon among the few that are kept
-        meanwhile.
-        """
-        hits, kept = self.hits - self._hits_before, self.stored - self._stored_before
-        if kept >= WINDOW or (self._thin and hits >= ENOUGH):
-            self._thin = hits < ENOUGH
-            self._hits_before, self._stored_before = self.hits, self.stored
-        if not self._thin:
-            return replies
-        room = min(FEW, self._room + (now - self._asked) * FEW)
-        few = replies[: int(room)]
-        self._room, self._asked = room - len(few), now
-        return few
-
-    def learn(self, version: str) -> None:
-        """The version that runs now: nothing that another one said is given again."""
-        if version != self.version:
-            self._set(version)
-
-    def _set(self, version: str) -> None:
-        self.version = version
-        self.epoch = f"{self.model}\0{version}"  # no name of a model has that character
-        self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
-
-    def place(self, request: Request) -> Place:
-        """Where its answer is, or will be."""
-        tenant = "" if self.shared else request.tenant
-        text = request.input
-        return text, request.epoch, tenant, request.parameters, glance(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
     model: str
-    kind: str  # of input: text or json
-    broker: Broker
+    kind: str  # what an input is: text or json
+    broker: Broker[Passenger]
     admit: Admit
     backlog_seconds: Callable[[], float]  # how long what waits now will take
-    cost: Callable[[bytes], float] | None  # of an input; None: each counts one
+    cost: Callable[[bytes], float] | None  # what an input costs; None: each costs one
     takes_parameters: Callable[[], bool]
     time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
     longest_limit: float
-    loading: Callable[[], bool] = lambda: (
-        False
-    )  # nobody can serve yet: every worker is still in its first batch
+    # Whether nobody can serve yet, since every worker is still in its first batch.
+    loading: Callable[[], bool] = lambda: False
     sharing: Sharing | None = None  # None: every request is executed
     default: bool = False  # meant by requests that name no model
     responds_async: bool = False  # a request becomes a task, unless its client asks otherwise
-    output: str = "text"  # its kind
+    output: str = "text"  # what an output is: text or json
     max_batch: int = 1
     ready: Callable[[], bool] = lambda: True  # a worker can serve it now
-    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # that it takes; None: any
+    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # which parameters it takes; None: any

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from penstock.core.memory import Memory
 from penstock.errors import BackendError, PenstockError, UserMistake
 from penstock.gauges import ServerGauges
 from penstock.loops import Loops
-from penstock.ports import Clock
+from penstock.ports import Clock, Observer
 from penstock.ports.process import Companion, Listener
+from penstock.runtime.collapse.flight import AnswerMemory
 from penstock.runtime.condition import UNHEALTHY, WorkerRow, worst
 from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.desk import Desk
@@ -38,9 +38,10 @@ class EmbeddedServer:
         tasks: TaskStore,
         keyed: KeyedStore,
         dead_letters: DeadLetters,
-        memory: Memory,
+        memory: AnswerMemory,
         wheel: Wheel,
         tiers: Sequence[str],
+        observer: Observer,
         find_ended: Callable[[str], Mapping[str, Any] | None],
         describe_ended: Callable[[Reply, float], Mapping[str, Any]],
         loop: asyncio.AbstractEventLoop,
@@ -53,7 +54,7 @@ class EmbeddedServer:
         self.gateway, self._tasks, self._keyed, self._dead_letters = gateway, tasks, keyed, dead_letters
         self._memory, self._wheel, self._tiers = memory, wheel, tiers
         self._find_ended, self._describe_ended = find_ended, describe_ended
-        self._clock = clock
+        self._observer, self._clock = observer, clock
         self._companions = companions
         self._not_started = {*models, COMPANIONS}  # of which nothing has been heard yet
         self._retired = False
@@ -63,18 +64,10 @@ class EmbeddedServer:
         )  # or the mistake that keeps it from starting
         self.loops = Loops()
 
-    def replied(self, replies: Sequence[Reply]) -> None:
-        """From the batchers."""
-        failed = [reply for reply in replies if reply.failure is not None]
-        try:
-            if failed:
-                self._dead_letters.add(failed)
-        finally:
-            self.gateway.settle(replies)  # whatever becomes of the letters
-
     # ---- life --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self._observer.start()
         self.loops.send("opening the door", self._open())  # it may take a while
         for model in self._models.values():
             for slot in model.slots:
@@ -134,6 +127,7 @@ class EmbeddedServer:
         self._wheel.close()
         for companion in self._companions:
             await companion.close()
+        await self._observer.close()
 
     # ---- the admin plane's questions -----------------------------------------------------------------------
 

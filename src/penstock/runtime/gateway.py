@@ -5,29 +5,24 @@ Nothing here awaits: accepting is one call, and the answer is a future.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-
-import msgspec
 
 from penstock.core.memory import Memory
-from penstock.errors import Draining, NoSuchModel, Overloaded, OverQuota, Refused, StoreDown, Unacceptable
+from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
 from penstock.idempotency import MARK, Keyed, KeyedRequests, keyed
-from penstock.ports import Asker, CallAsker, Clock, Leaving, Observer, Task, Tasks
-from penstock.quota import Account, Denied, Limiter, Limits, over_quota
+from penstock.ports import Asker, CallAsker, Clock, Leaving, RequestObserver, Task, Tasks
+from penstock.quota import Account, Limiter, Limits
 from penstock.runtime.call import submit_all
-from penstock.runtime.collapse.flight import is_queued
+from penstock.runtime.collapse.flight import AnswerMemory, Flight, is_queued
 from penstock.runtime.collapse.flights import Flights
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.collapse.shared_answers import SharedAnswers
-from penstock.runtime.desk import Admit as Admit
-from penstock.runtime.desk import Desk as Desk
-from penstock.runtime.idempotency_entry import Entry
-from penstock.runtime.tenant import Standing, Standings, release
+from penstock.runtime.desk import Desk
+from penstock.runtime.parameters import check_parameters
+from penstock.runtime.reservation import NOT_ITS_FAULT, Reserved
+from penstock.runtime.tenant import Standings, release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.runtime.wheel import Wheel
-from penstock.types import Ask, Identity, Reply, Request
-
-REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody can have many of them kept
-NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})  # and not counted against a quota
+from penstock.types import Accepted, Ask, Identity, Refusal, Reply, Request
 
 
 class Gateway:
@@ -37,14 +32,14 @@ class Gateway:
         tenants: Callable[[str | None, Identity | None], tuple[str, int]],
         tasks: Tasks,
         wheel: Wheel,
-        observer: Observer,
+        observer: RequestObserver,
         clock: Clock,
         ids: Iterator[str],
         limiter: Limiter | None = None,
         limits: Sequence[Limits | None] = (),
         keyed_requests: KeyedRequests | None = None,
-        memory: Memory | None = None,
-        elsewhere: SharedAnswers | None = None,
+        memory: AnswerMemory | None = None,
+        elsewhere: SharedAnswers[Flight] | None = None,
     ) -> None:
         """`ids`: one for each request, without end.
 
@@ -61,18 +56,16 @@ class Gateway:
         self._keyed = keyed_requests
         self.clock = clock
         self.draining = False
-        self.on_refused: Callable[[str, str, str, str], None] | None = None  # as `count`
         self.kinds: dict[str | None, str] = {}
         self.asynchronous: set[str | None] = set()
         self._default: Desk | None = None  # meant by requests that name no model
-        self.waiters = Waiters(wheel, self._withdraw, self._is_loading)
-        self.waiters.on_settled = self._settled
+        self.waiters = Waiters(wheel, self._withdraw, self._is_loading, self._settled)
         self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
         self._shares = False
         self.desks_changed()
 
     def desks_changed(self) -> None:
-        """To be told by whoever adds a model or takes one away."""
+        """Whoever adds a model or takes one away calls this."""
         self.kinds.clear()
         self.kinds.update(self.models)
         self.asynchronous.clear()
@@ -85,7 +78,6 @@ class Gateway:
                 self.asynchronous.add(None)
         # Once a model has shared executions, some may still be on their way when it no longer does.
         self._shares |= any(desk.sharing is not None for desk in self._desks.values())
-        self.find = self.flights.find if self._shares else self.waiters.get
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -144,27 +136,21 @@ class Gateway:
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
         return submit_all(asks, asker, self.submit, self.waiters, self._let_go)
 
-    def _let_go(self, request: Request) -> None:
+    def _let_go(self, request: Accepted) -> None:
         release(request, self.clock(), refused=True)
 
-    def _enter_task(self, desk: Desk, request: Request, asker: Asker) -> Waiter:
-        if desk.sharing is not None:
-            return self.flights.enter_at_place(desk, desk.sharing, request, asker)
-        waiter = self.waiters.add(request, asker)
-        desk.broker.publish(request)
-        return waiter
+    def find(self, key: str) -> Passenger | None:
+        """The request with this key that somebody waits for, or that carries others."""
+        return self.waiters.get(key) or self.flights.carrier(key)
 
     def settle(self, replies: Sequence[Reply]) -> None:
         """What came back from the batchers, to those who wait for it."""
         if not self._shares:
             self.waiters.settle(replies)
             return
-        given = self.flights.land(replies)
-        landing, self.flights.landing = self.flights.landing, given
-        self.waiters.settle(given)
-        self.flights.landing = landing
+        self.waiters.settle(self.flights.land(replies))
 
-    def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Request]:
+    def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Passenger]:
         """`room`: whether there must be some for it now.
 
         What may be shared is let in later, when it is known that it must be executed. Tasks whose records are
@@ -173,12 +159,12 @@ class Gateway:
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
         if ask.parameters:
-            _check_parameters(desk, ask.parameters)
+            check_parameters(desk, ask.parameters)
         now = self.clock()
         key = next(self._ids)
         identity = ask.identity
         if identity is not None:  # `of`, spelt out for the usual cases
-            standing: Standing = identity.standing or self._standings.of_identity(identity)
+            standing = identity.standing or self._standings.of_identity(identity)
         elif ask.client_id is None:
             standing = self._standings.anonymous
         else:
@@ -189,13 +175,15 @@ class Gateway:
         else:
             queue_limit = request_limit = min(ask.timeout, desk.longest_limit)
         if account is not None:
-            if account.remaining > account.floor and now < account.until:  # no limit is near: see `Account`
-                account.remaining -= 1
-            else:
-                denied = account.take(now)
-                if denied is not None:
-                    raise _over_quota(denied, desk.model, tenant)
-        request = Request(
+            over_quota = account.take(now)
+            if over_quota is not None:
+                try:
+                    raise about(over_quota, desk.model, tenant)
+                finally:
+                    del (
+                        over_quota
+                    )  # else it and this frame, which its traceback holds, wait for the collector
+        request = Passenger(
             key,
             desk.model,
             ask.input,
@@ -210,75 +198,61 @@ class Gateway:
             len(ask.input),
             ask.traceparent,
             ask.tracestate,
-            quota=account,
-            task=task,
+            task,
+            account,
         )
         sharing = desk.sharing
         alone = sharing is None or (task and not sharing.sees_dispatch)
         refused = desk.admit(request, now) if alone and room else None
         if refused is not None:
-            refused.model, refused.tenant = desk.model, tenant
             if account is not None:
                 account.release(now, refused=True)
             try:
-                raise refused
+                raise about(refused, desk.model, tenant)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                del refused  # for the same reason
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:
         desk, request = self._admit(ask, task=True)
-        waits = False
-
-        def enter(asker: Asker) -> Waiter:
-            nonlocal waits
-            waits = True
-            return self._enter_task(desk, request, asker)
-
-        def ended(code: str) -> None:
-            release(request, self.clock(), refused=code in NOT_ITS_FAULT)
-
         limits = self._limits[request.tier] if self._limited else None
-        held = limits is not None and limits.in_flight is not None
-        accepted = False
+        in_flight = limits is not None and limits.in_flight is not None
+        reserved = Reserved(
+            request, desk, self.waiters, self.clock,
+            is_admitted=True, in_flight=in_flight, flights=self.flights,
+        )  # fmt: skip
         try:
-            task = await self._tasks.accept(request, enter, desk.backlog_seconds, ended if held else None)
-            accepted = True
-        finally:
-            ends_later = waits or (accepted and held)  # and is released then
-            if not ends_later:
-                release(request, self.clock(), refused=not accepted)
+            task = await self._tasks.accept(reserved)
+        except BaseException:
+            reserved.roll_back()
+            raise
+        reserved.commit()
         return task
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
-        name, entry = self._entry(ask, key)
         assert self._keyed is not None
+        name, reserved = self._reserve(ask, key)
         try:
-            return self._keyed.ask(name, entry, asker)
+            return self._keyed.ask(name, reserved, asker)
         except Refused as error:
-            self._done_with(entry, refused=error.code in NOT_ITS_FAULT)
+            reserved.roll_back(counted=error.code not in NOT_ITS_FAULT)
             raise
 
     async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
-        name, entry = self._entry(ask, key)
         assert self._keyed is not None
-        refused = False
+        name, reserved = self._reserve(ask, key)
         try:
-            return await self._keyed.ask_task(name, entry)
-        except Refused as error:
-            refused = error.code in NOT_ITS_FAULT
+            task, again = await self._keyed.ask_task(name, reserved)
+        except BaseException as error:
+            reserved.roll_back(counted=not isinstance(error, Refused) or error.code not in NOT_ITS_FAULT)
             raise
-        finally:
-            self._done_with(entry, refused=refused)
+        reserved.commit()
+        return task, again
 
-    def _entry(self, ask: Ask, key: str) -> tuple[Keyed, Entry]:
+    def _reserve(self, ask: Ask, key: str) -> tuple[Keyed, Reserved]:
         """Whether there is room for it is asked only if it is to be executed."""
         desk, request = self._admit(ask, room=False)
-        return keyed(key, request), Entry(request, desk, self.waiters)
-
-    def _done_with(self, entry: Entry, *, refused: bool) -> None:
-        if not entry.waits:  # else its end releases it
-            release(entry.request, self.clock(), refused=refused)
+        return keyed(key, request), Reserved(request, desk, self.waiters, self.clock)
 
     async def find_task(self, task_id: str, client_id: str | None, identity: Identity | None = None) -> Task:
         kept = self._keyed if self._keyed is not None and task_id.startswith(MARK) else self._tasks
@@ -286,27 +260,20 @@ class Gateway:
 
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
         known = model if model in self._desks else ""
-        self._observer.refused_at_door(known, code)
-        if self.on_refused is not None:
-            self.on_refused(known, code, request_id, tenant)
+        self._observer.refused(Refusal(known, code, request_id, tenant, self.clock()))
 
     def check_quota(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)
         now = self.clock()
-        if account is None or (account.remaining > account.floor and now < account.until):
-            return
-        denied = account.take(now)
-        if denied is not None:
-            raise _over_quota(denied, "", tenant)
-        account.release(now, refused=True)
+        if account is not None:
+            _take(account, now, tenant)
+            account.release(now, refused=True)
 
     def charge(self, identity: Identity) -> None:
         tenant, _, account = self._standings.of_identity(identity)
         if account is not None:
             now = self.clock()
-            denied = account.take(now)
-            if denied is not None:
-                raise _over_quota(denied, "", tenant)
+            _take(account, now, tenant)
             account.release(now)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
@@ -314,7 +281,7 @@ class Gateway:
         request = self.waiters.find(request_id)
         return None if request is None else self.describe_request(request)
 
-    def describe_request(self, request: Request) -> dict[str, object]:
+    def describe_request(self, request: Passenger) -> dict[str, object]:
         now = self.clock()
         return {
             "request_id": request.request_id,
@@ -330,7 +297,7 @@ class Gateway:
     def _is_loading(self, request: Request) -> bool:
         return self._desks[request.model].loading()
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Passenger) -> None:
         if request.flight is not None:
             self.flights.leave(request)
             return
@@ -340,50 +307,30 @@ class Gateway:
         now = self.clock()
         if self._limited:
             for reply in replies:
-                account: Account | None = reply.request.quota
+                account = reply.request.account
                 if account is None:
                     continue
                 if reply.failure is None:
                     account.release(now)
                 else:
                     account.release(now, refused=reply.failure.code in NOT_ITS_FAULT)
-        self._observer.replied(replies, now)
+        self._observer.answered(replies, now)
 
     async def drained(self, seconds: float) -> bool:
         """Accept nothing more; wait until everyone is answered, or this long. True if everyone was."""
         self.draining = True
-        if not self.waiters:
-            return True
-        empty = asyncio.Event()
-        self.waiters.on_empty = empty.set
         try:
             async with asyncio.timeout(seconds):
-                await empty.wait()
+                await self.waiters.none_left()
         except TimeoutError:
             return False
         return True
 
 
-def _check_parameters(desk: Desk, parameters: bytes) -> None:
-    if not desk.takes_parameters():
-        raise Unacceptable(f"the model {desk.model!r} takes no parameters")
-    known = desk.parameter_names()
-    if known is not None:
-        for name in (_names_in if len(parameters) > REMEMBERED else _remembered_names)(parameters):
-            if name not in known:
-                raise Unacceptable(
-                    f"the model {desk.model!r} takes no parameter {name[:100]!r}; it takes {', '.join(known)}"
-                )
-
-
-def _names_in(parameters: bytes) -> Sequence[str]:
-    return tuple(msgspec.json.decode(parameters, type=dict[str, msgspec.Raw]))
-
-
-_remembered_names = lru_cache(maxsize=1024)(_names_in)
-
-
-def _over_quota(denied: Denied, model: str, tenant: str) -> OverQuota:
-    error = over_quota(denied)
-    error.model, error.tenant = model, tenant
-    return error
+def _take(account: Account, now: float, tenant: str) -> None:
+    over_quota = account.take(now)
+    if over_quota is not None:
+        try:
+            raise about(over_quota, "", tenant)
+        finally:
+            del over_quota

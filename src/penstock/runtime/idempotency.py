@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from penstock.core.shares import Shares
 from penstock.errors import NotFound
-from penstock.idempotency import Entry, Keyed, given_again, is_kept, key_reused
-from penstock.ports import Asker, Leaving
+from penstock.idempotency import Keyed, given_again, is_kept, key_reused
+from penstock.ports import Asker, Leaving, Reservation
 from penstock.runtime.by_tenant import ByTenant
 from penstock.runtime.tasks import StoredTask
 from penstock.share import refusal
@@ -28,11 +28,11 @@ class KeyedTask(StoredTask):
 
     __slots__ = ("_attached", "_first", "keyed")
 
-    def __init__(self, store: "KeyedStore", keyed: Keyed, entry: Entry, now: float) -> None:
-        super().__init__(store, entry.request, now)
+    def __init__(self, store: "KeyedStore", keyed: Keyed, reserved: Reservation, now: float) -> None:
+        super().__init__(store, reserved.request, now)
         self.keyed = keyed
         self._first: Asker | None = None  # who asked first, while it waits
-        self._attached: dict[str, Entry] = {}  # who asked again meanwhile, by the key of each
+        self._attached: dict[str, Reservation] = {}  # who asked again meanwhile, by the key of each
 
     @property
     def id(self) -> str:
@@ -42,14 +42,14 @@ class KeyedTask(StoredTask):
         self._first = first
         return _First(self)
 
-    def attach(self, entry: Entry, asker: Asker) -> Leaving:
-        waiter = entry.wait(asker)
-        entry.request.input = b""  # it is not sent anywhere
+    def attach(self, reserved: Reservation, asker: Asker) -> Leaving:
+        waiter = reserved.wait(asker)
+        reserved.request.input = b""  # it is not sent anywhere
         if self.answer is None:
-            self._attached[entry.request.key] = entry
+            self._attached[reserved.request.key] = reserved
         else:  # soon, and not now: whoever asks has not finished asking
-            asyncio.get_running_loop().call_soon(self._answer, entry, self.answer)
-        return _Attached(self, waiter, entry.request.key)
+            asyncio.get_running_loop().call_soon(self._answer, reserved, self.answer)
+        return _Attached(self, waiter, reserved.request.key)
 
     def detach(self, key: str | None = None) -> None:
         """One who asked has left; the execution goes on, since whoever it was may come back."""
@@ -61,14 +61,14 @@ class KeyedTask(StoredTask):
     def reply(self, reply: Reply) -> None:
         super().reply(reply)
         attached, self._attached = self._attached, {}
-        for entry in attached.values():
-            self._answer(entry, reply)
+        for reserved in attached.values():
+            self._answer(reserved, reply)
         first, self._first = self._first, None
         if first is not None:
             first.reply(reply)
 
-    def _answer(self, entry: Entry, reply: Reply) -> None:
-        entry.answer(given_again(reply, entry.request, self.request.request_id))
+    def _answer(self, reserved: Reservation, reply: Reply) -> None:
+        reserved.answer(given_again(reply, reserved.request, self.request.request_id))
 
 
 class _First:
@@ -114,7 +114,7 @@ class KeyedStore:
         self._ttl = ttl
         self._tasks: dict[str, KeyedTask] = {}
         self._finished: OrderedDict[str, KeyedTask] = OrderedDict()  # the oldest first
-        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the same, for each tenant
+        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the finished ones of each tenant
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -123,19 +123,19 @@ class KeyedStore:
     def bytes(self) -> int:
         return self._shares.bytes
 
-    def ask(self, keyed: Keyed, entry: Entry, asker: Asker) -> Leaving:
+    def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving:
         task = self._known(keyed)
         if task is not None:
-            return task.attach(entry, asker)
-        task = self._enter(keyed, entry)
+            return task.attach(reserved, asker)
+        task = self._enter(keyed, reserved)
         return task.told_to(asker)
 
-    async def ask_task(self, keyed: Keyed, entry: Entry) -> tuple[KeyedTask, bool]:
+    async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[KeyedTask, bool]:
         task = self._known(keyed)
-        return (self._enter(keyed, entry), False) if task is None else (task, True)
+        return (self._enter(keyed, reserved), False) if task is None else (task, True)
 
     async def find(self, task_id: str, tenant: str) -> KeyedTask:
-        """To anyone but the tenant that made it, it does not exist."""
+        """A task exists for the tenant that made it, and for nobody else."""
         self._forget_the_old()
         task = self._tasks.get(task_id)
         if task is None or task.keyed.tenant != tenant:
@@ -152,18 +152,18 @@ class KeyedStore:
             raise key_reused()
         return task
 
-    def _enter(self, keyed: Keyed, entry: Entry) -> KeyedTask:
+    def _enter(self, keyed: Keyed, reserved: Reservation) -> KeyedTask:
         before = self._tasks.get(keyed.id)
         if before is not None:  # how it ended is not kept
             self.forget(before)
-        task = KeyedTask(self, keyed, entry, self._wall_clock())
+        task = KeyedTask(self, keyed, reserved, self._wall_clock())
         while (full := self._shares.full(keyed.tenant, task.size)) is not None:
             oldest = self._outcomes.oldest(keyed.tenant)
             if oldest is None:
                 things = "requests with an Idempotency-Key"
-                raise refusal(full, things, self._settings, self._share, entry.backlog_seconds())
+                raise refusal(full, things, self._settings, self._share, reserved.backlog_seconds())
             self.forget(oldest)
-        task.entered(entry.enter(task))
+        task.entered(reserved.enter(task))
         self._tasks[keyed.id] = task
         self._shares.take(keyed.tenant, task.size)
         return task

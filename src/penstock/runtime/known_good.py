@@ -10,7 +10,7 @@ LARGEST = 1 << 16  # bytes of the input that is kept
 
 
 class KnownGood:
-    """Of one model, for all its slots."""
+    """What one model has answered, for all its slots."""
 
     def __init__(self) -> None:
         self._input: bytes | None = None

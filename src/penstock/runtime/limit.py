@@ -25,7 +25,7 @@ class Limit:
         self._expired = False
 
     def within(self, seconds: float) -> "Limit":
-        """The same, for waits of this length from now on."""
+        """This limit, for waits of this length from now on."""
         self._seconds = seconds
         return self
 

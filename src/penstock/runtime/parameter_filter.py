@@ -6,7 +6,7 @@ The endpoint's adapter would refuse it too, but only as a failed batch, which sp
 import msgspec
 
 from penstock.errors import Refused, Unacceptable
-from penstock.runtime.gateway import Admit
+from penstock.runtime.desk import Admit
 from penstock.types import Request
 
 INT64 = range(-(2**63), 2**63)

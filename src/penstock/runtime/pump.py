@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from math import ceil
 
 from penstock.core.batcher import Batcher
+from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendUnavailable
 from penstock.loops import Failures, say
 from penstock.ports import Clock, Observer
-from penstock.types import Batch, Failure, Reply, Request, Result, WorkerId
+from penstock.types import Failure, Reply, Result, WorkerId
 
 Deliver = Callable[[Sequence[Reply]], None]
-Take = Callable[[Batch], None]  # how a worker is handed a batch
+Take = Callable[[Sealed], None]  # how a worker is handed a batch
 
 STUCK = 5.0  # seconds a wake-up may be overdue before the loop counts as stuck
 NOT_SENT = Failure(BackendUnavailable.code, "the batch could not be handed to its worker")
@@ -37,14 +38,14 @@ class Pump:
     ) -> None:
         self.batcher = batcher
         self.on_wants = (
-            on_wants  # told after each step that leaves something waiting for a worker: take a credit
+            on_wants  # told after each step that leaves something waiting: a credit is to be taken
         )
         self._deliver = deliver
         self._observer = observer
         self._loop = loop
         self._clock = clock
         self._grain = (
-            timer_grain  # uvloop's timers have whole milliseconds; rounding up spares a second wake-up
+            timer_grain  # uvloop's timers have whole milliseconds: rounding up spares a second wake-up
         )
         self._workers: dict[WorkerId, Take] = {}
         self._scheduled = False
@@ -54,11 +55,11 @@ class Pump:
 
     # ---- events ------------------------------------------------------------------------------------------
 
-    def offer(self, request: Request) -> None:
+    def offer(self, request: Queued) -> None:
         if self.batcher.offer(request, request.arrival):
             self._kick()
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Queued) -> None:
         if self.batcher.withdraw(request):
             self._kick()
 
@@ -137,14 +138,19 @@ class Pump:
     def _step(self, answer_later: bool) -> None:
         now = self._clock()
         effects = self.batcher.step(now)
+        observer = self._observer
+        for ended in effects.ended:
+            observer.ended(*ended)
         for worker, batch in effects.dispatches:
             try:
                 self._workers[worker](batch)
-                self._observer.dispatched(batch)
+                observer.sent(batch, worker)
             except Exception as error:
                 self._failed(error)
                 self.batcher.finished(worker, batch.id, NOT_SENT, now)
                 self._kick()
+        if effects.given_up:
+            observer.given_up(effects.given_up, now)
         if effects.replies:
             if answer_later:
                 self._loop.call_soon(self._deliver, effects.replies)
@@ -180,7 +186,7 @@ class Pump:
         name, now = f"the batcher of {self.batcher.rules.model}", self._clock()
         if self._failures.too_many(now):
             return [f"{name} failed again and again ({self._failures.error})"]
-        if self._wake is not None and now > self._wake + STUCK:  # it missed a wake-up
+        if self._wake is not None and now > self._wake + STUCK:  # the loop missed a wake-up
             return [f"{name} is stuck"]
         return []
 

@@ -6,9 +6,10 @@ that input's request alone, by the same splitting and retrying as any backend.
 
 from collections.abc import Callable, Sequence
 
+from penstock.core.queued import Queued
 from penstock.errors import Unacceptable
 from penstock.ports import Broker
-from penstock.types import Failure, Outcome, Reply, Request
+from penstock.types import Failure, Outcome, Reply
 
 Deliver = Callable[[Sequence[Reply]], None]
 
@@ -16,38 +17,34 @@ Deliver = Callable[[Sequence[Reply]], None]
 class SizingBroker:
     """A Broker that sends requests to the sizing batcher first; `sized` takes what comes back from it."""
 
-    def __init__(self, onward: Broker, deliver: Deliver, max_cost: float) -> None:
+    def __init__(self, onward: Broker[Queued], deliver: Deliver, max_cost: float) -> None:
         self._onward = onward
         self._deliver = deliver
         self._max_cost = max_cost
-        self._being_sized: set[str] = set()  # keys
-        self._size: Callable[[Request], None] | None = None
-        self._unsize: Callable[[Request], None] | None = None
+        self._being_sized: dict[str, Queued] = {}  # by key
+        self._size: Callable[[Queued], None] | None = None
+        self._unsize: Callable[[Queued], None] | None = None
 
-    def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
-    ) -> None:
+    def subscribe(self, on_request: Callable[[Queued], None], on_withdraw: Callable[[Queued], None]) -> None:
         self._size, self._unsize = on_request, on_withdraw
 
-    def publish(self, request: Request) -> None:
+    def publish(self, request: Queued) -> None:
         assert self._size is not None, "subscribe first"
-        self._being_sized.add(request.key)
+        self._being_sized[request.key] = request
         self._size(request)
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Queued) -> None:
         assert self._unsize is not None, "subscribe first"
-        if request.key in self._being_sized:
-            self._being_sized.discard(request.key)
+        if self._being_sized.pop(request.key, None) is not None:
             self._unsize(request)
         else:
             self._onward.withdraw(request)
 
     def sized(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
-            request = reply.request
-            if request.key not in self._being_sized:
+            request = self._being_sized.pop(reply.request.key, None)
+            if request is None:
                 continue  # its asker left meanwhile
-            self._being_sized.discard(request.key)
             failure = self._cost(reply)
             if failure is None:
                 request.executions = 0  # attempts at sizing are not attempts at the model

@@ -14,13 +14,14 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable
-from typing import Protocol
 from zlib import crc32
 
 from penstock.core.backoff import backoff
 from penstock.errors import BackendError, BackendTimeout
 from penstock.ports import Backend, Clock
 from penstock.runtime.collapse.once_each import Sameness, run_once_each
+from penstock.runtime.dock import Dock
+from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
 from penstock.types import Batch, Failure, Result, WorkerId
@@ -31,49 +32,12 @@ FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
 PROBE_LIMIT = 2.0
 STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
-SICK_AGAIN = 48  # the same after it was found well again and again: each look costs the time of a batch
+SICK_AGAIN = 48  # failed batches before it is looked at again, once it was found well again and again
 FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
 FULL_PROBE = 0.5
-PATIENT = 5.0  # times as long as first batches have taken so far: so long the next one may run
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
 STILL_LOADING = 10.0  # seconds after which the log says so again
 LONGEST_FULL = 30.0  # what leaked never comes back by itself: then only a new backend can help
-
-
-class Dock(Protocol):
-    """Where a slot gets its batches: the batcher's pump here, or the way to batchers elsewhere."""
-
-    def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        """Here it is, and how it is handed a batch; not before it has said that it is ready."""
-        ...
-
-    def ready(self, worker: WorkerId) -> None: ...
-
-    def gone(self, worker: WorkerId, back_in: float | None) -> None:
-        """It takes nothing until it is ready again, in so many seconds if anybody knows."""
-        ...
-
-    def loading(self, worker: WorkerId, takes: float | None) -> None:
-        """Its first batch takes long, so many seconds in all if anybody knows. It is not to be counted on until it
-        is ready; the batch goes on."""
-        ...
-
-    def finished(
-        self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
-    ) -> None:
-        """The batch is over. `at_once`: it takes the next; else it may be that it does not, which is said before
-        the loop turns."""
-        ...
-
-
-class FirstBatches:
-    """How long the first batches of a model took, on whichever of its workers."""
-
-    def __init__(self) -> None:
-        self.longest: float | None = None  # seconds; None while there was none
-
-    def took(self, seconds: float) -> None:
-        self.longest = max(seconds, self.longest or 0.0)
 
 
 class Slot:
@@ -112,7 +76,7 @@ class Slot:
         self.loading = False  # its first batch takes long
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # of the model, where the backend does not tell
-        self.version = version  # that ran last
+        self.version = version  # of the model that ran last
         self._sameness = sameness
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
         self._successor: Backend | None = None  # started, and takes over after the batch in hand
@@ -122,7 +86,7 @@ class Slot:
         self.last_error = ""
         self.restarts = 0
         self.pressure = 0.0  # how full the backend said it is, last time
-        self.full = False  # it takes nothing for that reason
+        self.full = False  # it takes nothing, since its backend said that it is full
         dock.attach(worker, self.take)
         dock.gone(worker, None)
 
@@ -297,7 +261,7 @@ class Slot:
         would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         limit = batch.limit or self._processing_limit
         if not self._answered:
-            return await self._execute_first(batch, self._first_limit(limit))
+            return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
         try:
             with self._working.within(limit):
                 result = await self._run(batch)
@@ -330,12 +294,6 @@ class Slot:
             log.info("worker loaded", extra={"worker": self.worker, "seconds": round(seconds, 3)})
         return self._succeeded(result)
 
-    def _first_limit(self, limit: float) -> float:
-        """Where it is known how long a first batch takes, one that takes much longer hangs like any other."""
-        known = self.first_seconds
-        longest = self._first_batch_limit if known is None else min(self._first_batch_limit, PATIENT * known)
-        return max(limit, longest)
-
     def _takes_long(self, began: float, limit: float) -> None:
         """Said once for the batcher, and again and again for people."""
         log.info(
@@ -363,7 +321,7 @@ class Slot:
             "batch failed",
             extra={"worker": self.worker, "batch": batch.id, "size": batch.size, "error": error.message},
         )
-        return Failure(error.code, error.message, error.details, splittable=error.splittable), error.fatal
+        return Failure.of(error, details=error.details), error.fatal
 
     async def _healthy(self) -> bool:
         try:

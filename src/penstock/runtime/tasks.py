@@ -10,17 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import structs
-
 from penstock.core.shares import Shares
 from penstock.errors import Conflict, Overloaded
-from penstock.ports import Asker, Waiting
+from penstock.ports import Reservation, Waiting
 from penstock.ports.tasks import no_such_task
 from penstock.runtime.by_tenant import ByTenant
-from penstock.runtime.collapse.flight import is_queued
 from penstock.runtime.wheel import Wheel
 from penstock.share import OVERHEAD, Full, refusal
-from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Accepted, Failure, Outcome, Reply, TaskStatus
 
 NO_ROOM = Overloaded.code  # of a task whose result could not be kept
 
@@ -38,7 +35,7 @@ class StoredTask:
 
     __slots__ = ("_pollers", "_store", "_waiter", "answer", "changed_at", "request", "size", "when")
 
-    def __init__(self, store: Keeper, request: Request, now: float) -> None:
+    def __init__(self, store: Keeper, request: Accepted, now: float) -> None:
         self._store = store
         self._waiter: Waiting | None = None
         self.request = request
@@ -63,7 +60,9 @@ class StoredTask:
     def status(self) -> TaskStatus:
         if self.answer is not None:
             return TaskStatus(self.answer.outcome.value)
-        return TaskStatus.PENDING if is_queued(self.request) else TaskStatus.PROCESSING
+        if self._waiter is None or self._waiter.is_queued():
+            return TaskStatus.PENDING
+        return TaskStatus.PROCESSING
 
     async def wait(self, seconds: float) -> None:
         if self.answer is None:
@@ -83,10 +82,12 @@ class StoredTask:
     def keep(self, reply: Reply) -> None:
         """The answer, and of the request no more than its names. The request itself may still be in a queue, where
         it is found by its parameters."""
-        reply.request.input = b""
-        self.request = structs.replace(
-            reply.request, parameters=b"", quota=None, origin=None, flight=None, ticket=None, history=()
-        )
+        request = reply.request
+        request.input = b""
+        self.request = Accepted(
+            request.key, request.model, b"", request.arrival, request.expires, request.deadline, request.request_id,
+            tenant=request.tenant, tier=request.tier, traceparent=request.traceparent, task=request.task,
+        )  # fmt: skip
         self.answer = Reply(self.request, reply.outcome, reply.output, reply.failure, reply.execution)
         self.size = size_of_answer(self.answer)
 
@@ -95,7 +96,7 @@ class StoredTask:
             self._waiter.withdraw()
 
 
-def size_of_pending(request: Request) -> int:
+def size_of_pending(request: Accepted) -> int:
     return OVERHEAD + len(request.input) + len(request.parameters)
 
 
@@ -141,8 +142,8 @@ class TaskStore:
         self._ttl = ttl
         self._tasks: dict[tuple[str, str], StoredTask] = {}  # tenants choose their ids, and two the same
         self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()  # the oldest first
-        self._fetched: ByTenant[StoredTask] = ByTenant()  # each finished task is here
-        self._unread: ByTenant[StoredTask] = ByTenant()  # or here
+        self._fetched: ByTenant[StoredTask] = ByTenant()  # finished tasks that somebody has fetched
+        self._unread: ByTenant[StoredTask] = ByTenant()  # finished tasks that nobody has fetched
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -151,13 +152,8 @@ class TaskStore:
     def bytes(self) -> int:
         return self._shares.bytes
 
-    async def accept(
-        self,
-        request: Request,
-        enter: Callable[[Asker], Waiting],
-        backlog_seconds: Callable[[], float],
-        on_end: Callable[[str], None] | None = None,
-    ) -> StoredTask:
+    async def accept(self, reserved: Reservation) -> StoredTask:
+        request = reserved.request
         name = (request.tenant, request.request_id)
         if name in self._tasks:
             raise Conflict(
@@ -166,11 +162,11 @@ class TaskStore:
         size = size_of_pending(request)
         full = self._make_room(request.tenant, size)
         if full is not None:
-            raise refusal(full, "tasks", self._settings, self._share, backlog_seconds())
+            raise refusal(full, "tasks", self._settings, self._share, reserved.backlog_seconds())
         task = self._tasks[name] = StoredTask(self, request, self._wall_clock())
         self._shares.take(request.tenant, size)
         try:
-            task.entered(enter(task))
+            task.entered(reserved.enter(task))
         except BaseException:
             del self._tasks[name]  # it was refused
             self._shares.give(request.tenant, size)
@@ -178,7 +174,7 @@ class TaskStore:
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:
-        """To anyone but the tenant that made it, it does not exist."""
+        """A task exists for the tenant that made it, and for nobody else."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
             raise no_such_task(task_id, self._ttl)
@@ -190,7 +186,7 @@ class TaskStore:
         return task.when - self._ttl
 
     def peek(self, task_id: str, tenant: str | None = None) -> StoredTask | None:
-        """Of whichever tenant, if none is named: for the admin plane. That searches."""
+        """For the admin plane. If no tenant is named, all of them are searched."""
         if tenant is not None:
             return self._tasks.get((tenant, task_id))
         return next((task for task in self._tasks.values() if task.id == task_id), None)
@@ -246,7 +242,7 @@ class TaskStore:
                 self._unread.drop(tenant, task.name)
 
     def _make_room(self, tenant: str, size: int) -> Full | None:
-        """By what its tenant has fetched. Why that is not enough, if it is not."""
+        """Forget what this tenant has fetched, until there is room; or say why there is none."""
         while (full := self._shares.full(tenant, size)) is not None:
             oldest = self._fetched.oldest(tenant)
             if oldest is None:

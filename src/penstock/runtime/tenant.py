@@ -5,11 +5,10 @@ Found out once for each identity, and kept with it; for those who only say who t
 
 from collections.abc import Callable, Sequence
 
-from penstock.quota import Account, Limiter, Limits
-from penstock.types import Identity, Request
+from penstock.quota import Limiter, Limits
+from penstock.types import Accepted, Identity, Standing
 
 Tenants = Callable[[str | None, Identity | None], tuple[str, int]]
-Standing = tuple[str, int, Account | None]  # None: nothing limits it
 
 MOST = 10_000  # names; one more, and all are forgotten: those in use are soon back
 
@@ -24,7 +23,7 @@ class Standings:
         self.anonymous = self._find(None, None)
 
     def of_identity(self, identity: Identity) -> Standing:
-        standing: Standing | None = identity.standing
+        standing = identity.standing
         if standing is None:
             standing = identity.standing = self._find(None, identity)
         return standing
@@ -51,8 +50,7 @@ class Standings:
         return tenant, tier, self._limiter.account(tenant, limits)
 
 
-def release(request: Request, now: float, *, refused: bool) -> None:
+def release(request: Accepted, now: float, *, refused: bool) -> None:
     """From its tenant's account. `refused`: nor is it counted."""
-    account: Account | None = request.quota
-    if account is not None:
-        account.release(now, refused=refused)
+    if request.account is not None:
+        request.account.release(now, refused=refused)

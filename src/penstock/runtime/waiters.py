@@ -1,5 +1,6 @@
 """Who waits for which reply. The first reply is the answer; whatever comes later finds nobody waiting."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from msgspec import Struct
 
 from penstock.errors import Draining
 from penstock.ports import Asker
+from penstock.runtime.collapse.flight import is_queued
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.wheel import Wheel
 from penstock.types import Failure, Outcome, Reply, Request, has_own_limit
 
@@ -31,10 +34,13 @@ class Waiter(Struct, eq=False):
     """
 
     waiters: "Waiters"
-    request: Request
+    request: Passenger
     asker: Asker
     when: float
     settled: bool = False
+
+    def is_queued(self) -> bool:
+        return is_queued(self.request)
 
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
         """End it now; what has not gone to a worker never goes. Nothing if it was answered already."""
@@ -53,66 +59,48 @@ class Waiter(Struct, eq=False):
 
 
 class Waiters:
-    """Each under the ticket of its request: as a rule that is its key. One deadline wheel for all of them."""
+    """Each under the key of its request. One deadline wheel for all of them."""
 
     def __init__(
         self,
         wheel: Wheel,
-        withdraw: Callable[[Request], None],
+        withdraw: Callable[[Passenger], None],
         is_loading: Callable[[Request], bool] = lambda _: False,
+        settled: Callable[[Sequence[Reply]], None] = lambda _: None,
     ) -> None:
-        """`is_loading`: whether the model of a request is, for the words to one that waited in vain."""
+        """`is_loading`: whether the model of a request is, for the words to one that waited in vain. `settled`:
+        told of replies that were somebody's answers."""
         self._wheel = wheel
         self._is_loading = is_loading
         self._withdraw = withdraw
-        self.by_ticket: dict[object, Waiter] = {}
-        self.on_settled: Callable[[Sequence[Reply]], None] | None = None
-        self.on_empty: Callable[[], None] | None = None  # told when the last one is answered
+        self._settled = settled
+        self._waiters: dict[str, Waiter] = {}
+        self._empty: asyncio.Event | None = None  # set when the last one is answered
 
     def __len__(self) -> int:
-        return len(self.by_ticket)
+        return len(self._waiters)
 
-    def add(self, request: Request, asker: Asker) -> Waiter:
-        request.ticket = key = request.key  # `add_as`, spelt out for the usual case
-        waiter = self.by_ticket[key] = Waiter(self, request, asker, request.deadline)
+    def add(self, request: Passenger, asker: Asker) -> Waiter:
+        waiter = self._waiters[request.key] = Waiter(self, request, asker, request.deadline)
         self._wheel.add(waiter)
         return waiter
 
-    def add_as(self, ticket: object, request: Request, asker: Asker) -> Waiter:
-        """Under a ticket that nobody has. Unless that is its key, it is not found by its key."""
-        request.ticket = ticket
-        waiter = self.by_ticket[ticket] = Waiter(self, request, asker, request.deadline)
-        self._wheel.add(waiter)
-        return waiter
-
-    def give_key(self, ticket: object) -> Request:
-        """To whoever is there: its own key is its ticket from now on."""
-        waiter = self.by_ticket.pop(ticket)
-        request = waiter.request
-        request.ticket = request.key
-        self.by_ticket[request.key] = waiter
-        return request
-
-    def get(self, key: str) -> Request | None:
+    def get(self, key: str) -> Passenger | None:
         """The request that somebody waits for under this key."""
-        waiter = self.by_ticket.get(key)
+        waiter = self._waiters.get(key)
         return None if waiter is None else waiter.request
 
-    def find(self, request_id: str) -> Request | None:
-        """By the asker's id; a search, for people."""
-        requests = (waiter.request for waiter in self.by_ticket.values())
+    def find(self, request_id: str) -> Passenger | None:
+        """The request with this id of its asker. For people: it searches."""
+        requests = (waiter.request for waiter in self._waiters.values())
         return next((request for request in requests if request.request_id == request_id), None)
 
     def settle(self, replies: Sequence[Reply]) -> None:
         settled = []
-        take = self.by_ticket.pop
+        take = self._waiters.pop
         for reply in replies:
-            request = reply.request
-            waiter = take(request.ticket, None)
+            waiter = take(reply.request.key, None)
             if waiter is not None:
-                if waiter.request is not request:
-                    self.by_ticket[request.ticket] = waiter  # another's, that has its ticket by now
-                    continue
                 settled.append(reply)
                 waiter.settled = True
                 asker = waiter.asker
@@ -121,37 +109,43 @@ class Waiters:
                     asker.reply(reply)
                 except Exception:
                     log.exception("an answer could not be given")  # and must not keep the others from theirs
-        if settled and self.on_settled is not None:
-            self.on_settled(settled)
-        if not self.by_ticket and self.on_empty is not None:
-            self.on_empty()
+        if settled:
+            self._settled(settled)
+        if not self._waiters and self._empty is not None:
+            self._empty.set()
+
+    async def none_left(self) -> None:
+        """Return when the last one is answered."""
+        if self._waiters:
+            self._empty = asyncio.Event()
+            await self._empty.wait()
 
     @contextmanager
     def unreported(self) -> Iterator[list[Reply]]:
         """What is settled meanwhile is reported at the end: as much of it as is left in this list."""
-        report, settled = self.on_settled, list[Reply]()
-        self.on_settled = settled.extend
+        report, settled = self._settled, list[Reply]()
+        self._settled = settled.extend
         try:
             yield settled
         finally:
-            self.on_settled = report
-            if settled and report is not None:
+            self._settled = report
+            if settled:
                 report(settled)
 
-    def take_back(self, waiter: Waiter) -> Request:
+    def take_back(self, waiter: Waiter) -> Passenger:
         """As if it had never been added: nobody is told. It must not be settled."""
         request = waiter.request
         waiter.settled = True
         self._withdraw(request)
-        del self.by_ticket[request.ticket]
+        del self._waiters[request.key]
         del waiter.request, waiter.asker
         return request
 
     def end_all(self, failure: Failure) -> None:
-        for waiter in list(self.by_ticket.values()):
+        for waiter in list(self._waiters.values()):
             waiter.give_up((Outcome.FAILED, failure))
 
-    def end(self, request: Request, ending: tuple[Outcome, Failure]) -> None:
+    def end(self, request: Passenger, ending: tuple[Outcome, Failure]) -> None:
         outcome, failure = ending
         self._withdraw(request)
         self.settle([Reply(request, outcome, failure=failure)])

@@ -14,12 +14,14 @@ from random import Random
 
 from penstock.core.admission import AdmissionRules
 from penstock.core.backoff import backoff
-from penstock.core.batcher import Batcher, BatchingRules
+from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.core.door import Door
+from penstock.core.queued import Queued, Sealed
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, ServiceModel
-from penstock.types import Batch, Failure, Outcome, Reply, Request, Result, Seconds, WorkerId
+from penstock.types import Failure, Outcome, Reply, Result, Seconds, WorkerId
 
 RESTART = 1.0  # a crashed or hung worker is back after about this long
 
@@ -88,7 +90,7 @@ class Kernel:
     def __init__(
         self,
         scenario: Scenario,
-        on_dispatch: Callable[[Seconds, WorkerId, Batch], None] | None = None,
+        on_dispatch: Callable[[Seconds, WorkerId, Sealed], None] | None = None,
         on_reply: Callable[[Seconds, Reply], None] | None = None,
     ) -> None:
         self.scenario = scenario
@@ -147,7 +149,7 @@ class Kernel:
         assert wake is not None
         return self._step(wake)
 
-    def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Request]:
+    def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Queued]:
         scenario = self.scenario
         several = len(scenario.tier_shares) > 1 or scenario.tenants > 1 or scenario.tenant_shares
         draw = askers(scenario) if several else None
@@ -155,8 +157,8 @@ class Kernel:
         limits = scenario.tier_limits
         poisoned, poison, rng = scenario.poisoned, self._poison, Random(f"{scenario.seed}/poison")
 
-        def make(index: int, now: Seconds) -> Request:
-            request = Request(str(index), model, b'""', now, now + queue_limit, now + request_limit)
+        def make(index: int, now: Seconds) -> Queued:
+            request = Queued(str(index), model, b'""', now, now + queue_limit, now + request_limit)
             if draw is not None:
                 request.tenant, request.tier = next(draw)
             if scenario.own_parameters:
@@ -174,7 +176,7 @@ class Kernel:
 
         return make
 
-    def _arrive(self, request: Request, now: Seconds) -> bool:
+    def _arrive(self, request: Queued, now: Seconds) -> bool:
         """Whether the batcher must take a step. A refused request changes nothing."""
         run, door = self.run_so_far, self._door
         run.sent_by_tier[request.tier] += 1
@@ -215,7 +217,7 @@ class Kernel:
                 run.in_time_by_tier[request.tier] += 1
                 run.in_time_by_tenant[request.tenant] += 1
 
-    def _dispatch(self, worker: WorkerId, batch: Batch, now: Seconds) -> None:
+    def _dispatch(self, worker: WorkerId, batch: Sealed, now: Seconds) -> None:
         run, rng, service = self.run_so_far, self._rng, self.scenario.service
         run.batches += 1
         run.batched += batch.size

@@ -7,12 +7,14 @@ monotonic clock, which means something only beside its other envelopes.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw, Struct, msgpack
 
-from penstock.types import Request
+from penstock.types import Accepted, Request
 from penstock.words.basics import VERSION, Amount, Count, Finite, Garbled, content
+
+Taken = TypeVar("Taken", bound=Accepted)
 
 
 class WireRequest(Struct, array_like=True, gc=False):
@@ -31,12 +33,13 @@ class WireRequest(Struct, array_like=True, gc=False):
     task: bool
     tracestate: str | None = None
 
-    def request(self, sent: float, origin: object) -> Request:
-        """As a batcher has it in hand. `sent`: when it was, on the batcher's own clock."""
-        return Request(
+    def request(self, kind: type[Taken], gateway: str, sent: float) -> Taken:
+        """As a batcher has it in hand. `gateway`: the mailbox for its answer; `sent`: when it was, on the batcher's
+        own clock."""
+        return kind(
             self.key, self.model, self.input, sent, sent + self.expires_in, sent + self.deadline_in,
             self.request_id, self.parameters, self.tenant, self.tier, self.cost, self.length,
-            self.traceparent, self.tracestate, task=self.task, origin=origin,
+            self.traceparent, self.tracestate, self.task, gateway=gateway,
         )  # fmt: skip
 
 

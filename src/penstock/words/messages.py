@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import DecodeError, Struct, msgpack
 
-from penstock.types import Batch, Execution, Failure, Outcome, Request, TaskStatus, WorkerId
+from penstock.types import Accepted, Batch, Execution, Failure, Outcome, Request, TaskStatus, WorkerId
 from penstock.words.basics import VERSION, Amount, Count, Garbled, content
 
 # ---- to the mailbox of a worker --------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def encode(message: Message) -> bytes:
     return VERSION + _encode(message)
 
 
-def member_of(request: Request, gateway: str, task: str) -> MemberRow:
+def member_of(request: Accepted, task: str) -> MemberRow:
     """In the order of `Member`, as far as there is something to say. A tracestate means nothing alone."""
-    row = (request.key, gateway, request.input, task, request.tenant)
+    row = (request.key, request.gateway, request.input, task, request.tenant)
     request_id = "" if request.request_id == request.key else request.request_id
     if request.traceparent is not None:
         trace = (request.traceparent, request.tracestate) if request.tracestate else (request.traceparent,)

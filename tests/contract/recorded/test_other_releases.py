@@ -11,7 +11,7 @@ from recorded_kit import PARENT, READERS, agrees, plain, said_in_registry
 
 from penstock.cluster.announcements import announcement_of, model_of
 from penstock.config import Config, Model
-from penstock.types import Batch, Outcome, Reason, Request, TaskStatus
+from penstock.types import Accepted, Batch, Outcome, Reason, TaskStatus
 from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import FORMAT, VERSION, Garbled
 from penstock.words.envelopes import decode_envelope, encode_envelope
@@ -45,14 +45,15 @@ from penstock.words.slot_name import SlotName
 
 # ---- what is said to an older process ----------------------------------------------------------------------
 
-TRACED = Request(
+TRACED = Accepted(
     "key", "model", b'"x"', 1.0, 2.0, 3.0, "mine", b'{"a":1}', "acme", 1, 2.0, 3, PARENT, "vendor=1", task=True,
+    gateway="gateway",
 )  # fmt: skip
-PLAIN = Request("key", "model", b'"x"', 1.0, 2.0, 3.0, "key", length=3)
+PLAIN = Accepted("key", "model", b'"x"', 1.0, 2.0, 3.0, "key", length=3, gateway="gateway")
 NOW = 1.5
 
 
-def batch_of(*requests: Request) -> Batch:
+def batch_of(*requests: Accepted) -> Batch:
     return Batch(7, "model", b'{"a":1}', [*requests], Reason.FULL, 0.0, limit=3.0)
 
 
@@ -77,7 +78,7 @@ def test_an_older_batcher_reads_what_a_gateway_sends() -> None:
 
 
 def test_an_older_worker_reads_what_a_batcher_sends() -> None:
-    members = [member_of(TRACED, "gateway", "acme/mine"), member_of(PLAIN, "gateway", "")]
+    members = [member_of(TRACED, "acme/mine"), member_of(PLAIN, "")]
     dispatch = before.read_message(encode_dispatch(batch_of(TRACED, PLAIN), "batcher", "w/model/0", members))
     assert dispatch == before.Dispatch(
         7, "batcher", "w/model/0", "model", b'{"a":1}',
@@ -87,7 +88,7 @@ def test_an_older_worker_reads_what_a_batcher_sends() -> None:
 
 
 def test_where_there_is_nothing_new_to_say_the_bytes_are_the_older_ones() -> None:
-    members = [member_of(PLAIN, "gateway", "")]
+    members = [member_of(PLAIN, "")]
     older = before.Dispatch(
         7, "batcher", "w/model/0", "model", b'{"a":1}', [before.Member("key", "gateway", b'"x"', "")], 3.0
     )
@@ -167,7 +168,7 @@ def test_a_newer_envelope_is_understood() -> None:
 
 
 def test_a_newer_message_is_understood() -> None:
-    dispatch = encode_dispatch(batch_of(TRACED), "b", "w/m/0", [member_of(TRACED, "gateway", "acme/mine")])
+    dispatch = encode_dispatch(batch_of(TRACED), "b", "w/m/0", [member_of(TRACED, "acme/mine")])
     assert longer(dispatch).count(b"something") == 2  # in the message, and in its member
     for body in (*map(encode, MESSAGES), dispatch):
         assert decode(longer(body)) == decode(body)
@@ -211,7 +212,7 @@ def test_a_member_of_a_batch_is_the_request_that_it_was() -> None:
         structs.replace(TRACED, tracestate=None),
         structs.replace(PLAIN, request_id="x"),
     ):
-        body = encode_dispatch(batch_of(request), "b", "w/m/0", [member_of(request, "gateway", "")])
+        body = encode_dispatch(batch_of(request), "b", "w/m/0", [member_of(request, "")])
         [member] = decode(body).members  # type: ignore[union-attr]
         made = member.request("model", NOW)
         for name in ("key", "model", "input", "request_id", "tenant", "traceparent", "tracestate"):

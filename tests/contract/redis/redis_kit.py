@@ -11,17 +11,17 @@ import psutil
 
 import redis_servers
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.types import Request
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.words.envelopes import Envelope, decode_envelope
 from penstock.words.messages import task_name
 
 _numbers = count()
 
 
-def ask(text: bytes = b'"x"', *, now: float = 0.0, limit: float = 100.0, task: bool = False) -> Request:
+def ask(text: bytes = b'"x"', *, now: float = 0.0, limit: float = 100.0, task: bool = False) -> Passenger:
     """A request that arrives now."""
     key = f"k{next(_numbers)}"
-    return Request(key, "model", text, now, now + limit, now + limit, key, length=len(text), task=task)
+    return Passenger(key, "model", text, now, now + limit, now + limit, key, length=len(text), task=task)
 
 
 @asynccontextmanager
@@ -82,6 +82,6 @@ async def all_envelopes(store: Store) -> list[Envelope]:
     return [each for shard in range(store.settings.shards) for each in await envelopes(store, shard)]
 
 
-def named(request: Request) -> str:
+def named(request: Passenger) -> str:
     """As a task is called between processes."""
     return task_name(request.tenant, request.request_id)

@@ -114,7 +114,7 @@ def test_while_redis_is_dead_or_stopped_lookups_are_bypassed_and_then_served_aga
     async def body() -> None:
         with redis_server(VALKEY) as server:
             async with opened(patient(server.url)) as store:
-                shared = SharedAnswers(
+                shared = SharedAnswers[object](
                     RedisAnswers(store), monotonic, max_entries=100, max_bytes=1 << 20, has_room=lambda: True
                 )
                 seen: list[tuple[bytes | None, bool]] = []

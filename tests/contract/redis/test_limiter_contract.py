@@ -13,8 +13,8 @@ from quota_kit import START, Town
 from redis_kit import opened
 
 from penstock.core.ratelimit import RateLimiter
-from penstock.quota import Denied, Limiter, Limits
-from quota_words import Allowed, release, take
+from penstock.quota import Limiter, Limits
+from quota_words import Allowed, Denied, release, take
 from redis_servers import VALKEY, patient
 
 MEMORY, SHARED = "memory", "redis"

@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 import pytest
 from redis_kit import ask, named, opened, running, until
 
-from penstock.adapters.redis.bus.intake import Entry
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.worker_post import WorkerPost
-from penstock.types import Batch, Failure, Outcome, Reason, Reply, Request, Result, TaskStatus
+from penstock.core.queued import Sealed
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure, Outcome, Reason, Reply, Result, TaskStatus
 from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, decode
 from redis_servers import KINDS, Server, patient, redis_server
 
@@ -32,7 +33,7 @@ class Office:
         self.arrived: dict[str, list[Message]] = {}
 
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.post, self.endings, sender_of, "batcher")
+        return Dispatcher(self.post, self.endings, "batcher")
 
     def worker(self) -> WorkerPost:
         return WorkerPost(self.post, self.endings)
@@ -62,23 +63,18 @@ async def office(settings: RedisSettings, *owners: str) -> AsyncIterator[Office]
             yield made
 
 
-def held(gateway: str = "g1", *, task: bool = False, text: bytes = b'"x"') -> Request:
+def held(gateway: str = "g1", *, task: bool = False, text: bytes = b'"x"') -> Passenger:
     """A request as a batcher has it in hand."""
     request = ask(text, task=task)
-    request.origin = Entry(0, b"1-0", gateway)
+    request.gateway = gateway
     return request
 
 
-def sender_of(request: Request) -> str:
-    assert isinstance(request.origin, Entry)
-    return request.origin.gateway
+def batch(*requests: Passenger) -> Sealed:
+    return Sealed(9, "model", b"{}", list(requests), Reason.FULL, 0.0)
 
 
-def batch(*requests: Request) -> Batch:
-    return Batch(9, "model", b"{}", list(requests), Reason.FULL, 0.0)
-
-
-async def create_task(office: Office, request: Request) -> RedisTasks:
+async def create_task(office: Office, request: Passenger) -> RedisTasks:
     tasks = RedisTasks(office.store, "g2", office.post, ttl=60.0)
     await tasks.create(request, limit=10.0)
     return tasks

@@ -11,7 +11,7 @@ from penstock.adapters.redis.records.dead_letters import RedisLetters
 from penstock.adapters.redis.records.holdings import letters as bounds
 from penstock.core.dead_letters import letter_of
 from penstock.errors import NotFound, StoreDown
-from penstock.types import Attempt, DeadLetter, Failure, Outcome, Reply
+from penstock.types import Attempt, DeadLetter, Failure, GivenUp, Outcome
 from redis_servers import VALKEY, patient, redis_server
 
 BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
@@ -19,10 +19,13 @@ BROKEN = Failure("BACKEND_CRASHED", "it died", "over this input")
 
 def given_up(text: bytes = b'"x"', *, task: bool = False, tenant: str = "anna") -> DeadLetter:
     request = ask(text, task=task)
-    request.tenant, request.tier, request.executions = tenant, 2, 3
+    request.tenant, request.tier = tenant, 2
     request.parameters, request.cost = b"{}", 7.0
-    request.history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
-    return letter_of(Reply(request, Outcome.FAILED, failure=BROKEN), time.time() - time.monotonic())
+    history = (Attempt(time.monotonic(), "BACKEND_FAILED", "no", "", "w/0", 4, splittable=True),)
+    return letter_of(
+        GivenUp(request, Outcome.FAILED, failure=BROKEN, executions=3, history=history),
+        time.time() - time.monotonic(),
+    )
 
 
 @pytest.mark.parametrize("letter_id", ["", "-", "+", "1", "1-", "(1-1", "1-x", "x-1", "1-1-1", "9-9"])

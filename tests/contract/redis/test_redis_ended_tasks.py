@@ -17,7 +17,8 @@ from penstock.adapters.redis.records.task_scripts import MOST_ENDED
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.idempotency import Keyed
 from penstock.ports.tasks import Ended, EndedTask
-from penstock.types import Failure, Outcome, Request
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure, Outcome
 
 FILL = Script("for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'of', 'another version') end")
 BROKEN = Failure("BACKEND_FAILED", "it broke")
@@ -59,17 +60,17 @@ class Tasks:
         self._tasks = RedisTasks(store, "gateway", Post(store), ttl=60.0)
         self._outcomes = Outcomes(store, Post(store))
 
-    async def new(self) -> Request:
+    async def new(self) -> Passenger:
         request = ask(task=True)
         request.tenant, request.tier = "acme", 1
         await self._tasks.create(request, limit=10.0)
         return request
 
-    async def end(self, request: Request, failure: Failure | None = None) -> None:
+    async def end(self, request: Passenger, failure: Failure | None = None) -> None:
         outcome = Outcome.SUCCESS if failure is None else Outcome.FAILED
         await self._outcomes.settle([Ended(named(request), outcome, b"1", failure)])
 
-    async def cancel(self, request: Request) -> None:
+    async def cancel(self, request: Passenger) -> None:
         await self._tasks.cancel(request.request_id, "acme")
 
     async def waiting(self) -> int:

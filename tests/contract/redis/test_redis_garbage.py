@@ -23,7 +23,8 @@ from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.auth.keys import make_key
 from penstock.errors import NotFound, StoreDown
 from penstock.quota import Limits
-from penstock.types import Failure, Request
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure
 from penstock.words.announcements import ModelAnnouncement, read_announcement
 from penstock.words.basics import VERSION, Garbled
 from penstock.words.envelopes import encode_envelope
@@ -126,7 +127,7 @@ class Bench:
 
     def __init__(self, store: Store) -> None:
         self.owned = range(16)
-        self.intake = Intake(store, "me", monotonic, self, lambda: {"me"})
+        self.intake = Intake(store, "me", monotonic, self, lambda: {"me"}, Passenger)
         self.intake.subscribe(self._take, lambda request: None)
         self.intake.on_refused = lambda request, failure: self.refused.append(request.key)
         self.intake.on_unreadable = self._unreadable
@@ -134,7 +135,7 @@ class Bench:
         self.refused: list[str] = []
         self.unreadable: list[str] = []
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: Passenger) -> None:
         if request.input == b"poison":
             raise IndexError(request.key)
         self.taken.append(request.key)

@@ -17,8 +17,9 @@ from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, Overloaded, OverQuota
 from penstock.idempotency import Keyed
 from penstock.ports.tasks import Ended
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.share import OVERHEAD
-from penstock.types import Outcome, Request, TaskStatus
+from penstock.types import Outcome, TaskStatus
 from penstock.words.messages import task_name
 from redis_servers import KINDS, VALKEY, patient, redis_server
 
@@ -50,13 +51,13 @@ class Kit:
         self._claims = RedisClaims(store, post, ttl, ttl, holdings.keyed(size, 0.4))
         self._outcomes = Outcomes(store, post)
 
-    async def new(self, tenant: str, size: int = 10) -> Request:
+    async def new(self, tenant: str, size: int = 10) -> Passenger:
         request = ask(b"x" * size, task=True)
         request.tenant = tenant
         await self.tasks.create(request, self._limit)
         return request
 
-    async def ends(self, request: Request, size: int) -> None:
+    async def ends(self, request: Passenger, size: int) -> None:
         await self._outcomes.settle([Ended(named(request), Outcome.SUCCESS, b"x" * size)])
 
     async def claim(self, tenant: str, key: str, size: int = 10) -> bool:
@@ -83,7 +84,7 @@ async def kit(settings: RedisSettings, **bounds: float) -> AsyncIterator[Kit]:
         yield Kit(store, **bounds)  # type: ignore[arg-type]
 
 
-async def is_there(redis: Kit, request: Request) -> bool:
+async def is_there(redis: Kit, request: Passenger) -> bool:
     try:
         await redis.tasks.find(request.request_id, request.tenant)
     except NotFound:

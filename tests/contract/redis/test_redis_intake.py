@@ -10,11 +10,11 @@ from redis.exceptions import OutOfMemoryError
 from redis_kit import ask, opened, running, until
 
 from penstock.adapters.redis.bus import publisher as publisher_module
-from penstock.adapters.redis.bus.intake import Entry, Intake
+from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.pending import GROUP, consumers
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.link.connect import RedisSettings, Store
-from penstock.types import Request
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.words.envelopes import encode_envelope
 from redis_servers import KINDS, Server, patient, redis_server
 
@@ -30,36 +30,36 @@ class Bench:
         self.store = store
         self.owned = set(owned)
         self.alive = {me, *alive}
-        self.intake = Intake(store, me, monotonic, self, lambda: self.alive)
+        self.intake = Intake(store, me, monotonic, self, lambda: self.alive, Passenger)
         self.intake.subscribe(self._on_request, self._on_withdraw)
         self.intake.on_inherited = self._on_inherited
         self.intake.on_lost = self._on_lost
-        self.inherited: list[Request] = []
-        self.requests: list[Request] = []
-        self.withdrawn: list[Request] = []
-        self.lost: list[Request] = []
+        self.inherited: list[Passenger] = []
+        self.requests: list[Passenger] = []
+        self.withdrawn: list[Passenger] = []
+        self.lost: list[Passenger] = []
         self.refuse = False
 
-    def _on_request(self, request: Request) -> None:
+    def _on_request(self, request: Passenger) -> None:
         self.requests.append(request)
         if self.refuse:
             self.intake.settled([request])
 
-    def _on_inherited(self, request: Request) -> None:
+    def _on_inherited(self, request: Passenger) -> None:
         self.inherited.append(request)
         self._on_request(request)
 
-    def _on_withdraw(self, request: Request) -> None:
+    def _on_withdraw(self, request: Passenger) -> None:
         self.withdrawn.append(request)
 
-    def _on_lost(self, requests: Sequence[Request]) -> None:
+    def _on_lost(self, requests: Sequence[Passenger]) -> None:
         self.lost += requests
 
     @property
     def keys(self) -> list[str]:
         return [request.key for request in self.requests]
 
-    async def got(self, *requests: Request) -> None:
+    async def got(self, *requests: Passenger) -> None:
         wanted = [request.key for request in requests]
         await until(lambda: len(self.requests) >= len(wanted))
         assert sorted(self.keys) == sorted(wanted)
@@ -73,7 +73,9 @@ async def reading(settings: RedisSettings) -> AsyncIterator[Bench]:
             yield bench
 
 
-async def send(store: Store, *requests: Request, withdrawn: Sequence[str] = (), shard: int = SHARD) -> bytes:
+async def send(
+    store: Store, *requests: Passenger, withdrawn: Sequence[str] = (), shard: int = SHARD
+) -> bytes:
     body = encode_envelope("gateway", requests, withdrawn, monotonic())
     await store.commands.execute_command("XADD", store.keys.shard(shard), "*", "e", body)
     return body
@@ -88,9 +90,9 @@ async def length(store: Store, shard: int = SHARD) -> int:
     return int(await store.commands.execute_command("XLEN", store.keys.shard(shard)))
 
 
-async def read_by(bench: Bench) -> list[Request]:
+async def read_by(bench: Bench) -> list[Passenger]:
     """Sends requests until one arrives there: the first may still go to a reader that has just ended."""
-    sent: list[Request] = []
+    sent: list[Passenger] = []
 
     async def arrived() -> bool:
         sent.append(ask())
@@ -120,8 +122,7 @@ def test_requests_of_all_shards_arrive_with_what_is_left_of_their_time(redis_set
                 assert now <= request.arrival <= monotonic()
                 assert request.arrival <= request.expires <= monotonic() + 70.0
                 assert request.deadline == request.expires
-                assert isinstance(request.origin, Entry)
-                assert request.origin.gateway == "gateway"
+                assert request.gateway == "gateway"
             assert set(bench.intake.in_hand) == set(bench.keys)
 
     asyncio.run(body())
@@ -246,7 +247,7 @@ def test_who_vanishes_without_a_word_is_inherited_from_once_it_counts_as_gone(
     asyncio.run(body())
 
 
-def impatient(seconds: float = 100.0) -> Request:
+def impatient(seconds: float = 100.0) -> Passenger:
     """One whose queue limit has passed when it arrives."""
     request = ask(limit=seconds)
     request.expires = 0.0

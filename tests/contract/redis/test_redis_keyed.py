@@ -190,7 +190,7 @@ def test_the_record_tells_who_asked_first_and_how_it_was_executed(redis_settings
                 await becomes(lambda: bool(tasks._pollers))
                 watched = store.keys.watch(TASK)
                 await until(lambda: _exists(store, watched))
-                request.origin = 3
+                request.shard = 3
                 await claims.placed(NAME, request)
                 record = await waiting  # woken, though it is not over
                 assert (record.status, record.asked, record.answer) == (TaskStatus.PENDING, "mine", None)

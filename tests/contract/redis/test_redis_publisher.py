@@ -12,12 +12,12 @@ from penstock.adapters.redis.bus import publisher as module
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.errors import Cancelled, Overloaded, StoreDown
-from penstock.types import Failure, Request
+from penstock.types import Accepted, Failure
 from redis_servers import KINDS, Cluster, Server, patient, redis_cluster, redis_server
 
 
-class Failures(list[tuple[Request, Failure]]):
-    def note(self, requests: Sequence[Request], failure: Failure) -> None:
+class Failures(list[tuple[Accepted, Failure]]):
+    def note(self, requests: Sequence[Accepted], failure: Failure) -> None:
         self += [(request, failure) for request in requests]
 
     @property
@@ -58,10 +58,10 @@ def test_envelopes_take_the_shards_in_turn(redis_settings: RedisSettings) -> Non
             sent = [ask() for _ in range(store.settings.shards)]
             for request in sent:
                 await publisher.accepted(request)
-            assert sorted(str(request.origin) for request in sent) == sorted(map(str, range(16)))
+            assert sorted(str(request.shard) for request in sent) == sorted(map(str, range(16)))
             for request in sent:
-                assert isinstance(request.origin, int)
-                [envelope] = await envelopes(store, request.origin)
+                assert request.shard is not None
+                [envelope] = await envelopes(store, request.shard)
                 assert [wire.key for wire in envelope.requests] == [request.key]
 
     asyncio.run(body())
@@ -103,8 +103,8 @@ def test_a_withdrawal_follows_its_request_into_its_shard(redis_settings: RedisSe
             others = [ask() for _ in range(store.settings.shards)]
             for other in others:
                 await publisher.accepted(other)
-            assert isinstance(request.origin, int)
-            withdrawn = [key for each in await envelopes(store, request.origin) for key in each.withdrawn]
+            assert request.shard is not None
+            withdrawn = [key for each in await envelopes(store, request.shard) for key in each.withdrawn]
             assert withdrawn == [request.key]
             assert sum(len(each.withdrawn) for each in await all_envelopes(store)) == 1
 

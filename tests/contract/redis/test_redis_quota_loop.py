@@ -14,8 +14,8 @@ from redis_kit import opened, running, until
 from penstock.adapters.redis.link.connect import Client, RedisSettings, Store
 from penstock.adapters.redis.link.scripts import Argument
 from penstock.adapters.redis.records.quotas import SharedLimiter
-from penstock.quota import Denied, Limits
-from quota_words import Allowed, left, take
+from penstock.quota import Limits
+from quota_words import Allowed, Denied, left, take
 from redis_servers import VALKEY, Server, patient, redis_server
 
 LIMIT = 1000

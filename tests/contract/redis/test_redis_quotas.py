@@ -11,8 +11,8 @@ from redis_kit import opened
 
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records.quotas import SharedLimiter
-from penstock.quota import Denied, Limits
-from quota_words import UNCOUNTED, Allowed, left, release, take
+from penstock.quota import Limits
+from quota_words import UNCOUNTED, Allowed, Denied, left, release, take
 from redis_servers import VALKEY, patient
 
 LIMIT = 1000

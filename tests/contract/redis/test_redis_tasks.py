@@ -14,7 +14,8 @@ from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, StoreDown
 from penstock.ports.tasks import Ended
-from penstock.types import Failure, Outcome, Request, TaskStatus
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Failure, Outcome, TaskStatus
 from penstock.words.messages import Notice
 from redis_servers import VALKEY, patient, redis_server
 
@@ -31,13 +32,13 @@ class Kit:
         self.there = RedisTasks(store, "there", post, ttl)
         self.outcomes = Outcomes(store, post)
 
-    async def new(self, tenant: str = "") -> Request:
+    async def new(self, tenant: str = "") -> Passenger:
         request = ask(task=True)
         request.tenant = tenant
         await self.here.create(request, limit=10.0)
         return request
 
-    async def succeed(self, request: Request, output: bytes = b"1") -> None:
+    async def succeed(self, request: Passenger, output: bytes = b"1") -> None:
         await self.outcomes.settle([Ended(named(request), Outcome.SUCCESS, output)])
 
 

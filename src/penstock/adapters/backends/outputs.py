@@ -157,6 +157,7 @@ def as_plain(value: Any) -> Any:
 
 
 def _conversion(value: Any) -> Callable[[], Any] | None:
+    # mypy cannot know what a foreign object's method takes and gives.
     if callable(tolist := getattr(value, "tolist", None)):  # numpy, torch, jax, pandas, array.array
         return tolist  # type: ignore[no-any-return]
     if callable(dump := getattr(value, "model_dump", None)):  # pydantic

@@ -16,19 +16,18 @@ from dataclasses import replace
 
 from penstock.adapters.ledger.rows import Row, to_lines
 from penstock.adapters.ledger.writer import LedgerState, Writer
-from penstock.ports import Clock
-from penstock.types import Batch, Reply
+from penstock.ports import Clock, RequestObserver
+from penstock.types import Reply
 
 log = logging.getLogger("penstock.ledger")
 
 CHUNK_BYTES = 2 * 2**20  # about 20,000 rows
 CHUNK_SECONDS = 0.5
+CLOSE_SECONDS = 5.0  # to write down what has ended; what is left waits on disk
 MAX_ROWS_IN_MEMORY = 200_000  # 20 s of 10,000 requests/s with a disk that hangs
 
 
-class Recorder:
-    """An Observer."""
-
+class Recorder(RequestObserver):
     def __init__(
         self,
         writer: Writer,
@@ -63,7 +62,7 @@ class Recorder:
     def start(self) -> None:
         self._writer.start()
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         shift, tiers = self._shift, self._tiers
         completed = now + shift
         rows: list[Row] = [
@@ -88,12 +87,6 @@ class Recorder:
             self.flush()
         elif self._timer is None:
             self._timer = self._loop.call_later(CHUNK_SECONDS, self.flush)
-
-    def dispatched(self, batch: Batch) -> None:
-        pass
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        pass
 
     def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
         """Rows that others may be told of as well: the ledger has each once. `on_fate` hears, on the loop, whether
@@ -125,7 +118,7 @@ class Recorder:
         elif rows:
             self._writer.hand(bytes(memoryview(self._room)[:end]), rows)
 
-    async def close(self, seconds: float) -> None:
+    async def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """After the last reply. What the database does not take in time stays in the spool for the next start."""
         self.flush()
         await self._loop.run_in_executor(None, self._writer.close, seconds)

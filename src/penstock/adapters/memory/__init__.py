@@ -1,18 +1,21 @@
 """Broker and result bus inside one process: a call, nothing more."""
 
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
-from penstock.types import Reply, Request
+from penstock.types import Accepted, Reply
+
+Carried = TypeVar("Carried", bound=Accepted)
 
 
-class MemoryBroker:
+class MemoryBroker(Generic[Carried]):
     """Once subscribed, publishing is the subscriber's own method: not even a call in between."""
 
-    publish: Callable[[Request], None]
-    withdraw: Callable[[Request], None]
+    publish: Callable[[Carried], None]
+    withdraw: Callable[[Carried], None]
 
     def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
+        self, on_request: Callable[[Carried], None], on_withdraw: Callable[[Carried], None]
     ) -> None:
         self.publish = on_request
         self.withdraw = on_withdraw

@@ -16,7 +16,7 @@ from penstock.adapters.memory.publisher import MemoryPublisher
 from penstock.adapters.memory.registry import MemoryRegistry, Roll
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
-from penstock.ports.shards import Alive, Leases
+from penstock.ports.shards import Alive, Leases, Taken
 from penstock.words.heartbeats import Heartbeat, Kind
 
 
@@ -74,5 +74,7 @@ class MemoryShards:
         bus = self._bus
         return MemoryLeases(self._shards, me, alive, self._clock, heartbeat=bus.heartbeat, lease=bus.lease)
 
-    def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive) -> MemoryIntake:
-        return MemoryIntake(self._shards, me, clock, leases, alive, self._bus.aside)
+    def intake(
+        self, me: str, clock: Clock, leases: Leases, alive: Alive, kind: type[Taken]
+    ) -> MemoryIntake[Taken]:
+        return MemoryIntake(self._shards, me, clock, leases, alive, self._bus.aside, kind)

@@ -3,7 +3,7 @@
 from penstock.adapters.memory.tasks import Kept, TaskBooks
 from penstock.idempotency import Keyed
 from penstock.ports.records import PLACED_AT_MOST, PLACED_WITHIN, SETTLED_WITHIN, Claim
-from penstock.types import Request, TaskStatus
+from penstock.types import Accepted, TaskStatus
 from penstock.words.messages import task_name
 
 
@@ -17,7 +17,7 @@ class MemoryClaims:
     async def claim(
         self,
         keyed: Keyed,
-        request: Request,
+        request: Accepted,
         asked: str,
         limit: float,
         *,
@@ -48,15 +48,14 @@ class MemoryClaims:
         books.add(name, made, retry_after)
         return Claim(ours=True)
 
-    async def placed(self, keyed: Keyed, request: Request) -> None:
+    async def placed(self, keyed: Keyed, request: Accepted) -> None:
         name = task_name(keyed.tenant, keyed.id)
         kept = self._books.find(name)
         if kept is not None and kept.request.key == request.key:
-            assert isinstance(request.origin, int)
-            kept.shard = request.origin
+            kept.shard = request.shard
             await self._books.tell(name, kept)
 
-    async def forget(self, keyed: Keyed, request: Request) -> None:
+    async def forget(self, keyed: Keyed, request: Accepted) -> None:
         name = task_name(keyed.tenant, keyed.id)
         kept = self._books.find(name)
         if kept is not None and not kept.over and kept.request.key == request.key:

@@ -1,13 +1,14 @@
 """A batcher's way in, in memory: the shards that it leases. Each entry stays pending there until it is settled."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
+from typing import Generic
 
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
 from penstock.ports.bus import Aside
-from penstock.ports.shards import Alive, Leases
+from penstock.ports.shards import Alive, Leases, Taken
 from penstock.types import Failure, Request
 from penstock.words.basics import Garbled
 from penstock.words.envelopes import Envelope, decode_envelope
@@ -19,21 +20,29 @@ NOT_TAKEN = Failure("INTERNAL", "a batcher could not take this request in")
 class Entry:
     """One envelope in hand."""
 
-    __slots__ = ("gateway", "left", "number", "shard")
+    __slots__ = ("left", "number", "shard")
 
-    def __init__(self, shard: int, number: int, gateway: str) -> None:
+    def __init__(self, shard: int, number: int) -> None:
         self.shard = shard
         self.number = number
-        self.gateway = gateway  # the mailbox for answers
         self.left = 1  # requests not settled yet; one more while it is being taken in
 
 
-class MemoryIntake:
+class MemoryIntake(Generic[Taken]):
     """`penstock.ports.shards.Intake`."""
 
     def __init__(
-        self, shards: SharedShards, me: str, clock: Clock, leases: Leases, alive: Alive, aside: Aside
+        self,
+        shards: SharedShards,
+        me: str,
+        clock: Clock,
+        leases: Leases,
+        alive: Alive,
+        aside: Aside,
+        kind: type[Taken],
     ) -> None:
+        """`kind`: what requests are made as, for whoever takes them."""
+        self._kind = kind
         self._shards, self._me, self._clock, self._leases, self._alive = shards, me, clock, leases, alive
         self._aside = aside
         self._entries: dict[tuple[int, int], Entry] = {}  # until settled
@@ -44,35 +53,24 @@ class MemoryIntake:
         self._bell = asyncio.Event()
         self._progress = asyncio.Event()
         self._closing = False
-        self._in_hand: dict[str, Request] = {}
-        self.on_inherited: Callable[[Request], None] = lambda request: None
-        self.on_lost: Callable[[Sequence[Request]], None] = lambda requests: None
-        self.on_refused: Callable[[Request, Failure], None] = lambda request, failure: None
+        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # by key
+        self.on_inherited: Callable[[Taken], None] = lambda request: None
+        self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
+        self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
         self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
 
-    @property
-    def in_hand(self) -> Mapping[str, Request]:
-        return self._in_hand
-
-    def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
-    ) -> None:
+    def subscribe(self, on_request: Callable[[Taken], None], on_withdraw: Callable[[Taken], None]) -> None:
         self._on_request = self.on_inherited = on_request
         self._on_withdraw = on_withdraw
-
-    def sender_of(self, request: Request) -> str:
-        entry = request.origin
-        return entry.gateway if isinstance(entry, Entry) else ""
 
     def shards_changed(self) -> None:
         self._bell.set()
 
     def settled(self, requests: Iterable[Request]) -> None:
         for request in requests:
-            held = self._in_hand.pop(request.key, None)
+            held = self.in_hand.pop(request.key, None)
             if held is not None:
-                assert isinstance(held.origin, Entry)
-                self._let_go(held.origin)
+                self._let_go(held[1])
 
     def _let_go(self, entry: Entry) -> None:
         entry.left -= 1
@@ -139,35 +137,35 @@ class MemoryIntake:
         """Somebody else answers for these now."""
         for entry in entries:
             del self._entries[entry.shard, entry.number]
-        requests = [request for request in self._in_hand.values() if request.origin in entries]
+        requests = [request for request, entry in self.in_hand.values() if entry in entries]
         for request in requests:
-            del self._in_hand[request.key]
+            del self.in_hand[request.key]
         self._progress.set()
         self.on_lost(requests)
 
     # ---- an entry ------------------------------------------------------------------------------------------
 
     def _take(self, shard: int, number: int, body: bytes, *, inherited: bool) -> None:
-        entry = self._entries[shard, number] = Entry(shard, number, "")
+        entry = self._entries[shard, number] = Entry(shard, number)
         try:
             envelope = decode_envelope(body)
         except Garbled as error:
             self._aside.add("envelope", f"shard {shard}", str(error), body)
             envelope = Envelope("", 0.0, [], [])
-        entry.gateway = envelope.gateway
         for wire in envelope.requests:
-            if wire.key not in self._in_hand:
-                request = self._in_hand[wire.key] = wire.request(envelope.sent, entry)
+            if wire.key not in self.in_hand:
+                request = wire.request(self._kind, envelope.gateway, envelope.sent)
+                self.in_hand[wire.key] = request, entry
                 entry.left += 1
                 self._hand_over(request, inherited=inherited)
         for key in envelope.withdrawn:
-            withdrawn = self._in_hand.get(key)
-            if withdrawn is not None:
-                self._on_withdraw(withdrawn)
-                self.settled([withdrawn])
+            held = self.in_hand.get(key)
+            if held is not None:
+                self._on_withdraw(held[0])
+                self.settled([held[0]])
         self._let_go(entry)
 
-    def _hand_over(self, request: Request, *, inherited: bool) -> None:
+    def _hand_over(self, request: Taken, *, inherited: bool) -> None:
         try:
             if inherited:
                 if request.expires < request.deadline:  # alike, they tell of a client's own limit
@@ -176,6 +174,6 @@ class MemoryIntake:
             else:
                 self._on_request(request)
         except Exception as error:
-            self._aside.add("request", self.sender_of(request), f"{type(error).__name__}: {error}")
+            self._aside.add("request", request.gateway, f"{type(error).__name__}: {error}")
             self.on_refused(request, NOT_TAKEN)
             self.settled([request])

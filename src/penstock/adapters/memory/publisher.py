@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from penstock.adapters.memory.shard import SharedShards
 from penstock.errors import Cancelled, Overloaded
 from penstock.ports import Clock
-from penstock.types import Failure, Request
+from penstock.types import Accepted, Failure
 from penstock.words.envelopes import encode_envelope
 
 FULL = "more arrives than is sent: limits.max_queue or limits.max_queue_bytes wait"
@@ -24,15 +24,15 @@ class MemoryPublisher:
         self._shards, self._box, self._clock = shards, box, clock
         self._max_requests, self._max_bytes = max_requests, max_bytes
         self._turn = -1
-        self._unsent: dict[str, Request] = {}
+        self._unsent: dict[str, Accepted] = {}
         self._unsent_bytes = 0
         self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # by shard
         self._acceptances: dict[str, asyncio.Future[None]] = {}
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
-        self.on_failed: Callable[[Sequence[Request], Failure], None] = lambda requests, failure: None
+        self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None
 
-    def publish(self, request: Request) -> None:
+    def publish(self, request: Accepted) -> None:
         if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
             asyncio.get_running_loop().call_soon(self._refuse, request)
             return
@@ -40,7 +40,7 @@ class MemoryPublisher:
         self._unsent_bytes += len(request.input)
         self._wake.set()
 
-    def _refuse(self, request: Request) -> None:
+    def _refuse(self, request: Accepted) -> None:
         """Soon, and not while whoever publishes is still accepting it."""
         acceptance = self._acceptances.get(request.key)
         if acceptance is None:
@@ -48,20 +48,20 @@ class MemoryPublisher:
         elif not acceptance.done():
             acceptance.set_exception(Overloaded(FULL, retry_after=1.0))
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Accepted) -> None:
         if self._unsent.pop(request.key, None) is not None:
             self._unsent_bytes -= len(request.input)
             acceptance = self._acceptances.pop(request.key, None)
             if acceptance is not None and not acceptance.done():
                 acceptance.set_exception(Cancelled("withdrawn before it was accepted"))
-        elif isinstance(request.origin, int):
-            self.withdraw_key(request.key, request.origin)
+        elif request.shard is not None:
+            self.withdraw_key(request.key, request.shard)
 
     def withdraw_key(self, key: str, shard: int) -> None:
         self._withdrawn[shard].append(key)
         self._wake.set()
 
-    async def accepted(self, request: Request) -> None:
+    async def accepted(self, request: Accepted) -> None:
         acceptance = self._acceptances[request.key] = asyncio.get_running_loop().create_future()
         try:
             self.publish(request)
@@ -89,7 +89,7 @@ class MemoryPublisher:
         requests = list(self._unsent.values())
         self._unsent, self._unsent_bytes = {}, 0
         for request in requests:
-            request.origin = shard
+            request.shard = shard
         withdrawn = self._withdrawn.pop(shard, [])
         self._shards.publish(shard, encode_envelope(self._box, requests, withdrawn, self._clock()))
         for request in requests:

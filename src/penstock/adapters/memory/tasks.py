@@ -11,7 +11,7 @@ from penstock.idempotency import KEPT_FAILURES
 from penstock.ports import Clock
 from penstock.ports.tasks import WITHDRAWN, Ended, EndedTask, TaskRecord, Withdrawal, no_such_task
 from penstock.share import Full, refusal
-from penstock.types import Outcome, Reply, Request, TaskStatus
+from penstock.types import Accepted, Outcome, Reply, TaskStatus
 from penstock.words.messages import Notice, decode_execution, encode, task_name
 
 MOST_ENDED = 10_000  # that no ledger has taken yet
@@ -21,7 +21,7 @@ MOST_ENDED = 10_000  # that no ledger has taken yet
 class Kept:
     """One task."""
 
-    request: Request
+    request: Accepted
     created: float  # seconds since the epoch
     expires: float  # on our clock: until which it is kept
     keep: float  # seconds that it is kept once it is over
@@ -114,7 +114,7 @@ class MemoryTasks:
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(
-        self, request: Request, limit: float, *, watch: bool = False, retry_after: float = 1.0
+        self, request: Accepted, limit: float, *, watch: bool = False, retry_after: float = 1.0
     ) -> None:
         books, name = self._books, task_name(request.tenant, request.request_id)
         if books.find(name) is not None:
@@ -127,11 +127,10 @@ class MemoryTasks:
             kept.watchers.add(self._box)
         books.add(name, kept, retry_after)
 
-    async def placed(self, request: Request) -> None:
+    async def placed(self, request: Accepted) -> None:
         kept = self._books.find(task_name(request.tenant, request.request_id))
         if kept is not None:
-            assert isinstance(request.origin, int)
-            kept.shard = request.origin
+            kept.shard = request.shard
 
     async def forget(self, task_id: str, tenant: str) -> None:
         self._books.drop(task_name(tenant, task_id))

@@ -8,10 +8,11 @@ thousands a second would cost every request something, and push each out again b
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from penstock.types import Batch, Execution, Failure, Outcome, Reply
+from penstock.ports import RequestObserver
+from penstock.types import Execution, Failure, Outcome, Reply
+from penstock.units import time_of_day
 
 MOST = 20_000  # requests
 A_SECOND = 1_000  # of those that went well; a whole batch more at most
@@ -21,22 +22,20 @@ LONGEST = 600.0  # seconds
 Row = tuple[str, str, str, int, float, Outcome, Failure | None, Execution | None]
 
 
-class Ended:
-    """An Observer."""
-
+class Ended(RequestObserver):
     def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float], most: int = MOST) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
         self._most = most
         self._batches: deque[tuple[float, list[Row]]] = deque()  # with when they ended, the newest last
         self._number = 0
-        self._second = 0  # the one now
-        self._noted = 0  # in it
+        self._second = 0  # the present second
+        self._noted = 0  # requests noted in it
 
     def __len__(self) -> int:
         return self._number
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         if (second := int(now)) != self._second:
             self._second, self._noted = second, 0
         if self._noted >= A_SECOND:
@@ -49,12 +48,6 @@ class Ended:
         self._number += len(replies)
         while self._number > self._most or batches[0][0] < now - LONGEST:
             self._number -= len(batches.popleft()[1])
-
-    def dispatched(self, batch: Batch) -> None:
-        pass
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        pass  # it never was accepted
 
     def find(self, request_id: str) -> dict[str, Any] | None:
         """The latest of this id."""
@@ -74,14 +67,13 @@ class Ended:
     def describe(self, row: Row, ended: float) -> dict[str, Any]:
         """`ended`: on the clock that arrivals are told by."""
         request_id, model, tenant, tier, arrival, outcome, failure, execution = row
-        when = datetime.fromtimestamp(self._wall_clock() - (self._clock() - ended), UTC)
         said: dict[str, Any] = {
             "request_id": request_id,
             "model": model,
             "tenant": tenant,
             "tier": tier,
             "status": outcome,
-            "ended": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ended": time_of_day(self._wall_clock() - (self._clock() - ended)),
             "latency_ms": round((ended - arrival) * 1e3, 3),
         }
         if failure is not None:

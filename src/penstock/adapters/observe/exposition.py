@@ -88,7 +88,7 @@ class Exposition:
             "Requests refused at the door, by error code",
             labels=["model", "code"],
         )
-        for (model, code), count in self._metrics.refused.items():
+        for (model, code), count in self._metrics.refusals.items():
             refused.add_metric([model, code], count)
         yield from (outcomes, reasons, batched, retries, refused)
 

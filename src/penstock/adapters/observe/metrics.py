@@ -5,7 +5,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from penstock.types import Batch, Reply
+from penstock.ports import Observer
+from penstock.types import Batch, Refusal, Reply, WorkerId
 
 SECONDS = (
     0.001,
@@ -56,25 +57,25 @@ class ModelMetrics:
         self.batched_requests = 0
 
 
-class Metrics:
-    """An Observer. Its label sets are closed: the models that are served, codes from the error tree."""
+class Metrics(Observer):
+    """Its label sets are closed: the models that are served, codes from the error tree."""
 
     def __init__(self, models: Iterable[str]) -> None:
         self.models = {name: ModelMetrics() for name in models}
-        self.refused: Counter[tuple[str, str]] = Counter()  # (model, or "" where it is not known; code)
+        self.refusals: Counter[tuple[str, str]] = Counter()  # (model, or "" where it is not known; code)
 
     def add_model(self, name: str) -> None:
         """One that was not in the config: a worker has announced it."""
         self.models.setdefault(name, ModelMetrics())
 
-    def dispatched(self, batch: Batch) -> None:
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
         model = self.models[batch.model]
         model.reasons[batch.reason] += 1
         model.retried_batches += batch.retry
         model.batched_requests += len(batch.requests)
         model.batch_size.observe(len(batch.requests))
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         last = None
         for reply in replies:
             model = self.models[reply.request.model]
@@ -97,5 +98,5 @@ class Metrics:
             wait.counts[bisect_left(SECONDS, execution.started - arrival)] += 1
             wait.total += execution.started - arrival
 
-    def refused_at_door(self, model: str, code: str) -> None:
-        self.refused[model, code] += 1
+    def refused(self, refusal: Refusal) -> None:
+        self.refusals[refusal.model, refusal.code] += 1

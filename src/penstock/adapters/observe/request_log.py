@@ -11,13 +11,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from queue import SimpleQueue
 from threading import Thread
 
 from penstock.loops import kept_thread
-from penstock.types import Batch, Execution, Reply
+from penstock.ports import RequestObserver
+from penstock.types import Execution, Refusal, Reply
+from penstock.units import time_of_day
 
 log = logging.getLogger("penstock.requests")
 
@@ -28,9 +29,7 @@ CLOSE_SECONDS = 1.0
 Line = tuple[str, str, str, str, str, float, float | None, Execution | None]
 
 
-class RequestLog:
-    """An Observer; `refused` is told of those that never were accepted."""
-
+class RequestLog(RequestObserver):
     def __init__(
         self,
         share: float,
@@ -51,7 +50,7 @@ class RequestLog:
         self._told = 0  # of those dropped
         self._thread: Thread | None = None
 
-    def replied(self, replies: Sequence[Reply], now: float) -> None:
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
         if self._share < 1:
             share, chance = self._share, self._chance
             replies = [reply for reply in replies if chance() < share]
@@ -74,15 +73,11 @@ class RequestLog:
                 ]
             )
 
-    def dispatched(self, batch: Batch) -> None:
-        pass
-
-    def refused_at_door(self, model: str, code: str) -> None:
-        pass  # `refused` knows more of it
-
-    def refused(self, model: str, code: str, request_id: str, tenant: str) -> None:
+    def refused(self, refusal: Refusal) -> None:
         if self._share >= 1 or self._chance() < self._share:
-            self._add([(request_id, tenant, "", model, code, 0.0, None, None)])
+            self._add(
+                [(refusal.request_id, refusal.tenant, "", refusal.model, refusal.code, 0.0, None, None)]
+            )
 
     def _add(self, lines: list[Line]) -> None:
         if not self._lines:
@@ -129,8 +124,7 @@ class RequestLog:
 
 
 def as_text(lines: Sequence[Line], now: float) -> str:
-    when = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    head = f'{{"time":"{when}","level":"info","logger":"{log.name}","message":"request","id":'
+    head = f'{{"time":"{time_of_day(now)}","level":"info","logger":"{log.name}","message":"request","id":'
     return "".join([f"{head}{_rest(line)}" for line in lines])
 
 

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from penstock.core.memory import Memory
 from penstock.core.places import Place
+from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.desk import Desk
 from penstock.types import Execution, Request
 
@@ -19,12 +21,15 @@ class Flight:
         self.place = place
         self.version = version  # of the model, as far as it was known then
         self.fingerprint: bytes | None = None  # where others look for its answer
-        self.carrier: Request | None = None  # None: not sent yet
-        self.riders: dict[str, Request] = {}  # all aboard, by key
+        self.carrier: Passenger | None = None  # None: not sent yet
+        self.riders: dict[str, Passenger] = {}  # all aboard, by key
         self.over = False
 
 
-def is_queued(request: Request) -> bool:
+AnswerMemory = Memory[Flight | Passenger]  # with what is under way for an answer in the place of it
+
+
+def is_queued(request: Passenger) -> bool:
     """Whether what will answer it has not gone to a worker."""
     flight = request.flight
     if not isinstance(flight, Flight):
@@ -43,8 +48,8 @@ def has_no_more_time(request: Request, carrier: Request) -> bool:
     return request.expires <= carrier.expires or request.deadline <= carrier.deadline
 
 
-def copy_of(request: Request) -> Request:
-    return structs.replace(request, key=f"{request.key}~", quota=None)
+def copy_of(request: Passenger) -> Passenger:
+    return structs.replace(request, key=f"{request.key}~", account=None)
 
 
 def from_arrival(execution: Execution, rider: Request) -> Execution:

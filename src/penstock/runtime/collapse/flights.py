@@ -10,9 +10,8 @@
 Rules
 - Everyone aboard has a waiter, a deadline and a quota of its own, and leaves when it likes. Nothing is withdrawn
   while somebody is aboard; when the last one leaves, the carrier is.
-- A request that nobody has joined is a flight by itself. While nothing else looks like it, it has no place: its
-  looks are its ticket among the waiters, where the next one to look so finds it. Else it stands in its place in the
-  memory, and knows it (`Request.flight`).
+- A request that nobody has joined is a flight by itself. While nothing else looks like it, it has no place: the
+  next one to look so finds it under its looks. Else it stands in its place in the memory.
 - The carrier is the request of one aboard (of a task a copy, since a task's input is let go at its end). It stays
   the carrier when its asker leaves.
 - A failure is everyone's, unless it is the carrier's own: a deadline that passed, or was too short for the queue.
@@ -26,22 +25,27 @@ Rules
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from penstock.core.fingerprint import MAKER_BYTES, maker
-from penstock.core.memory import Memory, Remembered
-from penstock.core.places import HEAD, TAIL, Place
-from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused
+from penstock.core.places import HEAD, TAIL, Glance, Place
+from penstock.errors import Cancelled, ClientLeft, DeadlineExceeded, Overloaded, Refused, about
 from penstock.ports import Asker, Clock
-from penstock.runtime.collapse.flight import Flight, copy_of, from_arrival, has_no_more_time, is_before
+from penstock.runtime.collapse.flight import (
+    AnswerMemory,
+    Flight,
+    copy_of,
+    from_arrival,
+    has_no_more_time,
+    is_before,
+)
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.runtime.collapse.recall import Recall
 from penstock.runtime.collapse.shared_answers import Lookup, SharedAnswers
-from penstock.runtime.desk import Desk, Sharing
+from penstock.runtime.collapse.sharing import Sharing
+from penstock.runtime.desk import Desk
 from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
-from penstock.types import Execution, Failure, Outcome, Reply, Request, WorkerId
+from penstock.types import Execution, Failure, Outcome, Reply
 
 ITS_OWN = frozenset({DeadlineExceeded.code, Overloaded.code, Cancelled.code, ClientLeft.code})
-NOBODY = bytes(MAKER_BYTES)
-# An answer lives so long in the common store, and a copy of it in a gateway for the rest of its time.
-STORE_PART = 0.9
 
 
 class Flights:
@@ -50,34 +54,32 @@ class Flights:
         desks: Mapping[str, Desk],
         waiters: Waiters,
         clock: Clock,
-        memory: Memory,
-        elsewhere: SharedAnswers | None,
+        memory: AnswerMemory,
+        elsewhere: SharedAnswers[Flight] | None,
     ) -> None:
         """`elsewhere`: what other gateways remember."""
         self._desks = desks
         self._waiters = waiters
         self._clock = clock
-        self._memory = memory
         self._places = memory.places
-        self._glances, self._tickets = memory.places.glances, waiters.by_ticket
+        self._recall = Recall(memory, elsewhere, clock)
         self._elsewhere = elsewhere
-        self.landing: Sequence[Reply] = ()  # those whose askers are just being told
-        self._adrift: dict[str, Request] = {}  # carriers whose own asker has left, by key
+        self._alone: dict[Glance, Passenger] = {}  # by their looks, those that nothing else looks like
+        self._adrift: dict[str, Passenger] = {}  # carriers whose own asker has left, by key
         if elsewhere is not None:
             elsewhere.on_looked_up = self._looked_up
-            self.enter = self.enter_at_place  # type: ignore[method-assign]  # its answer will come by its key
 
-    def find(self, key: str) -> Request | None:
-        """The request that somebody waits for under this key, or that flies on for others."""
-        return self._waiters.get(key) or self._adrift.get(key)
+    def carrier(self, key: str) -> Passenger | None:
+        """The request with this key that nobody waits for, and that flies on for others."""
+        return self._adrift.get(key)
 
     # ---- boarding ----------------------------------------------------------------------------------------
 
-    def enter(self, desk: Desk, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
+    def enter(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
         """Raises Refused where it would have to be executed and is not let in."""
         seen = request.input
         look = seen[HEAD] + seen[TAIL]  # `glance`, spelt out
-        if look in self._glances or look in self._tickets:
+        if self._elsewhere is not None or look in self._places.glances or look in self._alone:
             return self.enter_at_place(desk, sharing, request, asker)
         if sharing.ttl:
             sharing.misses += 1
@@ -87,25 +89,25 @@ class Flights:
                 raise _refused(request, refused)
             finally:
                 del refused
-        request.epoch = sharing.epoch
-        waiter = self._waiters.add_as(look, request, asker)
+        request.epoch, request.flight = sharing.epoch, look
+        self._alone[look] = request
+        waiter = self._waiters.add(request, asker)
         desk.broker.publish(request)
         return waiter
 
-    def enter_at_place(self, desk: Desk, sharing: Sharing, request: Request, asker: Asker) -> Waiter:
+    def enter_at_place(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
         """It may be like another, or is to be looked up."""
         request.epoch = sharing.epoch
         place, places = sharing.place(request), self._places
-        if place[4] in self._tickets:
-            self._give_place(place[4])
+        alone = self._alone.pop(place[4], None)
+        if alone is not None:
+            self._give_place(alone)
         found = places.get(place)
         if isinstance(found, tuple):
-            if found[3] > request.arrival:
-                self._memory.used.add(found[4])  # its own: ours would be a second copy of the input
+            if self._recall.find(request, found):
                 waiter = self._waiters.add(request, asker)
-                self._waiters.settle([self._again(sharing, request, found)])
+                self._waiters.settle([self._recall.reply(sharing, request, found)])
                 return waiter
-            self._memory.forget(found)
         elif found is not None:
             return self._join(place, found, desk, sharing, request, asker)
         if sharing.ttl:
@@ -129,26 +131,23 @@ class Flights:
         desk.broker.publish(request)
         return waiter
 
-    def _give_place(self, look: bytes) -> None:
-        """To the one that was alone with these looks. Not if its answer is there: too late to join it then."""
-        waiting = self._tickets[look].request
-        if any(reply.request is waiting for reply in self.landing):
-            return
-        alone = self._waiters.give_key(look)
+    def _give_place(self, alone: Passenger) -> None:
+        """Nothing has looked like this one until now; from now on it is found in its place."""
+        alone.flight = None
         sharing = self._desks[alone.model].sharing
         if sharing is not None:
             place = sharing.place(alone)
-            if self._places.get(place) is None:  # else there is an answer: of one whose asker had left
+            if self._places.get(place) is None:  # there may be an answer, of one whose asker had left
                 alone.flight = place
                 self._places.put(place, alone)
 
     def _look_up(
         self,
-        elsewhere: SharedAnswers,
+        elsewhere: SharedAnswers[Flight],
         desk: Desk,
         sharing: Sharing,
         place: Place,
-        request: Request,
+        request: Passenger,
         asker: Asker,
     ) -> Waiter:
         flight = Flight(desk, place, sharing.version)
@@ -157,18 +156,23 @@ class Flights:
         elsewhere.look_up(flight.fingerprint, flight)
         return self._board(flight, request, asker)
 
-    def _board(self, flight: Flight, request: Request, asker: Asker) -> Waiter:
+    def _board(self, flight: Flight, request: Passenger, asker: Asker) -> Waiter:
         request.flight = flight
         flight.riders[request.key] = request
         return self._waiters.add(request, asker)
 
     def _join(
-        self, place: Place, found: object, desk: Desk, sharing: Sharing, request: Request, asker: Asker
+        self,
+        place: Place,
+        found: Flight | Passenger,
+        desk: Desk,
+        sharing: Sharing,
+        request: Passenger,
+        asker: Asker,
     ) -> Waiter:
         if isinstance(found, Flight):
             flight = found
         else:
-            assert isinstance(found, Request)
             flight = found.flight = Flight(desk, place, sharing.version)
             self._places.put(place, flight)
             flight.carrier = flight.riders[found.key] = found
@@ -187,7 +191,7 @@ class Flights:
         self._send(flight, request)
         return waiter
 
-    def _send(self, flight: Flight, request: Request) -> None:
+    def _send(self, flight: Flight, request: Passenger) -> None:
         if request.task:
             request = copy_of(request)
             self._adrift[request.key] = request
@@ -196,12 +200,11 @@ class Flights:
 
     # ---- leaving -----------------------------------------------------------------------------------------
 
-    def leave(self, request: Request) -> None:
+    def leave(self, request: Passenger) -> None:
         """Its asker has given up, or its time is over."""
         flight = request.flight
         if not isinstance(flight, Flight):
-            if isinstance(flight, tuple):
-                self._places.remove(flight, request)
+            self._stand_aside(request)
             self._desks[request.model].broker.withdraw(request)
             return
         flight.riders.pop(request.key, None)
@@ -213,6 +216,14 @@ class Flights:
             self._end(flight)
             if carrier is not None:
                 flight.desk.broker.withdraw(carrier)
+
+    def _stand_aside(self, request: Passenger) -> None:
+        """Nobody finds it any more, to join it."""
+        flight, request.flight = request.flight, None
+        if isinstance(flight, bytes):
+            del self._alone[flight]
+        elif isinstance(flight, tuple):
+            self._places.remove(flight, request)
 
     def _end(self, flight: Flight) -> None:
         """Nothing of it refers to anything else any more: it would wait for the cycle collector."""
@@ -227,26 +238,27 @@ class Flights:
 
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         """The replies that askers are to have, for those that carriers got."""
-        others = [reply for reply in replies if reply.request.flight is not None]
-        if not others:  # the hot path: nothing looked like any of them
-            self._landed_alone(replies)
-            return replies
+        alone: list[Reply] = []
         given: list[Reply] = []
-        alone = [reply for reply in replies if reply.request.flight is None]
-        for reply in others:
-            request, execution = reply.request, reply.execution
+        for reply in replies:
+            request = reply.request
+            assert isinstance(request, Passenger)  # what comes back is what was sent
             flight = request.flight
-            if isinstance(flight, tuple):
-                self._places.remove(flight, request)
+            if isinstance(flight, bytes):  # the usual case: nothing looked like it
+                request.flight = None
+                del self._alone[flight]
                 alone.append(reply)
-            elif not isinstance(flight, Flight) or flight.over:
+            elif not isinstance(flight, Flight):
+                self._stand_aside(request)
+                alone.append(reply)
+            elif flight.over:
                 continue
-            elif execution is not None:
-                self._landed(flight, reply, execution, given)
+            elif reply.execution is not None:
+                self._landed(flight, request, reply.output, reply.execution, given)
             elif request is flight.carrier:
-                self._failed(flight, reply, given)
+                self._failed(flight, request, reply, given)
         self._landed_alone(alone)
-        return alone + given
+        return alone + given if given else alone
 
     def _landed_alone(self, replies: Sequence[Reply]) -> None:
         """Executions that nobody had joined: some of the answers are remembered."""
@@ -262,29 +274,26 @@ class Flights:
             return
         if execution.version:
             sharing.learn(execution.version)
-        if sharing.ttl:
-            now = self._clock()
-            for reply in sharing.worth_keeping(replies, now):
-                self._remember(sharing, reply, execution.version, now)
+        self._recall.keep_some(sharing, replies, execution.version)
 
-    def _landed(self, flight: Flight, reply: Reply, execution: Execution, given: list[Reply]) -> None:
+    def _landed(
+        self, flight: Flight, request: Passenger, output: bytes, execution: Execution, given: list[Reply]
+    ) -> None:
         carrier, riders = flight.carrier, flight.riders
         self._end(flight)
-        sharing = self._desks[reply.request.model].sharing
+        sharing = self._desks[request.model].sharing
         if sharing is not None:
             if execution.version:
                 sharing.learn(execution.version)
-            kept = self._remember(sharing, reply, execution.version, self._clock())
-            if kept and flight.fingerprint is not None and self._elsewhere is not None:
-                self._tell(self._elsewhere, sharing, flight, reply, execution.version)
-        if carrier is not reply.request and carrier is not None:
+            self._recall.keep_and_tell(sharing, flight, request, output, execution.version)
+        if carrier is not request and carrier is not None:
             flight.desk.broker.withdraw(carrier)
         for rider in riders.values():
             own = execution if rider.arrival <= execution.started else from_arrival(execution, rider)
-            given.append(Reply(rider, Outcome.SUCCESS, reply.output, None, own))
+            given.append(Reply(rider, Outcome.SUCCESS, output, None, own))
 
-    def _failed(self, flight: Flight, reply: Reply, given: list[Reply]) -> None:
-        carrier, riders, failure = reply.request, flight.riders, reply.failure
+    def _failed(self, flight: Flight, carrier: Passenger, reply: Reply, given: list[Reply]) -> None:
+        riders, failure = flight.riders, reply.failure
         assert failure is not None
         told = list(riders.values())
         if failure.code in ITS_OWN:
@@ -306,61 +315,22 @@ class Flights:
                 self._send(flight, request)
                 return
             del riders[request.key]
-            failure = Failure(refused.code, refused.message, retry_after=refused.retry_after)
-            given.append(Reply(request, Outcome.FAILED, failure=failure))
+            given.append(Reply(request, Outcome.FAILED, failure=Failure.of(refused)))
         self._end(flight)
 
-    # ---- remembering -------------------------------------------------------------------------------------
+    # ---- what others remember -----------------------------------------------------------------------------
 
-    def _remember(self, sharing: Sharing, reply: Reply, version: str, now: float) -> bool:
-        """Under the version that made it, or else the one that was asked for. Whether it was kept."""
-        request, ttl = reply.request, sharing.ttl
-        if not ttl or not request.epoch:  # without: it has an idempotency key, and never came by here
-            return False
-        if version:
-            request.epoch = sharing.epoch
-        place = sharing.place(request)
-        if not self._memory.put(place, reply.output, sharing.version, request.tenant, now + ttl, now):
-            return False
-        sharing.stored += 1
-        return True
-
-    def _tell(
-        self, elsewhere: SharedAnswers, sharing: Sharing, flight: Flight, reply: Reply, version: str
-    ) -> None:
-        """The other gateways."""
-        fingerprint = flight.fingerprint
-        if fingerprint is None or (version and version != flight.version):
-            fingerprint = sharing.fingerprints.of(reply.request)
-        made_for = maker(reply.request.tenant) if sharing.shared else NOBODY
-        elsewhere.keep(fingerprint, made_for + reply.output, sharing.ttl * STORE_PART)
-
-    def _again(self, sharing: Sharing, request: Request, found: Remembered) -> Reply:
-        """What another tenant's request has made looks like any other answer: only its own is said to be cached."""
-        output, version, made_for, _, _ = found
-        sharing.hits += 1
-        own = made_for == request.tenant or made_for == maker(request.tenant) if sharing.shared else True
-        execution = Execution(WorkerId(""), 0, 0, request.arrival, 0.0, version, cached=True, counted=False)
-        if not own:
-            execution.batch_size, execution.cached = 1, False
-            execution.seconds = self._clock() - request.arrival
-        return Reply(request, Outcome.SUCCESS, output, None, execution)
-
-    def _looked_up(self, lookups: Sequence[Lookup], *, bypassed: bool) -> None:
+    def _looked_up(self, lookups: Sequence[Lookup[Flight]], *, bypassed: bool) -> None:
         given: list[Reply] = []
-        now = self._clock()
         for flight, value in lookups:
-            if not isinstance(flight, Flight) or flight.over:
+            if flight.over:
                 continue  # everyone has left meanwhile
             sharing, riders = flight.desk.sharing, flight.riders
             assert sharing is not None
             if value is not None:
-                output, made_for = value[MAKER_BYTES:], value[:MAKER_BYTES]
-                expires = now + sharing.ttl * (1.0 - STORE_PART)
                 self._end(flight)
-                self._memory.put(flight.place, output, flight.version, made_for, expires, now)
-                found = output, flight.version, made_for, expires, flight.place
-                given += [self._again(sharing, request, found) for request in riders.values()]
+                found = self._recall.take_over(sharing, flight, value)
+                given += [self._recall.reply(sharing, request, found) for request in riders.values()]
                 continue
             if bypassed:
                 sharing.bypassed += len(riders)
@@ -372,7 +342,7 @@ class Flights:
             self._waiters.settle(given)
 
 
-def _let_in(desk: Desk, request: Request) -> None:
+def _let_in(desk: Desk, request: Passenger) -> None:
     refused = desk.admit(request, request.arrival)
     if refused is not None:
         try:
@@ -381,8 +351,7 @@ def _let_in(desk: Desk, request: Request) -> None:
             del refused  # else it and this frame, which its traceback holds, wait for the collector
 
 
-def _refused(request: Request, refused: Refused) -> Refused:
+def _refused(request: Passenger, refused: Refused) -> Refused:
     """What it was taken from is told."""
-    refused.model, refused.tenant = request.model, request.tenant
     release(request, request.arrival, refused=True)
-    return refused
+    return about(refused, request.model, request.tenant)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import StoreDown
 from penstock.loops import Loops
@@ -22,23 +22,24 @@ from penstock.ports import AnswerStore, Clock
 log = logging.getLogger("penstock.cache")
 
 PATIENCE = 0.05  # seconds that a lookup may take
-WRITING = 1.0  # and a write, for which nobody waits
-REST = 1.0  # without the store, once it has failed
-GATHER = 0.005  # between two writes
-LOOK = 0.25  # seconds of asking at least, before that is called in vain
+WRITING = 1.0  # seconds that a write may take: nobody waits for it
+REST = 1.0  # seconds without the store, once it has failed
+GATHER = 0.005  # seconds between two writes
+LOOK = 0.25  # seconds of asking at least, before asking is called in vain
 IN_VAIN, ENOUGH = 0.01, 500  # less than this part of the questions was answered, of at least so many
-FIRST_PAUSE, LONGEST_PAUSE = 4.0, 32.0  # then; doubled as long as it stays so
-MOST_AT_ONCE = (
-    512  # answers of one question or one write: each holds up Redis for a fraction of a millisecond
-)
-MOST_UNSENT = 16  # times that: beyond it what is to be written is dropped
+FIRST_PAUSE, LONGEST_PAUSE = 4.0, 32.0  # seconds without asking when it was in vain; doubled each time
+# Answers of one question or one write: 512 hold up Redis for a fraction of a millisecond.
+MOST_AT_ONCE = 512
+MOST_UNSENT = 16  # times MOST_AT_ONCE: beyond it what is to be written is dropped
 
 T = TypeVar("T")
-Lookup = tuple[object, bytes | None]  # who asked, and what was found
+Asked = TypeVar("Asked")  # whoever asked for an answer
+Told = TypeVar("Told", contravariant=True)
+Lookup = tuple[Asked, bytes | None]  # who asked, and what was found
 
 
-class OnLookedUp(Protocol):
-    def __call__(self, lookups: Sequence[Lookup], *, bypassed: bool) -> None: ...
+class OnLookedUp(Protocol[Told]):
+    def __call__(self, lookups: Sequence[Lookup[Told]], *, bypassed: bool) -> None: ...
 
 
 class Allowance:
@@ -59,7 +60,7 @@ class Allowance:
         self._left -= amount
 
 
-class SharedAnswers:
+class SharedAnswers(Generic[Asked]):
     def __init__(
         self,
         store: AnswerStore,
@@ -74,13 +75,13 @@ class SharedAnswers:
         self._clock = clock
         self._entries, self._bytes = Allowance(max_entries, clock()), Allowance(max_bytes, clock())
         self._has_room = has_room
-        self._wanted: dict[bytes, object] = {}
+        self._wanted: dict[bytes, Asked] = {}
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
         self._asked, self._told = asyncio.Event(), asyncio.Event()
         self._resting_until = self._looking_since = 0.0
-        self._lookups = self._found = 0  # since then
+        self._lookups = self._found = 0  # counted since `_looking_since`
         self._pause = FIRST_PAUSE
-        self.on_looked_up: OnLookedUp | None = None
+        self.on_looked_up: OnLookedUp[Asked] | None = None
 
     @property
     def resting(self) -> bool:
@@ -88,7 +89,7 @@ class SharedAnswers:
 
     # ---- calls that never wait ---------------------------------------------------------------------------
 
-    def look_up(self, fingerprint: bytes, asked_by: object) -> None:
+    def look_up(self, fingerprint: bytes, asked_by: Asked) -> None:
         """`on_looked_up` will be told. Not to be asked while it is resting."""
         self._wanted[fingerprint] = asked_by
         self._asked.set()

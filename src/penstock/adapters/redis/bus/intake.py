@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import Generic, Protocol
 
 from redis.exceptions import RedisError
 
@@ -44,6 +44,7 @@ from penstock.adapters.redis.link.connect import Patience, Store
 from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
+from penstock.ports.shards import Taken
 from penstock.types import Failure, Request
 from penstock.words.basics import Garbled
 from penstock.words.envelopes import Envelope, decode_envelope, salvage_envelope
@@ -84,11 +85,19 @@ class Entry:
         self.left = 1  # requests not settled yet; one more while it is being taken in
 
 
-class Intake:
+class Intake(Generic[Taken]):
     def __init__(
-        self, store: Store, me: str, clock: Clock, leases: Leases, alive: Callable[[], Collection[str]]
+        self,
+        store: Store,
+        me: str,
+        clock: Clock,
+        leases: Leases,
+        alive: Callable[[], Collection[str]],
+        kind: type[Taken],
     ) -> None:
-        """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there."""
+        """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there; `kind`:
+        what requests are made as, for whoever takes them."""
+        self._kind = kind
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
         self._aside = store.aside
         self._reader = store.blocking()
@@ -106,23 +115,17 @@ class Intake:
         self._closing = False
         self._reading = 0
         self._progress = asyncio.Event()
-        self.in_hand: dict[str, Request] = {}
-        self.on_inherited: Callable[[Request], None] = lambda request: None
-        self.on_lost: Callable[[Sequence[Request]], None] = lambda requests: None
+        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # by key
+        self.on_inherited: Callable[[Taken], None] = lambda request: None
+        self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
         # Told of a request that is in hand and could not be taken in; it is settled in any case.
-        self.on_refused: Callable[[Request, Failure], None] = lambda request, failure: None
+        self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
         # Told of the mailbox of a gateway, and of the keys whose requests it cannot be told more about.
         self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
 
-    def subscribe(
-        self, on_request: Callable[[Request], None], on_withdraw: Callable[[Request], None]
-    ) -> None:
+    def subscribe(self, on_request: Callable[[Taken], None], on_withdraw: Callable[[Taken], None]) -> None:
         self._on_request = self.on_inherited = on_request
         self._on_withdraw = on_withdraw
-
-    def sender_of(self, request: Request) -> str:
-        entry = request.origin
-        return entry.gateway if isinstance(entry, Entry) else ""
 
     def shards_changed(self) -> None:
         """The leases or the registry changed: look now, and not only after the next read."""
@@ -133,8 +136,7 @@ class Intake:
         for request in requests:
             held = self.in_hand.pop(request.key, None)
             if held is not None:
-                assert isinstance(held.origin, Entry)
-                self._let_go(held.origin)
+                self._let_go(held[1])
 
     def _let_go(self, entry: Entry) -> None:
         entry.left -= 1
@@ -248,7 +250,8 @@ class Intake:
         in_hand = self.in_hand
         for wire in envelope.requests:
             if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
-                request = in_hand[wire.key] = wire.request(sent, entry)
+                request = wire.request(self._kind, entry.gateway, sent)
+                in_hand[wire.key] = request, entry
                 entry.left += 1
                 try:
                     if inherited:
@@ -262,11 +265,11 @@ class Intake:
         for key in envelope.withdrawn:
             withdrawn = in_hand.get(key)
             if withdrawn is not None:
-                self._withdraw(withdrawn)
+                self._withdraw(withdrawn[0])
         self._let_go(entry)
         return len(envelope.requests)
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, request: Taken) -> None:
         try:
             self._on_withdraw(request)
         except Exception as error:
@@ -284,7 +287,7 @@ class Intake:
             self.on_unreadable(salvaged.envelope.gateway, salvaged.unreadable, NOT_READ)
         return salvaged.envelope
 
-    def _refuse(self, request: Request, gateway: str, error: Exception) -> None:
+    def _refuse(self, request: Taken, gateway: str, error: Exception) -> None:
         if not self._aside.counts["request"]:  # where it happened is said once
             log.error("a request could not be taken in", exc_info=error)
         self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
@@ -346,7 +349,7 @@ class Intake:
         gone = set(entries)
         for entry in entries:
             del self._entries[entry.shard, entry.id]
-        requests = [request for request in self.in_hand.values() if request.origin in gone]
+        requests = [request for request, entry in self.in_hand.values() if entry in gone]
         for request in requests:
             del self.in_hand[request.key]
         self._progress.set()

@@ -29,7 +29,7 @@ from penstock.adapters.redis.link.listening import Listener
 from penstock.errors import Cancelled, Internal, Overloaded, PenstockError, StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
-from penstock.types import Failure, Request
+from penstock.types import Accepted, Failure
 from penstock.words.envelopes import encode_envelope
 
 log = logging.getLogger("penstock.gateway")
@@ -57,7 +57,7 @@ class Publisher:
         self._appender: Appender
         self._shards = store.settings.shards
         self._turn = -1
-        self._unsent: dict[str, Request] = {}
+        self._unsent: dict[str, Accepted] = {}
         self._unsent_bytes = 0
         self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # by shard
         self._acceptances: dict[str, asyncio.Future[None]] = {}
@@ -66,7 +66,7 @@ class Publisher:
         self._away: set[int] = set()  # shards
         self._trouble = asyncio.Event()
         self._listener = Listener(store)
-        self.on_failed: Callable[[Sequence[Request], Failure], None] = lambda requests, failure: None
+        self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None
 
     @property
     def down(self) -> bool:
@@ -79,7 +79,7 @@ class Publisher:
 
     # ---- calls that never wait ---------------------------------------------------------------------------
 
-    def publish(self, request: Request) -> None:
+    def publish(self, request: Accepted) -> None:
         if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
             self._refuse(request, Overloaded(SLOW, retry_after=1.0))
         elif self.down:
@@ -89,14 +89,14 @@ class Publisher:
             self._unsent_bytes += len(request.input)
             self._wake.set()
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: Accepted) -> None:
         if self._unsent.pop(request.key, None) is not None:
             self._unsent_bytes -= len(request.input)
             acceptance = self._acceptances.pop(request.key, None)
             if acceptance is not None and not acceptance.done():
                 acceptance.set_exception(Cancelled("withdrawn before it was accepted"))
-        elif isinstance(request.origin, int):
-            self.withdraw_key(request.key, request.origin)
+        elif request.shard is not None:
+            self.withdraw_key(request.key, request.shard)
 
     def withdraw_key(self, key: str, shard: int) -> None:
         """A request that perhaps another gateway sent."""
@@ -105,7 +105,7 @@ class Publisher:
             keys.append(key)
             self._wake.set()
 
-    async def accepted(self, request: Request) -> None:
+    async def accepted(self, request: Accepted) -> None:
         """Publish, and return when Redis has it; raises StoreDown or Overloaded when it has not."""
         acceptance = asyncio.get_running_loop().create_future()
         self._acceptances[request.key] = acceptance
@@ -172,12 +172,12 @@ class Publisher:
                 return shard
         return None
 
-    def _seal(self, shard: int) -> tuple[list[Request], list[bytes]]:
+    def _seal(self, shard: int) -> tuple[list[Accepted], list[bytes]]:
         requests = list(self._unsent.values())
         room = self._unsent_bytes <= ENVELOPE_BYTES and len(requests) <= ENVELOPE_REQUESTS
         self._unsent, self._unsent_bytes = {}, 0
         for request in requests:
-            request.origin = shard
+            request.shard = shard
         withdrawn = self._withdrawn.pop(shard, [])
         now = self._clock()
         # Withdrawals last: a request and its withdrawal may travel together after a failure.
@@ -192,7 +192,7 @@ class Publisher:
             return [], [encode_envelope(self._box, [], withdrawn, now)]
         return requests, bodies
 
-    async def _send(self, shard: int, requests: Sequence[Request], bodies: Sequence[bytes]) -> None:
+    async def _send(self, shard: int, requests: Sequence[Accepted], bodies: Sequence[bytes]) -> None:
         key = self._store.keys.shard(shard)
         ends = self._clock() + LONGEST_RETRY
         tries = 0
@@ -233,7 +233,7 @@ class Publisher:
         except (RedisError, OSError):
             return False
 
-    def _accept(self, requests: Sequence[Request]) -> None:
+    def _accept(self, requests: Sequence[Accepted]) -> None:
         for request in requests:
             acceptance = self._acceptances.get(request.key)
             if acceptance is not None and not acceptance.done():
@@ -241,7 +241,7 @@ class Publisher:
 
     # ---- when Redis is away ------------------------------------------------------------------------------
 
-    def _give_up(self, shard: int, requests: Sequence[Request], error: Exception) -> None:
+    def _give_up(self, shard: int, requests: Sequence[Accepted], error: Exception) -> None:
         self._lose(shard)
         if not self.down:  # another node has room: better done twice than not at all
             self._put_back(requests)
@@ -251,16 +251,16 @@ class Publisher:
         self._unsent, self._unsent_bytes = {}, 0
         self._fail(lost, _store_down(str(error)))
 
-    def _put_back(self, requests: Sequence[Request]) -> None:
+    def _put_back(self, requests: Sequence[Accepted]) -> None:
         self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
         self._unsent_bytes += sum(len(request.input) for request in requests)
         self._wake.set()
 
-    def _refuse(self, request: Request, error: PenstockError) -> None:
+    def _refuse(self, request: Accepted, error: PenstockError) -> None:
         """Soon, and not now: whoever publishes has not finished accepting it."""
         asyncio.get_running_loop().call_soon(self._fail, [request], error)
 
-    def _fail(self, requests: Sequence[Request], error: PenstockError) -> None:
+    def _fail(self, requests: Sequence[Accepted], error: PenstockError) -> None:
         others = []
         for request in requests:
             acceptance = self._acceptances.get(request.key)
@@ -269,7 +269,7 @@ class Publisher:
             elif not acceptance.done():
                 acceptance.set_exception(error)
         if others:
-            self.on_failed(others, Failure(error.code, error.message, retry_after=error.retry_after))
+            self.on_failed(others, Failure.of(error))
 
     def _lose(self, shard: int) -> None:
         self._away |= self._neighbours(shard)
@@ -317,9 +317,9 @@ def _store_down(details: str = "") -> StoreDown:
     return StoreDown("Redis does not answer: nothing can be accepted now.", retry_after=1.0, details=details)
 
 
-def _cut(requests: Sequence[Request]) -> list[list[Request]]:
+def _cut(requests: Sequence[Accepted]) -> list[list[Accepted]]:
     """Into envelopes that Redis and a batcher can swallow."""
-    parts: list[list[Request]] = [[]]
+    parts: list[list[Accepted]] = [[]]
     size = 0
     for request in requests:
         if parts[-1] and (len(parts[-1]) >= ENVELOPE_REQUESTS or size + len(request.input) > ENVELOPE_BYTES):

@@ -5,7 +5,7 @@ from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.publisher import Publisher
 from penstock.adapters.redis.link.connect import Store
 from penstock.ports import Clock
-from penstock.ports.shards import Alive
+from penstock.ports.shards import Alive, Taken
 from penstock.ports.shards import Leases as LeasesPort
 
 
@@ -22,5 +22,7 @@ class RedisShards:
     def leases(self, me: str, alive: Alive) -> Leases:
         return Leases(self._store, me, alive)
 
-    def intake(self, me: str, clock: Clock, leases: LeasesPort, alive: Alive) -> Intake:
-        return Intake(self._store, me, clock, leases, alive)
+    def intake(
+        self, me: str, clock: Clock, leases: LeasesPort, alive: Alive, kind: type[Taken]
+    ) -> Intake[Taken]:
+        return Intake(self._store, me, clock, leases, alive, kind)

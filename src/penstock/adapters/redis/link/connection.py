@@ -47,7 +47,7 @@ class _EncryptedConnection(_PlainConnection, SSLConnection):
 
     async def _connect(self) -> None:
         self.ssl_context.context = None
-        await super()._connect()  # type: ignore[no-untyped-call]
+        await super()._connect()  # type: ignore[no-untyped-call]  # of redis-py, without types
 
 
 class _LastUsedFirst(deque[Connection]):

@@ -15,7 +15,7 @@ from penstock.adapters.redis.records.task_endings import News, tell
 from penstock.adapters.redis.records.tasks import size_of
 from penstock.idempotency import Keyed
 from penstock.ports.records import PLACED_AT_MOST, PLACED_WITHIN, SETTLED_WITHIN, Claim
-from penstock.types import Request, TaskStatus
+from penstock.types import Accepted, TaskStatus
 from penstock.words.messages import task_name
 
 
@@ -32,7 +32,7 @@ class RedisClaims:
     async def claim(
         self,
         keyed: Keyed,
-        request: Request,
+        request: Accepted,
         asked: str,
         limit: float,
         *,
@@ -58,14 +58,14 @@ class RedisClaims:
             return Claim(placed=bool(rest[1]), seconds=rest[0] / 1e3)
         return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
 
-    async def placed(self, keyed: Keyed, request: Request) -> None:
+    async def placed(self, keyed: Keyed, request: Accepted) -> None:
         """Redis has its request. Whoever waits elsewhere for that is told."""
-        assert isinstance(request.origin, int)
+        assert request.shard is not None
         with guard():
-            answer = await self._place(self._names(keyed), [request.key, request.origin])
+            answer = await self._place(self._names(keyed), [request.key, request.shard])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
-    async def forget(self, keyed: Keyed, request: Request) -> None:
+    async def forget(self, keyed: Keyed, request: Accepted) -> None:
         """It was not accepted: whoever waits for it elsewhere may try."""
         with guard():
             places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]

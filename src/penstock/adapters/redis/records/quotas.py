@@ -31,8 +31,9 @@ from penstock.adapters.redis.link.connect import Client, Patience, Store
 from penstock.adapters.redis.link.scripts import Argument
 from penstock.adapters.redis.records.quota_script import SETTLE, SHARE
 from penstock.adapters.redis.records.quota_share import SHORT_TRUST, TICK, Share
+from penstock.errors import OverQuota
 from penstock.ports import Clock
-from penstock.quota import Denied, Limits
+from penstock.quota import Limits, over_quota
 from penstock.types import Seconds
 
 LISTEN = 0.5  # between two calls at most, to hear which tenants are short
@@ -57,8 +58,6 @@ class SharedAccount:
     """An `Account`. What is known of its tenant may be forgotten meanwhile, and begin anew."""
 
     __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
-    floor = inf  # it is to be asked each time: how much is asked for must be known
-    until = -inf
 
     def __init__(self, limiter: "SharedLimiter", tenant: str, limits: Limits) -> None:
         self._limiter, self._tenant, self._limits = limiter, tenant, limits
@@ -66,20 +65,20 @@ class SharedAccount:
         self.remaining = 0
         self.reset_at = 0.0
 
-    def take(self, now: Seconds) -> Denied | None:
+    def take(self, now: Seconds) -> OverQuota | None:
         limits, limiter = self._limits, self._limiter
         share = limiter.share(self._tenant, limits, now)
         limit, most = self.limit, limits.in_flight
         if most is not None and share.in_flight >= share.room:
             wait = share.wait_for_room(now)
-            return Denied(wait, limit, wait, most)
+            return over_quota(wait, limit, wait, most)
         if limit is not None:
             if share.allowance < 1.0 and now - share.known_at > STALE:
                 share.refill(limit, limiter.gateways(), now)
             if share.allowance < 1.0:
                 share.denied = True
                 wait = max(TICK, share.more_at - now)
-                return Denied(wait, limit, wait)
+                return over_quota(wait, limit, wait)
             share.allowance -= 1.0
             share.used += 1
             remaining = share.left - share.used

@@ -17,7 +17,7 @@ from penstock.adapters.redis.records.task_scripts import CANCEL, CREATE, DROP, P
 from penstock.errors import Conflict, NotFound
 from penstock.ports.tasks import WITHDRAWN, TaskRecord, Withdrawal, no_such_task
 from penstock.share import OVERHEAD
-from penstock.types import Failure, Outcome, Reply, Request, TaskStatus
+from penstock.types import Accepted, Failure, Outcome, Reply, TaskStatus
 from penstock.words.messages import Notice, decode_execution, task_name
 
 
@@ -30,7 +30,7 @@ class RedisTasks:
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(
-        self, request: Request, limit: float, *, watch: bool = False, retry_after: float = 1.0
+        self, request: Accepted, limit: float, *, watch: bool = False, retry_after: float = 1.0
     ) -> None:
         """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
         `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no room for it."""
@@ -51,12 +51,12 @@ class RedisTasks:
                 f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
             )
 
-    async def placed(self, request: Request) -> None:
+    async def placed(self, request: Accepted) -> None:
         """Its request has been sent: now it can be withdrawn from anywhere."""
-        assert isinstance(request.origin, int)
+        assert request.shard is not None
         key = self._store.keys.task(task_name(request.tenant, request.request_id))
         with guard():
-            await PLACE(self._store.commands, [key], [request.origin])
+            await PLACE(self._store.commands, [key], [request.shard])
 
     async def forget(self, task_id: str, tenant: str) -> None:
         """It was never accepted."""
@@ -144,7 +144,7 @@ class RedisTasks:
         key, model = fields[b"key"].decode(), fields[b"model"].decode()
         answer = None
         if status not in (TaskStatus.PENDING, TaskStatus.PROCESSING):
-            request = Request(key, model, b"", 0.0, 0.0, 0.0, task_id, tenant=tenant, task=True)
+            request = Accepted(key, model, b"", 0.0, 0.0, 0.0, task_id, tenant=tenant, task=True)
             code, message, details = (fields[name].decode() for name in (b"code", b"message", b"details"))
             failure = Failure(code, message, details) if code else None
             execution = None if failure else decode_execution(fields.get(b"execution", b""))
@@ -156,6 +156,6 @@ class RedisTasks:
         return no_such_task(task_id, self._ttl)
 
 
-def size_of(request: Request) -> int:
+def size_of(request: Accepted) -> int:
     """Bytes that it counts for until it is over."""
     return OVERHEAD + len(request.input) + len(request.parameters)

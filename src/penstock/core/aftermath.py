@@ -1,0 +1,179 @@
+"""What a batch that is over means: for who asked, for its worker, and for the tenants whose requests were in it.
+
+it has outputs         its members are answered, and its time is learned from
+it was refused, or its worker was lost
+                       the worker has failed: its breaker counts that
+it was refused again   that tells of its members, and of no worker
+it ran out of time     that tells of its members, if it is a part of one that did; of workers, if several do so
+                       in a row
+it failed in any way   `delivery` says which of its members are tried again; those of tenants that are set apart by
+                       now go on among their own
+"""
+
+from dataclasses import replace
+
+from penstock.core.apart import RESTART
+from penstock.core.delivery import PARTS, attempt_of, given_up, note_attempt, note_failure
+from penstock.core.effects import Effects, Ended
+from penstock.core.fleet import Worker
+from penstock.core.parts import Parts
+from penstock.core.queued import Sealed
+from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
+from penstock.types import Execution, Failure, GivenUp, Outcome, Reply, Result, Seconds
+
+WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
+# A first batch that takes long: the worker may be loading, or an input may hang. So another does it in parts.
+STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
+ENDS_WORKERS = (BackendCrashed.code, BackendTimeout.code)
+HUNG = 3  # batches that ran out of time in a row, on whichever worker: then no input is to blame
+
+
+class Aftermath:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._ids, self._curve, self._fleet, self._lanes = parts.ids, parts.curve, parts.fleet, parts.lanes
+        self._delivery, self._patience = parts.delivery, parts.patience
+        self._apart, self._caution = parts.apart, parts.caution
+        self._effects = Effects([], [], [], [])  # of the batches that have ended since the last step
+
+    def collect(self) -> Effects:
+        """What has come of it since this was asked last."""
+        effects, self._effects = self._effects, Effects([], [], [], [])
+        return effects
+
+    def abandon(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
+        """Its worker may be loading, so another does it; should it end all the same, nobody waits for that."""
+        self._fleet.release(worker.id, now)
+        self._effects.ended.append(Ended(batch, _execution(worker, batch, now), STILL_LOADING))
+        self._retry_later(worker, batch, STILL_LOADING, now)
+
+    def end(self, worker: Worker, batch: Sealed, outcome: Result | Failure, now: Seconds) -> None:
+        """Outputs go by position; a wrong count is a failure."""
+        seconds = now - worker.started
+        self._fleet.release(worker.id, now)
+        self._parts.last_finish = now
+        if batch.apart or (isinstance(outcome, Failure) and outcome.code == BatchRejected.code):
+            parts = 1 if batch.apart else 2  # of one that was refused, another part is run as well
+            self._parts.used_up.add(now, parts * seconds / self._fleet.counted)
+        if batch.apart:
+            self._charge(batch, outcome, seconds, now)
+        if isinstance(outcome, Result):
+            if outcome.size == batch.size:
+                self._succeeded(worker, batch, outcome, seconds - outcome.held_up, now)
+                return
+            outcome = Failure(
+                "BACKEND_FAILED",
+                f"the backend gave {outcome.size} outputs for {batch.size} inputs",
+                splittable=True,
+            )
+        self._effects.ended.append(Ended(batch, _execution(worker, batch, now), outcome))
+        self._failed(worker, batch, outcome, now)
+
+    def _charge(self, batch: Sealed, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
+        """One of those who are set apart is over: how it ended, and what it took beyond what was expected."""
+        well = isinstance(outcome, Result) and outcome.size == batch.size
+        lost = isinstance(outcome, Failure) and outcome.code == BackendCrashed.code
+        self._apart.ended(batch, well=well)
+        more = seconds - self._curve(batch.size) + (RESTART if lost else 0.0)
+        if more > 0.0:
+            self._apart.charge(more, self._parts.workers_apart(now), now)
+
+    def _succeeded(
+        self, worker: Worker, batch: Sealed, result: Result, seconds: Seconds, now: Seconds
+    ) -> None:
+        self._patience.succeeded()
+        if not worker.loading:  # the time of a worker that loads tells of loading
+            self._learn(worker, batch, result.executed or batch.size, seconds)
+        execution = Execution(
+            worker.id, batch.id, batch.size, worker.started, seconds, result.version,
+            sealed=batch.sealed, sent=batch.sent,
+        )  # fmt: skip
+        self._effects.ended.append(Ended(batch, execution, None))
+        outputs = [b""] * batch.size if result.delivered else result.outputs
+        replies: list[Reply] = [
+            Reply(request, Outcome.SUCCESS, output, None, execution)
+            for request, output in zip(batch.requests, outputs, strict=True)
+        ]
+        for place, failure in (result.failures or {}).items():
+            request = batch.requests[place]
+            note_attempt(request, attempt_of(failure, worker.id, batch.size, now))
+            replies[place] = reply = given_up(request, failure)
+            self._effects.given_up.append(reply)
+        self._effects.replies += replies
+
+    def _learn(self, worker: Worker, batch: Sealed, size: int, seconds: Seconds) -> None:
+        """`size`: of what was executed, which is what the time tells of."""
+        expected = self._curve(size)
+        self._fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
+        self._curve.observe(size, seconds)
+        lane = None if batch.apart else self._lanes.get(self._lanes.key_of(batch.requests[0]))
+        if lane is not None:
+            lane.learn(size, seconds, alone=len(self._lanes) == 1)
+
+    def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
+        if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
+            batch.risky = True  # where a whole process has left, no input is to blame
+            if self._fleet.shared:
+                self._caution.lost(worker, now)
+        if failure.code == BackendTimeout.code:
+            self._hung(worker, batch, now)
+        elif (batch.retry or batch.apart) and failure.code == BatchRejected.code:
+            self._fleet.refused(
+                worker
+            )  # a batch that failed before, or was likely to: that tells of the batch
+        else:
+            self._fleet.failed(worker, now, at_once=False)
+        self._retry_later(worker, batch, failure, now)
+
+    def _hung(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
+        """Is it the worker that hangs, or an input? One of a batch that hung before probably is an input; so may be
+        one that was cut short of `processing`, the first time. Several in a row are the worker. One of those who
+        are set apart tells of nobody else."""
+        if batch.apart:
+            self._fleet.refused(worker)
+            return
+        self._patience.ran_out()
+        everything = self._patience.in_a_row >= HUNG
+        if batch.suspect and not everything:
+            self._fleet.refused(worker)
+        else:
+            early = batch.limit < self._patience.processing
+            self._fleet.failed(worker, now, at_once=everything or not early or worker.failures > 0)
+
+    def _retry_later(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
+        batch.avoid = worker.id
+        if failure.splittable:
+            self._apart.spoilt(batch, now)
+            if self._apart.known and not batch.apart and self._divide(batch, failure, now):
+                return
+        delivery = self._apart.delivery if batch.apart else self._delivery
+        self._give_up(delivery.failed(batch, failure, self._curve, self._ids.some(PARTS), now))
+
+    def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
+        """Whether members of it were set apart. The others go together, for they are probably not to blame."""
+        innocent, guilty = self._apart.divide(batch.requests, now)
+        if not guilty:
+            return False
+        told = note_failure(batch, failure, now)
+        curve, next_id = self._curve, self._ids.some(1 + len(guilty))
+        if innocent:
+            cleared = replace(batch, risky=False)
+            self._give_up(self._delivery.take_parts(cleared, [innocent], told, curve, next_id, now))
+        for part in guilty:
+            for request in part:
+                request.apart = True
+        suspected = replace(batch, apart=True)
+        self._give_up(self._apart.delivery.take_parts(suspected, guilty, told, curve, next_id + 1, now))
+        return True
+
+    def _give_up(self, replies: list[GivenUp]) -> None:
+        self._effects.replies += replies
+        self._effects.given_up += replies
+
+
+def _execution(worker: Worker, batch: Sealed, now: Seconds) -> Execution:
+    """One that has come to nothing, until now."""
+    started = worker.started
+    return Execution(
+        worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent
+    )

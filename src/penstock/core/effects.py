@@ -1,0 +1,26 @@
+"""What is to be done after a decision."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.core.queued import Sealed
+from penstock.types import Execution, Failure, GivenUp, Reply, Seconds, WorkerId
+
+
+class Ended(NamedTuple):
+    """A batch whose worker is done with it, or has given up."""
+
+    batch: Sealed
+    execution: Execution
+    failure: Failure | None  # None: it has outputs
+
+
+@dataclass(slots=True)
+class Effects:
+    """What is to be done now."""
+
+    dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    given_up: list[GivenUp] = field(default_factory=list)  # of these replies
+    ended: list[Ended] = field(default_factory=list)  # batches
+    wake: Seconds | None = None

@@ -1,0 +1,51 @@
+"""What the batcher of one model is made of. Each part has rules of its own; what takes several to know is here."""
+
+from math import inf
+
+from penstock.core.apart import Apart
+from penstock.core.buffer import Depth
+from penstock.core.caution import Caution
+from penstock.core.delivery import Delivery
+from penstock.core.estimator import RateMeter, ServiceCurve
+from penstock.core.fleet import Fleet
+from penstock.core.lane import Lanes
+from penstock.core.patience import Patience
+from penstock.core.queued import BatchIds
+from penstock.core.rules import BatchingRules
+from penstock.types import Seconds
+
+DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
+
+
+class Parts:
+    __slots__ = (
+        "apart", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes", "last_finish",
+        "patience", "rules", "used_up",
+    )  # fmt: skip
+
+    def __init__(self, rules: BatchingRules) -> None:
+        self.rules = rules
+        self.ids = BatchIds()
+        self.curve = ServiceCurve(rules.max_batch)
+        self.depth = Depth(len(rules.tiers.weights))
+        self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
+        self.delivery = Delivery(rules.retries)
+        self.patience = Patience(rules.processing)
+        self.lanes = Lanes(rules, self.depth, self.curve)
+        self.apart = Apart(rules, self.curve)
+        self.caution = Caution(self.fleet, self.apart, self.curve)
+        self.draining = False
+        self.last_finish: Seconds = -inf  # when a batch was over last
+        self.used_up = RateMeter(1.0)  # of the workers' time: by refused batches and those who are set apart
+
+    def in_doubt(self, now: Seconds) -> bool:
+        """No worker is busy for us, and none has been for so long that the learned time may no longer be true."""
+        return now - self.last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
+
+    def workers_apart(self, now: Seconds) -> float:
+        """How many workers those who are set apart may have at a time."""
+        curve = self.curve
+        lanes = self.lanes.values()
+        capacity = self.fleet.counted * curve.best_size / (curve.best_seconds or inf)
+        load = sum(lane.meter.rate(now) for lane in lanes) / capacity if capacity else 0.0
+        return self.fleet.counted * self.apart.share(load, sum(lane.buffer.tenants for lane in lanes))

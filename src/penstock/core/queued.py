@@ -1,0 +1,47 @@
+"""A request and a batch as the batcher has them: with what only it needs to know of them."""
+
+from dataclasses import dataclass
+
+from penstock.types import Accepted, Attempt, Batch, WorkerId
+
+
+class Queued(Accepted, eq=False):
+    """A request from the moment it is offered to the batcher."""
+
+    waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
+    turn: float = 0.0  # virtual time of its tenant's turn, while it stands for its tenant in the buffer
+    apart: bool = False  # its tenant has spoilt batches: it shares none with others
+    executions: int = 0  # how many batches it has been in that failed
+    history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
+
+
+class BatchIds:
+    """Numbers for the batches of one batcher, none of them given twice."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        self.last += 1
+        return self.last
+
+    def some(self, number: int) -> int:
+        """The first of so many."""
+        first = self.last + 1
+        self.last += number
+        return first
+
+
+@dataclass(slots=True, eq=False)
+class Sealed(Batch):
+    """A batch of the batcher that sealed it."""
+
+    requests: list[Queued]
+    avoid: WorkerId | None = None  # the worker that failed it last
+    suspect: bool = False  # a part of a batch that did not answer in time: one of these may hang again
+    risky: bool = False  # its worker may die or hang of it: one did, or its tenant is set apart for that
+    hurried: bool = False  # its limit is short, so that others like it have their turn
+    apart: bool = False  # all its requests are of one tenant that has spoilt batches
+    charged: bool = False  # that it failed counts against that tenant already

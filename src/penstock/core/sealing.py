@@ -1,0 +1,209 @@
+"""Which batches go now, and to which workers; whose time is over; and when to look again."""
+
+from math import inf
+
+from penstock.core.apart import OVERDUE
+from penstock.core.delivery import Delivery
+from penstock.core.effects import Effects
+from penstock.core.estimator import GUARD, LEAST_SPREAD
+from penstock.core.fleet import LEAST_SHARE, Worker
+from penstock.core.lane import Lane
+from penstock.core.late import late
+from penstock.core.parts import Parts
+from penstock.core.policy import POLICIES, Decision, Policy, Send, View
+from penstock.core.queued import Sealed
+from penstock.core.turns import Turns
+from penstock.types import Outcome, Reason, Reply, Seconds
+
+EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then it has surely passed
+# How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
+# that the other waits for, must not wait for ever.
+INSIST = 0.1
+
+
+class Sealing:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._rules, self._ids, self._curve, self._fleet = parts.rules, parts.ids, parts.curve, parts.fleet
+        self._lanes, self._delivery, self._patience = parts.lanes, parts.delivery, parts.patience
+        self._apart, self._caution = parts.apart, parts.caution
+        self._policy: Policy = POLICIES[parts.rules.policy]
+        self._turns = Turns()
+
+    def step(self, effects: Effects, now: Seconds) -> Effects:
+        """`effects`, with what there is to send and whom to tell that it is too late added."""
+        wakes = [self._fleet.wake(now)]
+        apart = self._apart
+        overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE
+        if overdue:
+            self._send_apart(now, effects)
+        lanes = [lane for lane in self._lanes.values() if lane.buffer.waiting]
+        for lane in lanes:
+            self._expire(lane, now, effects)
+        if self._delivery.waiting:
+            wakes += self._retry(self._delivery, now, effects)
+        if self._fleet.idle:
+            wakes += self._seal(lanes, now, effects)
+        if apart.waiting:
+            wakes += self._send_apart(now, effects)
+        wakes += [lane.give_up + EXPIRY_SLACK for lane in lanes]
+        wake = min(wakes)
+        effects.wake = wake if wake < inf else None
+        return effects
+
+    def _send_apart(self, now: Seconds, effects: Effects) -> list[Seconds]:
+        """Batches of those who are set apart, while their part of the workers' time allows it."""
+        apart, wakes = self._apart, []
+        for each in [lane for lane in apart.lanes.values() if lane.buffer.waiting]:
+            self._expire(each, now, effects)
+            wakes.append(each.give_up + EXPIRY_SLACK)
+        if apart.delivery.waiting:
+            wakes += self._retry(apart.delivery, now, effects)
+        while now >= apart.free_at:
+            risk = self._caution.may_risk_one(now)
+            lane, worker = apart.next_lane(now, risk=risk), self._fleet.pick()
+            if lane is None or worker is None:
+                wakes.append(inf if risk else self._caution.sure_at(now))
+                break
+            requests = lane.buffer.take(
+                1 if worker.on_probation else apart.size_of(lane), self._rules.max_cost, now
+            )
+            apart.delivery.budget.earn()
+            lane.last_dispatch = now
+            batch = Sealed(
+                self._ids.next(), self._rules.model, lane.key[0], requests, Reason.DUE, now, apart=True,
+                risky=apart.is_feared(lane.key[-1], now),
+            )  # fmt: skip
+            self._send(worker, batch, now, effects)
+            self._expire(lane, now, effects)
+        if apart.waiting and now < apart.free_at:
+            wakes.append(apart.free_at)
+        return wakes
+
+    def _expire(self, lane: Lane, now: Seconds, effects: Effects) -> None:
+        """Answer what can no longer make it, and note when the next one could no longer."""
+        buffer, horizon = lane.buffer, self._horizon(lane, now)
+        lane.horizon = horizon
+        while (urgent := buffer.most_urgent(horizon)) is not None:
+            lane.give_up = min(urgent.expires, urgent.deadline - horizon)
+            if now <= lane.give_up:
+                return
+            buffer.discard(urgent)
+            effects.replies.append(Reply(urgent, Outcome.EXPIRED, failure=late(urgent, now)))
+        lane.give_up = inf
+
+    def _horizon(self, lane: Lane, now: Seconds) -> Seconds:
+        """How long a batch sealed now would take, with its guard."""
+        if self._parts.in_doubt(now):
+            return 0.0
+        curve, size = lane.curve, lane.buffer.waiting
+        if size <= self._fleet.free:
+            return curve(size)  # workers to spare: trying costs nobody anything
+        # Nobody is given up for what a size may take that has never been seen: a smaller batch can be sent.
+        return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
+
+    def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
+        fleet = self._fleet
+        late = delivery.expire(self._curve, now)
+        effects.replies += late
+        effects.given_up += late
+        wakes = [delivery.next_start(now)]
+        for retry in delivery.ready(now):
+            start, batch = retry.start, retry.batch
+            if batch.apart and now < self._apart.free_at:
+                break
+            held_until = self._caution.held_until(retry, now)
+            if held_until > now:
+                wakes.append(held_until)
+                continue
+            insist = fleet.healthy > 1 and not batch.suspect  # the parts of one that hung are in a hurry
+            if insist and fleet.shared:
+                insist = now < start + INSIST
+                wakes += [start + INSIST] if insist else []
+            worker = fleet.pick(batch.avoid)
+            if worker is None and not insist:
+                worker = fleet.pick()
+            if worker is None:
+                continue  # the one that frees next is the event that brings us back
+            if worker.on_probation and batch.size > 1:
+                self._send(worker, delivery.take_one(batch, self._ids.next()), now, effects)
+            else:
+                self._send(worker, delivery.take(batch), now, effects)
+        return [*wakes, delivery.next_expiry(self._curve) + EXPIRY_SLACK]
+
+    def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds]:
+        if len(lanes) > 1:
+            lanes = self._turns.in_order(lanes, strict=self._rules.tiers.strict)
+        load = sum(lane.meter.rate(now) for lane in lanes)
+        wakes: list[Seconds] = []
+        for lane in lanes:
+            if effects.dispatches:  # a batch on its way ends any doubt: look again
+                self._expire(lane, now, effects)
+            while lane.buffer.waiting and (worker := self._fleet.pick()) is not None:
+                decision = self._decide(lane, load, now)
+                if not isinstance(decision, Send):
+                    wakes.append(decision.until)
+                    break
+                self._seal_one(lane, decision, worker, now, effects)
+                self._expire(lane, now, effects)
+        return wakes
+
+    def _decide(self, lane: Lane, load: float, now: Seconds) -> Decision:
+        rules, buffer, fleet = self._rules, lane.buffer, self._fleet
+        if self._parts.draining:
+            return Send(rules.max_batch, Reason.DRAIN)
+        if buffer.cost >= rules.max_cost:
+            return Send(rules.max_batch, Reason.COST)
+        oldest = buffer.oldest()
+        assert oldest is not None  # the caller saw that something waits
+        rate, counted = lane.meter.rate(now), fleet.counted
+        return self._policy.decide(
+            View(
+                now=now,
+                waiting=buffer.waiting,
+                oldest=oldest.arrival,
+                give_up=lane.give_up,
+                rate=rate,
+                load=load,
+                workers=max(LEAST_SHARE, counted * rate / load) if load > rate else counted,
+                all_workers=counted,
+                idle=fleet.free,
+                busy=fleet.busy,
+                last_dispatch=lane.last_dispatch,
+                max_batch=rules.max_batch,
+                max_wait=rules.max_wait,
+                reserve=rules.reserve,
+                curve=lane.curve,
+            )
+        )
+
+    def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
+        """Seal for this worker the best of what waits."""
+        size = 1 if worker.on_probation else decision.size
+        requests = lane.buffer.take(size, self._rules.max_cost, now)
+        if self._apart.known:
+            requests, guilty = self._apart.divide(requests, now)
+            for request in [request for part in guilty for request in part]:
+                self._apart.add(request, now)
+            if not requests:
+                return
+        self._delivery.budget.earn()
+        lane.last_dispatch = now
+        batch = Sealed(self._ids.next(), self._rules.model, lane.key[0], requests, decision.reason, now)
+        if len(self._lanes) > 1:
+            self._turns.taken(batch, now)
+        self._send(worker, batch, now, effects)
+
+    def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
+        if (
+            self._rules.per_item_parameters
+        ):  # of those in it now: a retry may hold fewer than it was sealed with
+            parameters = (request.parameters or b"{}" for request in batch.requests)
+            batch.parameters = b"[" + b",".join(parameters) + b"]"
+        batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)
+        batch.limit = self._patience.limit(self._curve, batch.size, hurry=batch.hurried)
+        if batch.apart:
+            self._apart.charge(self._curve(batch.size), self._parts.workers_apart(now), now)
+        batch.sent = now
+        self._fleet.assign(worker, batch, now)
+        effects.dispatches.append((worker.id, batch))

@@ -1,0 +1,28 @@
+"""A request as its gateway has it: it may share its execution with identical ones."""
+
+from typing import TYPE_CHECKING
+
+from penstock.core.places import Glance, Place
+from penstock.core.queued import Queued
+from penstock.types import Reply
+
+if TYPE_CHECKING:
+    from penstock.runtime.collapse.flight import Flight
+
+
+class Passenger(Queued, eq=False):
+    """A request from the moment its gateway has let it in.
+
+    `flight` says where identical requests find it: under its looks, as long as nothing else looks like it; in its
+    place in the memory; or aboard a flight with others. None: nobody looks for it.
+    """
+
+    flight: "Glance | Place | Flight | None" = None
+    epoch: str = ""  # its model and the version that was known when it came: part of what makes two identical
+
+
+def own(reply: Reply) -> Passenger:
+    """The request of a reply that came back to its gateway: the very one that was sent."""
+    request = reply.request
+    assert isinstance(request, Passenger)
+    return request

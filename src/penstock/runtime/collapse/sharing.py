@@ -1,0 +1,69 @@
+"""What identical requests to one deterministic model have in common, and how often they had."""
+
+from collections.abc import Sequence
+
+from penstock.core.fingerprint import Fingerprints
+from penstock.core.places import Place, glance
+from penstock.runtime.collapse.passenger import Passenger
+from penstock.types import Reply
+
+WINDOW = 1024  # answers kept between two looks at whether that was worth it
+ENOUGH = 10  # hits between two looks that make keeping worth it
+FEW = 100.0  # answers a second that are kept where keeping is not worth it
+
+
+class Sharing:
+    """What identical requests to one deterministic model share."""
+
+    def __init__(
+        self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True
+    ) -> None:
+        """`shared`: among all tenants; else each has its own. `ttl`: how long an answer is given again; 0: never.
+
+        `sees_dispatch`: whether `Request.waiting` tells here that a request has not gone to a worker yet.
+        """
+        self.model = model
+        self.shared = shared
+        self.ttl = ttl
+        self.sees_dispatch = sees_dispatch
+        self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
+        self.stored = 0  # answers that were kept
+        self.collapsed = 0  # requests that went along with another's execution
+        self._thin = False  # hardly anything is asked twice: few answers are kept
+        self._hits_before = self._stored_before = 0  # `hits` and `stored` when that was decided
+        self._room, self._asked = 0.0, 0.0  # how many of the few may still be kept, and as of when
+        self._set(version)
+
+    def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
+        """Of answers that nobody had joined, those to be given again.
+
+        Filling memory with what nobody asks for again costs a busy server as much as all else that a cache does:
+        it leaves the allocator no room in one piece. What is asked for often is soon among the few that are kept
+        meanwhile.
+        """
+        hits, kept = self.hits - self._hits_before, self.stored - self._stored_before
+        if kept >= WINDOW or (self._thin and hits >= ENOUGH):
+            self._thin = hits < ENOUGH
+            self._hits_before, self._stored_before = self.hits, self.stored
+        if not self._thin:
+            return replies
+        room = min(FEW, self._room + (now - self._asked) * FEW)
+        few = replies[: int(room)]
+        self._room, self._asked = room - len(few), now
+        return few
+
+    def learn(self, version: str) -> None:
+        """The version that runs now: nothing that another one said is given again."""
+        if version != self.version:
+            self._set(version)
+
+    def _set(self, version: str) -> None:
+        self.version = version
+        self.epoch = f"{self.model}\0{version}"  # no name of a model has that character
+        self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
+
+    def place(self, request: Passenger) -> Place:
+        """Where its answer is, or will be."""
+        tenant = "" if self.shared else request.tenant
+        text = request.input
+        return text, request.epoch, tenant, request.parameters, glance(text)

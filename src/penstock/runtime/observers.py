@@ -1,0 +1,91 @@
+"""Several observers as one."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from penstock.ports import BatchObserver, Observer, RequestObserver
+from penstock.types import Batch, Execution, Failure, GivenUp, Refusal, Reply, WorkerId
+
+Method = TypeVar("Method")
+
+log = logging.getLogger("penstock")
+
+FAILED = "an observer failed: what it was told of goes on without it"
+
+
+class Observers(Observer):
+    """Several as one. Each is called for what it overrides, and for nothing else. One that fails harms nobody."""
+
+    def __init__(self, *observers: RequestObserver | BatchObserver | None) -> None:
+        """None: one that is not asked for."""
+        self._all: list[RequestObserver | BatchObserver] = []
+        self._refused: list[Callable[[Refusal], None]] = []
+        self._answered: list[Callable[[Sequence[Reply], float], None]] = []
+        self._given_up: list[Callable[[Sequence[GivenUp], float], None]] = []
+        self._sent: list[Callable[[Batch, WorkerId], None]] = []
+        self._ended: list[Callable[[Batch, Execution, Failure | None], None]] = []
+        for observer in observers:
+            if observer is not None:
+                self.add(observer)
+
+    def add(self, observer: RequestObserver | BatchObserver) -> None:
+        self._all.append(observer)
+        kind = type(observer)
+        if isinstance(observer, RequestObserver):
+            assert issubclass(kind, RequestObserver)
+            _add(self._refused, observer.refused, overridden=kind.refused is not RequestObserver.refused)
+            _add(self._answered, observer.answered, overridden=kind.answered is not RequestObserver.answered)
+            _add(self._given_up, observer.given_up, overridden=kind.given_up is not RequestObserver.given_up)
+        if isinstance(observer, BatchObserver):
+            assert issubclass(kind, BatchObserver)
+            _add(self._sent, observer.sent, overridden=kind.sent is not BatchObserver.sent)
+            _add(self._ended, observer.ended, overridden=kind.ended is not BatchObserver.ended)
+
+    def refused(self, refusal: Refusal) -> None:
+        for told in self._refused:
+            try:
+                told(refusal)
+            except Exception:
+                log.exception(FAILED)
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
+        for told in self._answered:
+            try:
+                told(replies, now)
+            except Exception:
+                log.exception(FAILED)
+
+    def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
+        for told in self._given_up:
+            try:
+                told(replies, now)
+            except Exception:
+                log.exception(FAILED)
+
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
+        for told in self._sent:
+            try:
+                told(batch, worker)
+            except Exception:
+                log.exception(FAILED)
+
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        for told in self._ended:
+            try:
+                told(batch, execution, failure)
+            except Exception:
+                log.exception(FAILED)
+
+    def start(self) -> None:
+        for observer in self._all:
+            observer.start()
+
+    async def close(self) -> None:
+        for observer in self._all:
+            await observer.close()
+
+
+def _add(listeners: list[Method], method: Method, *, overridden: bool) -> None:
+    if overridden:
+        listeners.append(method)
