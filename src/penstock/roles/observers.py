@@ -1,6 +1,7 @@
 """Who is told of requests and batches in a process. One more observer is one more line in `Observing`."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -16,6 +17,10 @@ from penstock.roles.ledger import ledger_of
 from penstock.types import Batch, Execution, Failure, GivenUp, Refusal, Reply, WorkerId
 
 Method = TypeVar("Method")
+
+log = logging.getLogger("penstock")
+
+FAILED = "an observer failed: what it was told of goes on without it"
 
 
 class Observing:
@@ -51,7 +56,7 @@ def request_log_of(config: Config, loop: asyncio.AbstractEventLoop) -> RequestLo
 
 
 class Observers(Observer):
-    """Several as one. Each is called for what it overrides, and for nothing else."""
+    """Several as one. Each is called for what it overrides, and for nothing else. One that fails harms nobody."""
 
     def __init__(self, *observers: RequestObserver | BatchObserver | None) -> None:
         """None: one that is not asked for."""
@@ -80,23 +85,38 @@ class Observers(Observer):
 
     def refused(self, refusal: Refusal) -> None:
         for told in self._refused:
-            told(refusal)
+            try:
+                told(refusal)
+            except Exception:
+                log.exception(FAILED)
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         for told in self._answered:
-            told(replies, now)
+            try:
+                told(replies, now)
+            except Exception:
+                log.exception(FAILED)
 
     def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
         for told in self._given_up:
-            told(replies, now)
+            try:
+                told(replies, now)
+            except Exception:
+                log.exception(FAILED)
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
         for told in self._sent:
-            told(batch, worker)
+            try:
+                told(batch, worker)
+            except Exception:
+                log.exception(FAILED)
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
         for told in self._ended:
-            told(batch, execution, failure)
+            try:
+                told(batch, execution, failure)
+            except Exception:
+                log.exception(FAILED)
 
     def start(self) -> None:
         for observer in self._all:
