@@ -244,6 +244,19 @@ def test_all_observers_are_told_the_same_of_what_they_listen_to() -> None:
     assert first.heard == second.heard == [(answered, 1.0), refusal, batch]
 
 
+def test_an_observer_that_fails_is_said_in_the_log_and_keeps_nobody_from_being_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Observer):
+        def refused(self, refusal: Refusal) -> None:
+            raise ZeroDivisionError
+
+    listener, refusal = Listener(), Refusal("embed", "NOT_FOUND", "r1", "", 1.0)
+    Observers(Broken(), listener).refused(refusal)
+    assert listener.heard == [refusal]
+    assert "an observer failed" in caplog.text
+
+
 class Listener(Observer):
     def __init__(self) -> None:
         self.heard: list[object] = []
