@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from math import inf
 
-from penstock.units import write_time
+from penstock.units import iso_time
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -19,7 +19,7 @@ MOST_KINDS = 1000  # kinds of lines that are counted apart
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": write_time(record.created),
+            "time": iso_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -26,7 +26,7 @@ class Authenticator:
                 each.remembered.on_forgotten = self._next_generation
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""
+        """Answers at once. Raises Unauthorized or Forbidden; KeysWanted if `identify_slowly` may know more."""
         value = headers.get(b"authorization")
         if b"x-api-key" in headers:
             if value is not None:

@@ -26,7 +26,7 @@ class KeyWatch:
             self._version = version  # asked for before the records, so that no change in between is missed
 
     async def run(self) -> None:
-        """Until cancelled. While the store is away, known keys stay good, and the log says so once."""
+        """Looks until cancelled. While the store is away, known keys stay good, and the log says so once."""
         while True:
             try:
                 await self.look()
