@@ -1,4 +1,7 @@
-"""Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets."""
+"""Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets.
+
+The commands call `set_up` once. Modules log through `logging` as usual, with `extra` for the fields of a line.
+"""
 
 import json
 import logging

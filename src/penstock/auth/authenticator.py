@@ -1,4 +1,7 @@
-"""Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`."""
+"""Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`.
+
+This is what a data plane that asks for credentials calls for each request. `keys` and `jwt` do the work.
+"""
 
 import time
 from collections.abc import Mapping

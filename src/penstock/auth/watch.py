@@ -1,4 +1,7 @@
-"""Keeps a `KeyRing` as its store has it: looks twice a second, and goes on while the store is away."""
+"""Keeps a `KeyRing` as its store has it: looks twice a second, and goes on while the store is away.
+
+Every process that takes API keys runs one, as a loop.
+"""
 
 import asyncio
 import logging

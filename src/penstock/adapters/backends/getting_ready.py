@@ -1,4 +1,7 @@
-"""The start of a backend, within a time limit: what every backend does around its own first steps."""
+"""The start of a backend, within a time limit: what every backend does around its own first steps.
+
+Used by `process`, `http` and `grpc`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
