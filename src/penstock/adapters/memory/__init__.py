@@ -1,4 +1,4 @@
-"""Broker and result bus inside one process (`penstock serve`): a call, nothing more."""
+"""Broker and result bus inside one process: a call, nothing more."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ from penstock.types import Reply, Request
 
 
 class MemoryBroker:
-    """Once somebody has subscribed, `publish` is the subscriber's own method, with not even a call in between."""
+    """Once subscribed, publishing is the subscriber's own method: not even a call in between."""
 
     publish: Callable[[Request], None]
     withdraw: Callable[[Request], None]
