@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def parts(self) -> list[float]:
-        """Of the other's throughput."""
+        """The part of the other's throughput, for each pair."""
         return [ours / theirs if theirs else 0.0 for theirs, ours in self.pairs]
 
     def row(self) -> list[str]:

@@ -67,7 +67,7 @@ class Scene:
         return {text for pid in pids for text in begun.get(pid, ())}
 
     def wait_until_whole(self) -> None:
-        """Until every part is ready, and every batcher and gateway knows all workers."""
+        """Waits until every part is ready, and every batcher and gateway knows all workers."""
         workers = len(self.of("worker"))
         ends = time.monotonic() + READY_SECONDS
         while not all(_whole(part, workers) for part in self.parts):

@@ -68,7 +68,7 @@ def bench(url: str, admin: str | None, traffic: Traffic) -> Measured:
 
 
 def measured(summary: dict[str, Any]) -> Measured:
-    """From the JSON of `penstock bench`, or of the simulator: they have the same fields."""
+    """The figures in the JSON of `penstock bench` or of the simulator, which have the same fields."""
     latency, lateness = summary["latency_ms"], summary["generator_lateness_ms"] or {}
     return Measured(
         mean=latency["mean"],

@@ -37,7 +37,7 @@ PROBE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """After a turn."""
+    """Requests and rows of one turn."""
 
     accepted: int  # requests, by the server's own count
     rows: int
@@ -123,7 +123,7 @@ def _recorded(database: Postgres, name: str, traffic: Traffic) -> tuple[Measured
 
 
 def _count(server: Server, database: Postgres, name: str) -> Count:
-    """Once all that waited for the database has been written."""
+    """Counts requests and rows, once everything that waited for the database has been written."""
     with ExitStack() as stack:
         give_up = time.monotonic() + WRITTEN_WITHIN
         while _waits(stack, server):

@@ -79,7 +79,7 @@ def part(seen: Seen, service: Service, start: float, end: float) -> Part:
 
 
 def seconds_to_normal(seen: Seen, service: Service, before: Part, storm_end: float, end: float) -> float:
-    """Until the first whole second from which on everybody is served, about as fast as before."""
+    """How long it takes until, from some second on, everybody is served about as fast as before."""
     normal = 0.0
     assert before.p95_ms is not None
     for start in range(int(end - storm_end)):

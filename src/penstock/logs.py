@@ -1,4 +1,7 @@
-"""Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets."""
+"""Logs: JSON lines for machines, short lines for a terminal; never payloads or secrets.
+
+The commands call `set_up` once. Modules log through `logging` as usual, with `extra` for the fields of a line.
+"""
 
 import json
 import logging
@@ -8,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from math import inf
 
-from penstock.units import time_of_day
+from penstock.units import iso_time
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -19,7 +22,7 @@ MOST_KINDS = 1000  # kinds of lines that are counted apart
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": time_of_day(record.created),
+            "time": iso_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

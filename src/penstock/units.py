@@ -117,6 +117,6 @@ def write_size(size: int) -> str:
     return f"{size}B"
 
 
-def time_of_day(when: float, timespec: str = "milliseconds") -> str:
+def iso_time(when: float, timespec: str = "milliseconds") -> str:
     """Seconds since the epoch as ISO 8601 in UTC, with a Z."""
     return datetime.fromtimestamp(when, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""F3 over HTTP, with a clock that is moved by hand: minutes of an identity provider's life in a moment."""
+"""Forged and expired tokens over HTTP, with a clock that is moved by hand: minutes pass in a moment."""
 
 import asyncio
 import time

@@ -35,7 +35,7 @@ def make_folder(path: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`, when it makes the file."""
+    """An opener for `open` that makes private files."""
     return os.open(path, flags, FILE)
 
 

@@ -70,7 +70,7 @@ class SetAside(Protocol):
 
 def admin_app(
     inside: Inside,
-    dead_letters: DeadLetters | None = None,
+    letters: DeadLetters | None = None,
     token: str = "",
     aside: SetAside | None = None,
 ) -> Starlette:
@@ -110,7 +110,7 @@ def admin_app(
             Route("/internal/health", health),
             Route("/internal/workers", workers),
             Route("/internal/requests/{id}", one_request),
-            *(dead_letter_routes(dead_letters) if dead_letters is not None else []),
+            *(dead_letter_routes(letters) if letters is not None else []),
             *([aside_route(aside)] if aside is not None else []),
         ],
         exception_handlers={PenstockError: _refused},
@@ -162,22 +162,22 @@ def _limit(request: Request) -> int:
     return int(limit)
 
 
-def dead_letter_routes(dead_letters: DeadLetters) -> list[Route]:
+def dead_letter_routes(letters: DeadLetters) -> list[Route]:
     async def listing(request: Request) -> Response:
-        return JSONResponse(await dead_letters.list(_limit(request), request.query_params.get("before")))
+        return JSONResponse(await letters.list(_limit(request), request.query_params.get("before")))
 
     async def show(request: Request) -> Response:
-        return JSONResponse(await dead_letters.show(request.path_params["id"]))
+        return JSONResponse(await letters.show(request.path_params["id"]))
 
     async def retry(request: Request) -> Response:
-        return JSONResponse({"task_id": await dead_letters.retry(request.path_params["id"])}, 202)
+        return JSONResponse({"task_id": await letters.retry(request.path_params["id"])}, 202)
 
     async def remove(request: Request) -> Response:
-        await dead_letters.remove(request.path_params["id"])
+        await letters.remove(request.path_params["id"])
         return Response(status_code=204)
 
     async def purge(request: Request) -> Response:
-        return JSONResponse({"purged": await dead_letters.purge()})
+        return JSONResponse({"purged": await letters.purge()})
 
     return [
         Route("/internal/dlq", listing, methods=["GET"]),

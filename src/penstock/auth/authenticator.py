@@ -1,4 +1,7 @@
-"""Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`."""
+"""Finds out who asks from a request's headers: `Authorization: Bearer <API key or token>`, or `X-API-Key`.
+
+This is what a data plane that asks for credentials calls for each request. `keys` and `jwt` do the work.
+"""
 
 from collections.abc import Mapping
 
@@ -20,7 +23,7 @@ class Authenticator:
         self._tokens = tokens
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """At once. Raises Unauthorized or Forbidden; KeysWanted where `identify_slowly` may know more."""
+        """Answers at once. Raises Unauthorized or Forbidden; KeysWanted if `identify_slowly` may know more."""
         value = headers.get(b"authorization")
         if b"x-api-key" in headers:
             if value is not None:

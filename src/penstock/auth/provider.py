@@ -83,7 +83,7 @@ class Provider:
         await asyncio.shield(self._fetching)
 
     async def run(self) -> None:
-        """Until cancelled: fetches at once, and again and again, sooner while the provider is away."""
+        """Fetches the keys at once, and again and again until cancelled, sooner while the provider is away."""
         while True:
             await self.refresh()
             pause = self._settings.gap if self.away else max(self._settings.refresh, self._settings.gap)

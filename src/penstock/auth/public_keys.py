@@ -41,7 +41,7 @@ class VerifyingKey:
 
     @property
     def name(self) -> str:
-        """For logs."""
+        """How logs call the key."""
         return f"jwt:{self.kid[:64]}" if self.kid is not None and self.kid.isprintable() else "jwt"
 
 

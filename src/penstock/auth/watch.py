@@ -1,4 +1,7 @@
-"""Keeps a `KeyRing` as its store has it: looks twice a second, and goes on while the store is away."""
+"""Keeps a `KeyRing` as its store has it: looks twice a second, and goes on while the store is away.
+
+Every process that takes API keys runs one, as a loop.
+"""
 
 import asyncio
 import logging
@@ -26,7 +29,7 @@ class KeyWatch:
             self._version = version  # asked for before the records, so that no change in between is missed
 
     async def run(self) -> None:
-        """Until cancelled. While the store is away, known keys stay good, and the log says so once."""
+        """Looks until cancelled. While the store is away, known keys stay good, and the log says so once."""
         while True:
             try:
                 await self.look()

@@ -30,7 +30,7 @@ class Target:
 
     @property
     def admin(self) -> str:
-        """Where the admin plane is when nobody said otherwise."""
+        """The URL of the admin plane, unless --admin names another."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{ADMIN_PORT}"
 
 

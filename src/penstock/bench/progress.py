@@ -1,4 +1,7 @@
-"""The line on a terminal that shows a run while it runs."""
+"""The line on a terminal that shows a run while it runs.
+
+`cli/bench.py` hands it to `Load`, which calls it every second.
+"""
 
 from rich.console import Console
 from rich.live import Live

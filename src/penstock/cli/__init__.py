@@ -1,4 +1,7 @@
-"""The command line: one thin file a command, and one place where mistakes become one line and exit code 2."""
+"""The command line: one thin file a command, and one place where mistakes become one line and exit code 2.
+
+`main` is the program `penstock`. A command reads its options, loads the configuration and calls a role.
+"""
 
 import os
 import sys

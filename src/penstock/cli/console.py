@@ -1,4 +1,7 @@
-"""The line of figures that a person at a terminal sees while `penstock serve` or `penstock up` runs."""
+"""The line of figures that a person at a terminal sees while `penstock serve` or `penstock up` runs.
+
+The roles are handed what `figures_line` returns.
+"""
 
 import sys
 from collections.abc import Callable

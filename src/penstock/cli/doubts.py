@@ -1,4 +1,7 @@
-"""Logs settings that are allowed and probably not meant, once, when a server starts."""
+"""Logs settings that are allowed and probably not meant, once, when a server starts.
+
+Used by `penstock serve`, `worker` and `up`; `config.consistency` finds the doubts.
+"""
 
 import logging
 

@@ -55,7 +55,7 @@ class GivenOptions:
     groups: tuple[Group, ...]
 
     def overrides(self, **others: object) -> dict[str, object]:
-        """For `config.load`, by key; `others` are keys too, with __ for the dot."""
+        """The values for `config.load`, by key; `others` are keys too, with __ for the dot."""
         keys: dict[str, object] = {}
         for group in self.groups:
             for name, kind in _options(group):

@@ -17,7 +17,7 @@ from penstock.cli.roles import need_redis, settings_of
 from penstock.cli.tables import print_table
 from penstock.config import Config
 from penstock.errors import StoreDown, UserMistake
-from penstock.units import LIFETIME_HINT, parse_lifetime, time_of_day
+from penstock.units import LIFETIME_HINT, iso_time, parse_lifetime
 
 T = TypeVar("T")
 
@@ -174,4 +174,4 @@ def _described(record: KeyRecord) -> dict[str, str | None]:
 
 
 def _day(when: float | None) -> str | None:
-    return None if when is None else time_of_day(when, "seconds")
+    return None if when is None else iso_time(when, "seconds")

@@ -12,7 +12,7 @@ from penstock.cli.roles import settings_of
 from penstock.cli.tables import print_table
 from penstock.errors import UserMistake
 from penstock.roles.ledger import look_up
-from penstock.units import time_of_day
+from penstock.units import iso_time
 
 COLUMNS = ("completed", "tenant", "tier", "model", "status", "latency_ms", "request_id", "id")
 
@@ -72,7 +72,7 @@ def _shown(column: str, row: dict[str, Any]) -> Text:
     """A Text, so that nothing in a tenant's name is read as markup."""
     value = row[column]
     if column == "completed":
-        return Text(time_of_day(value).replace("T", " "))
+        return Text(iso_time(value).replace("T", " "))
     if column == "latency_ms":
         return Text(f"{value:.1f}")
     if column == "status":

@@ -9,7 +9,7 @@ from penstock.ports.shards import Publisher
 from penstock.ports.tasks import TaskRecord, TaskRecords
 from penstock.runtime.wheel import Wheel
 from penstock.types import Accepted, Reply, TaskStatus
-from penstock.units import time_of_day
+from penstock.units import iso_time
 from penstock.words.messages import Notice, task_name
 
 
@@ -147,7 +147,7 @@ class TaskDesk:
             "model": record.model,
             "tenant": record.tenant,
             "status": record.status,
-            "changed" if record.answer is None else "ended": time_of_day(record.changed_at),
+            "changed" if record.answer is None else "ended": iso_time(record.changed_at),
         }
         failure = None if record.answer is None else record.answer.failure
         execution = None if record.answer is None else record.answer.execution

@@ -1,4 +1,7 @@
-"""Configuration: `penstock.toml`, the environment and the command line, built once into frozen sections."""
+"""Configuration: `penstock.toml`, the environment and the command line, built once into frozen sections.
+
+The commands call `load`; all others are handed the finished `Config`. Nothing here runs anything.
+"""
 
 from penstock.config.config import Config, Setting
 from penstock.config.consistency import doubts

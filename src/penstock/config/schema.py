@@ -1,4 +1,7 @@
-"""Which keys and tables a section of penstock.toml has, read off the dataclasses in `sections`."""
+"""Which keys and tables a section of penstock.toml has, read off the dataclasses in `sections`.
+
+Used by `layers`, `load` and `config`, and for models that workers announce over Redis.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass

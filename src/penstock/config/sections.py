@@ -41,7 +41,7 @@ POLICY_NAMES = tuple(POLICIES)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where it listens and what it says of itself."""
+    """Where the server listens, how it ends, and what it logs."""
 
     host: Name = "127.0.0.1"
     port: Port = 8000

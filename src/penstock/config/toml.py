@@ -1,4 +1,7 @@
-"""What the standard library's reader of TOML lacks: the line of each key, and how a value is written."""
+"""What the standard library's reader of TOML lacks: the line of each key, and how a value is written.
+
+Used throughout this room for messages.
+"""
 
 import json
 import tomllib

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.types import DeadLetter
-from penstock.units import time_of_day
+from penstock.units import iso_time
 
 log = logging.getLogger("penstock.dead_letters")
 
@@ -15,7 +15,7 @@ MOST_LINES = 10  # in the log, of letters that come at once; of the others only 
 def described(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.id,
-        "time": time_of_day(letter.when),
+        "time": iso_time(letter.when),
         "request_id": letter.request_id,
         "model": letter.model,
         "tenant": letter.tenant,
@@ -32,7 +32,7 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
         "details": letter.details,
         "history": [
             {
-                "time": time_of_day(attempt.when),
+                "time": iso_time(attempt.when),
                 "error": attempt.code,
                 "message": attempt.message,
                 "details": attempt.details,

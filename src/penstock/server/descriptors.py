@@ -1,4 +1,7 @@
-"""File descriptors: each client connection takes one, and a process may open only so many."""
+"""File descriptors: each client connection takes one, and a process may open only so many.
+
+Used by `listen` when a process starts, and by the roles that have clients.
+"""
 
 import logging
 import resource

@@ -13,7 +13,7 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "
 
 
 def floor(service: ServiceModel, workers: int, max_batch: int, rate: float) -> Spread | None:
-    """For independent arrivals at a steady rate; None at or above capacity, where latency has no bound."""
+    """The floor of independent arrivals at a steady rate; None at or above capacity, where latency has no bound."""
     if workers * max_batch <= rate * service.seconds(max_batch):
         return None
     gap = _gap(service, workers, rate)

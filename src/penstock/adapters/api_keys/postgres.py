@@ -152,7 +152,7 @@ class PostgresKeys:
         return await work(self._connection)
 
     def _drop(self) -> None:
-        """At once: a polite end would wait for a server that may be hanging."""
+        """Drops the connection at once: a polite end would wait for a server that may be hanging."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

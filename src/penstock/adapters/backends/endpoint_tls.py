@@ -83,5 +83,5 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _refuse_to_ask() -> str:
-    """For OpenSSL, which would ask for the password at the terminal."""
+    """Called by OpenSSL in place of asking for the password at the terminal."""
     raise UserMistake("http.client_key is encrypted with a password: give one that is not")

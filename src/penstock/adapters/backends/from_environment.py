@@ -1,4 +1,7 @@
-"""Settings that name an environment variable instead of holding a secret themselves: headers of endpoints."""
+"""Settings that name an environment variable instead of holding a secret themselves: headers of endpoints.
+
+Used by `http` and `grpc`, when they are made.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""The start of a backend, within a time limit: what every backend does around its own first steps."""
+"""The start of a backend, within a time limit: what every backend does around its own first steps.
+
+Used by `process`, `http` and `grpc`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +26,7 @@ async def getting_ready(backend: Backend, seconds: float, too_late: BackendError
 
 
 def no_warm_up(where: str, seconds: float) -> BackendTimeout:
-    """For an endpoint that was asked to run its warm-up."""
+    """The error for an endpoint that does not answer its warm-up in time."""
     return BackendTimeout(
         f"{where} did not answer its warm-up within the {seconds:g} s that start_timeout allows"
     )

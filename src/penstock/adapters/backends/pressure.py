@@ -29,7 +29,7 @@ class Pressure:
         return self._guarded(self._after_batch)
 
     def at_rest(self) -> float:
-        """For a question between batches."""
+        """The pressure between batches, when the server asks."""
         return self._guarded(self._at_rest)
 
     def _after_batch(self) -> float:

@@ -72,7 +72,7 @@ class SimulatedBackend:
 
 
 async def _wait(seconds: Seconds) -> None:
-    """Until the end, measured from now: never early, and late by one tick of the loop at most.
+    """Waits this long: never shorter, and longer by one tick of the loop at most.
 
     Timers of the loop may fire up to a tick early, and a GPU that is faster than it claims would
     flatter every figure taken with it.

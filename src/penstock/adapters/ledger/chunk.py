@@ -1,4 +1,7 @@
-"""A chunk of rows on its way to the database: a file in the spool, or bytes in memory while the disk takes none."""
+"""A chunk of rows on its way to the database: a file in the spool, or bytes in memory while the disk takes none.
+
+Used by `spool`, from two threads.
+"""
 
 import os
 from collections.abc import Callable

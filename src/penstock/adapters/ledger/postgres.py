@@ -117,7 +117,7 @@ class PostgresStore:
         self._runner = asyncio.Runner()
 
     def _drop(self) -> None:
-        """At once: a polite end would wait for a server that may be hanging."""
+        """Drops the connection at once: a polite end would wait for a server that may be hanging."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

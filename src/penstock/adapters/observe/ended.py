@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.ports import RequestObserver
 from penstock.types import Execution, Failure, Outcome, Reply
-from penstock.units import time_of_day
+from penstock.units import iso_time
 
 MOST = 20_000  # requests
 A_SECOND = 1_000  # of those that went well; a whole batch more at most
@@ -73,7 +73,7 @@ class Ended(RequestObserver):
             "tenant": tenant,
             "tier": tier,
             "status": outcome,
-            "ended": time_of_day(self._wall_clock() - (self._clock() - ended)),
+            "ended": iso_time(self._wall_clock() - (self._clock() - ended)),
             "latency_ms": round((ended - arrival) * 1e3, 3),
         }
         if failure is not None:

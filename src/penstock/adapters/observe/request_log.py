@@ -18,7 +18,7 @@ from threading import Thread
 from penstock.loops import kept_thread
 from penstock.ports import RequestObserver
 from penstock.types import Execution, Refusal, Reply
-from penstock.units import time_of_day
+from penstock.units import iso_time
 
 log = logging.getLogger("penstock.requests")
 
@@ -124,7 +124,7 @@ class RequestLog(RequestObserver):
 
 
 def as_text(lines: Sequence[Line], now: float) -> str:
-    head = f'{{"time":"{time_of_day(now)}","level":"info","logger":"{log.name}","message":"request","id":'
+    head = f'{{"time":"{iso_time(now)}","level":"info","logger":"{log.name}","message":"request","id":'
     return "".join([f"{head}{_rest(line)}" for line in lines])
 
 

@@ -1,4 +1,7 @@
-"""TLS towards a gRPC endpoint: who must vouch for it, and the certificate that Penstock shows to it."""
+"""TLS towards a gRPC endpoint: who must vouch for it, and the certificate that Penstock shows to it.
+
+Made by `shape`, used by `grpc`. It reads the files that the configuration names.
+"""
 
 import ssl
 from dataclasses import dataclass
