@@ -22,7 +22,7 @@ from penstock.edge.heads import Head
 from penstock.edge.http1 import Connection
 from penstock.edge.http2 import Http2Connection
 from penstock.edge.opening import Opening
-from penstock.edge.tls import ServerTls, TlsSettings
+from penstock.edge.tls import AdminTls, ServerTls, Tls, TlsSettings
 from redis_servers import becomes
 
 Attempt = Callable[[int], Coroutine[Any, Any, None]]
@@ -93,6 +93,17 @@ def authority() -> Authority:
 @pytest.fixture
 def pair(authority: Authority, tmp_path: Path) -> Pair:
     return authority.issue(tmp_path, "server")
+
+
+def test_the_tls_of_the_admin_plane_promises_nothing_that_it_does_not_have(pair: Pair) -> None:
+    def names(of: object) -> set[str]:
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    whole = ServerTls(TlsSettings(pair.certificate, pair.key))
+    admin = AdminTls(whole)
+    assert names(admin) == names(Tls) | {"failed_handshakes"}
+    assert all(hasattr(admin, name) for name in names(admin))
+    assert admin.context is whole.admin_context
 
 
 @pytest.mark.parametrize("attempt", [not_tls, half_a_greeting, too_old])

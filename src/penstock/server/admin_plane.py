@@ -24,7 +24,7 @@ from penstock.edge.edge import Edge, EdgeLimits, Member
 from penstock.edge.fields import Headers
 from penstock.edge.heads import POST, Head
 from penstock.edge.http1 import Connection
-from penstock.edge.tls import ServerTls
+from penstock.edge.tls import Tls
 from penstock.errors import Internal, Overloaded, PenstockError
 
 MOST_CONNECTIONS = 1024
@@ -147,7 +147,7 @@ class AdminEdge(Edge):
         limits: EdgeLimits,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
-        tls: ServerTls | None = None,
+        tls: Tls | None = None,
     ) -> None:
         super().__init__(app, limits, loop, clock, tls)
         self.connections: InOrder = InOrder()
