@@ -81,6 +81,7 @@ class Slot:
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
         self._successor: Backend | None = None  # started, and takes over after the batch in hand
         self._batch: Batch | None = None
+        self._alarm: asyncio.TimerHandle | None = None  # tells how long its first batch takes
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
@@ -118,6 +119,7 @@ class Slot:
         failures = 0
         self._batch = None  # if it failed with one in hand, that goes to another
         self._arrived.clear()
+        self.loading = False
         try:
             while True:
                 if await self._start():
@@ -286,7 +288,7 @@ class Slot:
             self._answered = not error.fatal
             return self._failure(batch, error)
         finally:
-            self._alarm.cancel()
+            self._silence()
         self._answered = True
         seconds = self._clock() - began
         self._first_batches.took(seconds)
@@ -304,6 +306,11 @@ class Slot:
         if not self.loading:
             self.loading = True
             self._dock.loading(self.worker, self.first_seconds)
+
+    def _silence(self) -> None:
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.cancel()
 
     async def _run(self, batch: Batch) -> Result:
         if self._sameness is None:
