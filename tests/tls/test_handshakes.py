@@ -72,7 +72,7 @@ class Refusing:
 
 
 @asynccontextmanager
-async def edge_behind(tls: ServerTls, **limits: float) -> AsyncIterator[tuple[Edge, int]]:
+async def edge_behind(tls: Tls, **limits: float) -> AsyncIterator[tuple[Edge, int]]:
     """An edge and its port."""
     loop = asyncio.get_running_loop()
     edge = Edge(Refusing(), EdgeLimits(**limits), loop, loop.time, tls)  # type: ignore[arg-type]
@@ -124,6 +124,35 @@ def test_a_handshake_that_fails_leaves_nothing_behind(attempt: Attempt, pair: Pa
                 gc.enable()
 
     uvloop.run(body())
+
+
+class Unfit:
+    """Its context is none, which no handshake expects."""
+
+    context: Any = "not a context"
+    dead = False
+    failed_handshakes = 0
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_handshake_that_fails_inside_the_server_is_over_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        tls = Unfit()
+        async with edge_behind(tls) as (edge, port):
+            for _ in range(3):
+                await not_tls(port)
+            await becomes(lambda: not edge.connections)
+            assert tls.failed_handshakes == 3
+
+    uvloop.run(body())
+    assert [record.getMessage() for record in caplog.records] == [
+        "a TLS handshake failed inside the server"
+    ] * 3
 
 
 def test_a_handshake_that_takes_too_long_is_ended(pair: Pair) -> None:
