@@ -5,9 +5,19 @@ from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, wor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import FEW_LANES, AdmissionRules, backlog_seconds, forecast, in_turn, refusal
+from penstock.core.admission import (
+    FEW_LANES,
+    AdmissionRules,
+    backlog_seconds,
+    forecast,
+    in_turn,
+    refusal,
+    refusal_of_more,
+)
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
+from penstock.core.capacity import CapacityRules
+from penstock.core.door import Door
 from penstock.core.queued import Queued
 from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
@@ -299,3 +309,71 @@ def test_the_backlog_is_what_the_lowest_tier_would_wait_and_a_second_where_nobod
     expected = forecast(batcher, 2, 0.0)
     assert expected is not None
     assert backlog_seconds(batcher, 0.0) == expected.start + expected.seconds
+
+
+@settings(deadline=None)
+@given(
+    others=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1)), max_size=60),
+    number=st.integers(1, 60),
+    patience=st.floats(0.2, 2.0),
+    max_queue=st.integers(10, 100),
+    tier=st.integers(0, 1),
+    workers=st.integers(1, 3),
+    grouped=st.booleans(),
+)
+def test_what_is_refused_of_many_at_once_is_refused_of_one_after_the_other_too(
+    others: list[tuple[str, int]],
+    number: int,
+    patience: float,
+    max_queue: int,
+    tier: int,
+    workers: int,
+    grouped: bool,
+) -> None:
+    batcher = busy(workers, tiers=TierRules(weights=(3.0, 1.0)))
+    rules = AdmissionRules(max_queue=max_queue)
+    for tenant, rank in others:
+        offer(batcher, ask(tenant=tenant, tier=rank, expires=50.0, deadline=50.0))
+
+    def one(index: int) -> Queued:
+        parameters = b"{}" if grouped and index % 2 else b""
+        return ask(tenant="a", tier=tier, expires=patience, deadline=2 * patience, parameters=parameters)
+
+    first = one(0)
+    if refusal(batcher, rules, first, 0.0) is not None:
+        return
+    offer(batcher, first)
+    refused_at_once = refusal_of_more(batcher, rules, first, number, 0.0) is not None
+    for index in range(1, number + 1):
+        each = one(index)
+        if refusal(batcher, rules, each, 0.0) is not None:
+            return
+        offer(batcher, each)
+    assert not refused_at_once
+
+
+def test_of_many_that_do_not_fit_the_first_look_says_so() -> None:
+    batcher, rules = busy(), AdmissionRules(max_queue=100)
+    first = ask(expires=9.0, deadline=9.0)
+    offer(batcher, first)
+    assert refusal_of_more(batcher, rules, first, 40, 0.0) is None
+    full = refusal_of_more(batcher, rules, first, 99, 0.0)
+    assert full is not None
+    assert "limits.max_queue" in full.message
+    hasty = ask(expires=0.3, deadline=0.5)
+    offer(batcher, hasty)
+    late = refusal_of_more(batcher, rules, hasty, 80, 0.0)
+    assert late is not None
+    assert late.message == TOO_LONG
+    assert late.retry_after == pytest.approx(0.2, abs=0.1)
+
+
+@pytest.mark.parametrize("tier", [0, 1])
+def test_a_door_says_of_many_what_the_queue_says(tier: int) -> None:
+    batcher = busy(tiers=TierRules(weights=(3.0, 1.0)))
+    door = Door(batcher, AdmissionRules(max_queue=100), CapacityRules())
+    first = ask(tier=tier, expires=9.0, deadline=9.0)
+    assert door.refusal(first, 0.0) is None
+    offer(batcher, first)
+    assert door.refusal_of_more(first, 40, 0.0) is None
+    assert isinstance(door.refusal_of_more(first, 99, 0.0), Overloaded)

@@ -343,6 +343,9 @@ def test_what_waits_of_theirs_keeps_nobody_else_out() -> None:
     door = door_of(batcher)
     offer(batcher, *(ask(tenant="bad") for _ in range(5000)))
     assert isinstance(door.refusal(ask(tenant="bad", expires=2.0, deadline=4.0), 0.0), Overloaded)
+    assert (
+        door.refusal_of_more(ask(tenant="bad", expires=2.0, deadline=4.0), 10**6, 0.0) is None
+    )  # one by one
     assert door.refusal(ask(tenant="good", expires=0.5, deadline=0.5), 0.0) is None
 
 

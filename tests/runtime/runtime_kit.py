@@ -10,7 +10,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.core.batcher import Batcher
 from penstock.core.ratelimit import RateLimiter
 from penstock.core.rules import BatchingRules
-from penstock.errors import BackendError, Refused
+from penstock.errors import BackendError, Overloaded, Refused
 from penstock.ports import Observer
 from penstock.quota import Limits
 from penstock.runtime.collapse.once_each import Sameness
@@ -137,7 +137,9 @@ class Door:
         share: float = 0.4,
         takes_parameters: bool = False,
         limits: Limits | None = None,  # of each tenant
+        room: int = 10**6,  # for so many more of one call, once the first of them is in
     ) -> None:
+        full = Overloaded("there is no room for them all")
         loop = asyncio.get_running_loop()
         self.loop = loop
         self.published: list[Passenger] = []
@@ -155,6 +157,7 @@ class Door:
         broker.subscribe(self.published.append, self.withdrawn.append)
         self.desk = Desk(
             model="model", kind="text", broker=broker, admit=lambda request, now: self.refusal,
+            admit_more=lambda request, number, now: full if number > room else None,
             backlog_seconds=lambda: 7.0, cost=None, takes_parameters=lambda: takes_parameters,
             time_limits=[(1.0, 1.5), (2.0, 4.0), (0.2, 0.3)], longest_limit=60.0,
         )  # fmt: skip

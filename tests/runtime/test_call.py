@@ -80,6 +80,27 @@ async def test_a_refusal_takes_back_what_was_let_in_before_it_and_is_the_only_tr
 
 
 @virtual
+async def test_what_is_sure_to_be_refused_is_refused_when_the_first_of_it_is_in() -> None:
+    door = Door(room=5)
+    with pytest.raises(Overloaded, match="no room for them all") as caught:
+        call(door, *[b"x"] * 1000)
+    assert (caught.value.model, caught.value.tenant) == ("model", "acme")
+    assert len(door.published) == 1
+    assert door.withdrawn == door.published
+    assert len(door.gateway.waiters) == 0
+    call(door, *[b"x"] * 6)
+    assert len(door.published) == 1 + 6
+
+
+@virtual
+async def test_of_asks_that_differ_each_is_asked_for() -> None:
+    door = Door(room=5)
+    asks = [Ask(b'"x"', timeout=1.0 + number) for number in range(20)]
+    door.gateway.submit_all(asks, Caller())
+    assert len(door.published) == 20
+
+
+@virtual
 async def test_what_an_airport_took_back_is_given_back_to_the_quota_and_to_the_places() -> None:
     """Also what was like another, and what was answered from memory: that is no outcome either."""
     airport = Airport(ttl=60.0)

@@ -52,11 +52,18 @@ class Admission:
                 retry_after=self.backlog_seconds(model),
             )
         if self._waiting() >= self._max_waiting:
-            message = f"this gateway is full: limits.max_queue is {self._max_waiting}"
-            return Overloaded(message, retry_after=self.backlog_seconds(model))
+            return self._full(model)
         if self.no_batcher(now):
             return Overloaded("no batcher is running", retry_after=1.0)
         return None
+
+    def refusal_of_more(self, model: str, request: Request, number: int, now: float) -> Refused | None:
+        """Why so many more than this one, which was let in, are sure not to be let in all."""
+        return self._full(model) if self._waiting() + number > self._max_waiting else None
+
+    def _full(self, model: str) -> Overloaded:
+        message = f"this gateway is full: limits.max_queue is {self._max_waiting}"
+        return Overloaded(message, retry_after=self.backlog_seconds(model))
 
     def no_batcher(self, now: float) -> bool:
         """None is there, and none has been for so long that none is being started anew."""

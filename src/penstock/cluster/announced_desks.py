@@ -63,6 +63,7 @@ class AnnouncedDesks:
             kind=model.input_kind,
             broker=self._broker,
             admit=with_scalars_only(admit) if said.scalar_parameters else admit,
+            admit_more=partial(self._admission.refusal_of_more, name),
             backlog_seconds=partial(self._admission.backlog_seconds, name),
             cost=cost_of(model.cost),
             takes_parameters=lambda: said.takes_parameters,

@@ -136,6 +136,28 @@ def refusal(
     return None
 
 
+def refusal_of_more(
+    batcher: Batcher, rules: AdmissionRules, request: Request, number: int, now: Seconds
+) -> Overloaded | None:
+    """Why the last of so many more is sure not to be let in, if all are like this one, which waits already. None:
+    they must be asked for one by one. Each that goes before it makes the queue longer, and none lets it overtake
+    more; so what is refused here would be refused there too. Holds where all requests cost the same."""
+    before = number - 1
+    expected = None
+    if len(batcher.lanes) == 1:  # among several lanes it may overtake more than this one does
+        expected = forecast(batcher, request.tier, now, in_turn(batcher, request) + before)
+    if expected is not None:
+        seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
+        limit = min(request.expires, request.deadline - seconds)
+        late = expected.start - now - can_wait(batcher, limit - now)
+        if late > 0:
+            return Overloaded("the queue is too long for its deadline", retry_after=late)
+    total = batcher.depth.total + batcher.apart.depth.total
+    if is_full(batcher, request, rules.max_queue, total, more=before):
+        return _full("limits.max_queue", rules.max_queue, backlog_seconds(batcher, now))
+    return None
+
+
 def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
     """Why a request that is set apart is not let in. Those have a small part of the queue."""
     limit = batcher.rules.max_cost
@@ -173,15 +195,19 @@ def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
     return HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
 
 
-def is_full(batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0) -> bool:
-    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`.
+def is_full(
+    batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0, more: int = 0
+) -> bool:
+    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`,
+    once so many `more` of them wait.
     The last part is kept for tenants with less than an even share. That is counted with one tenant more than there
     are, since somebody may yet come."""
+    waiting += more * each
     if waiting >= limit:
         return True
     if waiting < limit - int(ROOM * limit):
         return False
-    own, tenants = 0, 1
+    own, tenants = more, 1
     for lane in batcher.lanes.values():
         here, others = lane.buffer.shared_by(request)
         own, tenants = own + here, tenants + others

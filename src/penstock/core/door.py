@@ -8,7 +8,15 @@ anew. It is a bound on the safe side: it never lets in what a closer look would 
 
 from math import inf
 
-from penstock.core.admission import ROOM, SURE, AdmissionRules, in_turn, refusal, refusal_apart
+from penstock.core.admission import (
+    ROOM,
+    SURE,
+    AdmissionRules,
+    in_turn,
+    refusal,
+    refusal_apart,
+    refusal_of_more,
+)
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity
 from penstock.core.estimator import RateMeter
@@ -67,6 +75,16 @@ class Door:
             calm.let_in += 1
             return None
         return self._look_closer(request, now)
+
+    def refusal_of_more(self, request: Request, number: int, now: Seconds) -> Overloaded | None:
+        """Why so many more like this one, which was let in, are sure not to be let in all. None: ask one by one."""
+        batcher = self._batcher
+        if batcher.apart.known and batcher.apart.holds(request, now):
+            return None
+        refused = refusal_of_more(batcher, self._admission, request, number, now)
+        if refused is not None and request.tier == 0:
+            self._gate.turned_away(now)
+        return refused
 
     def _look_around(self, calm: _Calm, request: Request, now: Seconds) -> None:
         """Something has changed since: is it calm now?"""

@@ -17,7 +17,7 @@ from penstock.from_config.sharing import sharing_of
 from penstock.from_config.tiers import time_limits
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
-from penstock.runtime.desk import Admit, Desk
+from penstock.runtime.desk import Admit, Desk, one_by_one
 from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.parameter_filter import with_scalars_only
@@ -61,12 +61,15 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, observer, loop, clock)
-        admit: Admit = Door(batcher, admission_rules(config), capacity_rules(config)).refusal
+        door = Door(batcher, admission_rules(config), capacity_rules(config))
+        admit: Admit = door.refusal
         self.desk = Desk(
             model=name,
             kind=model.input_kind,
             broker=broker,
             admit=with_scalars_only(admit) if model.protocol == "grpc" else admit,
+            # Those that cost different amounts, or are weighed before they wait, are asked for one by one.
+            admit_more=door.refusal_of_more if model.cost == "requests" else one_by_one,
             backlog_seconds=served.backlog_seconds,
             cost=cost,
             takes_parameters=served.takes_parameters,

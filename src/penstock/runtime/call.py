@@ -81,13 +81,19 @@ def submit_all(
     submit: Submit,
     waiters: Waiters,
     release: Callable[[Accepted], None],
+    check_rest: Callable[[Sequence[Ask], Waiter], None],
 ) -> Call:
-    """`submit` lets in one ask or raises Refused; `release` gives its quota back as if it had not come."""
+    """`submit` lets in one ask or raises Refused; `release` gives its quota back as if it had not come.
+
+    `check_rest`: once the first is let in, raises Refused if the others are sure not to be. To let in hundreds of
+    them, and take them back, would cost the server milliseconds that nobody is charged for."""
     call, entered = Call(len(asks), asker), list[Waiter]()
     with waiters.unreported() as answered:  # from memory: an outcome only if all the others are let in too
         try:
             for index, ask in enumerate(asks):
                 entered.append(submit(ask, Part(call, index)))
+                if not index:
+                    check_rest(asks, entered[0])
         except Exception:
             for waiter in entered:
                 if not waiter.settled:

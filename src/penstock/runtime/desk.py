@@ -10,6 +10,12 @@ from penstock.runtime.collapse.sharing import Sharing
 from penstock.types import Request
 
 Admit = Callable[[Request, float], Refused | None]
+# Of a request that was let in, and so many more like it: why these are sure not to be let in all.
+AdmitMore = Callable[[Request, int, float], Refused | None]
+
+
+def one_by_one(request: Request, number: int, now: float) -> None:
+    """Nothing is sure of many: each of them must be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Desk:
     takes_parameters: Callable[[], bool]
     time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
     longest_limit: float
+    admit_more: AdmitMore = one_by_one
     # Whether nobody can serve yet, since every worker is still in its first batch.
     loading: Callable[[], bool] = lambda: False
     sharing: Sharing | None = None  # None: every request is executed

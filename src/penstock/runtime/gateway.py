@@ -134,7 +134,19 @@ class Gateway:
         return waiter
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
-        return submit_all(asks, asker, self.submit, self.waiters, self._let_go)
+        return submit_all(asks, asker, self.submit, self.waiters, self._let_go, self._check_rest)
+
+    def _check_rest(self, asks: Sequence[Ask], first: Waiter) -> None:
+        """Only where all are executed, each for itself, and have the same time."""
+        model, timeout, client = asks[0].model, asks[0].timeout, asks[0].client_id
+        desk = self._desk(model)
+        if len(asks) == 1 or desk.sharing is not None or first.settled:
+            return
+        refused = desk.admit_more(first.request, len(asks) - 1, self.clock())
+        if refused is not None and all(
+            ask.model == model and ask.timeout == timeout and ask.client_id == client for ask in asks
+        ):
+            raise about(refused, desk.model, first.request.tenant)
 
     def _let_go(self, request: Accepted) -> None:
         release(request, self.clock(), refused=True)
