@@ -124,8 +124,8 @@ TRACEPARENT = parameter(
 TRACESTATE = parameter(
     "tracestate",
     "header",
-    "W3C trace context; passed on to the backend with its traceparent.",
-    {"type": "string", "maxLength": 512},
+    "W3C trace context; passed on to the backend with its traceparent. One longer than 512 characters is left out.",
+    {"type": "string"},
 )
 
 
