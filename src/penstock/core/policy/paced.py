@@ -1,48 +1,55 @@
-"""Staggered dispatch, the default: like trains on a line, one batch every τ, workers evenly out of step.
+"""Staggered dispatch, the default: like trains on a line, the workers evenly out of step.
 
-No policy can start more than G batches per service time, so the shortest possible gap between starts is
-τ with G·τ = S(λ·τ): G workers, each busy with what arrives in one gap. Sending sooner means small batches now
-and no free worker a moment later (greedy); sending later means waiting for nothing (window). So:
+No policy can start more than G batches per service time. Sending sooner means small batches now and no free worker a
+moment later (greedy); sending later means waiting for nothing (window). So a batch goes when its turn has come:
 
-- workers are plentiful: go at once;
-- else one batch every τ, sooner if it is full;
-- never past the first deadline, never longer than `max_wait` after the oldest arrival.
+- What goes together is what has the best throughput. If more waits, it goes at once: waiting would buy nothing.
+- One worker has nothing to be out of step with: it takes what there is.
+- Of several, each has its turn one gap after the last batch went. The gap lies between two answers to the same
+  question: S(n)/G, where the G workers would be busy without a pause if all batches were like this one; and the
+  middle between the last start and the next worker that frees, which mends what has fallen into step.
+- Being in step does harm only while there is traffic to keep it up: each request that waits shortens the gap, by the
+  more the fewer come in one gap.
+- Before a burst that the workers cannot keep up with, batches fill, for one service time at most. The first few of it
+  would take a worker each.
+- Never past the first deadline, never longer than `max_wait` after the oldest arrival.
 
-A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched
-by 5 to 6 %, since a batch sent a moment too early is short for good.
+A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by 5 to 6 %.
 """
 
-from math import ceil, sqrt
+from math import exp
 
 from penstock.core.policy.base import Decision, Send, View, wait_until
 from penstock.types import Reason
 
-HEADROOM = 1.15  # a batch may be this much larger than what one gap brings on average
 STRETCH_GROWING = 1.05
 STRETCH_NEAR_CAPACITY = 1.06
 NEAR_CAPACITY = 0.85
+LASTING = 3.0  # how many gaps a bad rhythm lasts, where e - 1 gaps are seldom empty
+ENDLESS = 30.0  # requests in a gap, from which on none is ever empty
+CALM = 0.5  # of the rate in bursts: what is slower is the time between them
 
 
 class Paced:
     def decide(self, view: View) -> Decision:
-        curve, limit = view.curve, view.max_batch
+        curve = view.curve
         if not curve.samples:
             return _not_knowing(view)
-        flat = curve.flat
-        gap = curve.full / view.workers if flat else _gap(view)
-        cap = limit if flat else _cap(view, gap)
-        if view.waiting >= cap:
-            return Send(cap, Reason.FULL)
+        waiting = min(view.waiting, view.max_batch)
+        size = curve.best_of(waiting)
+        if size < waiting or waiting == view.max_batch:
+            return Send(size, Reason.FULL)
         if view.idle <= view.reserve:
             return wait_until(view, view.give_up)
-        if _light(view):
-            return Send(cap, Reason.IDLE)
-        if not flat:
-            gap *= STRETCH_GROWING
-        elif view.load * curve.full > NEAR_CAPACITY * limit * view.all_workers:
-            gap *= STRETCH_NEAR_CAPACITY
-        decision = wait_until(view, view.last_dispatch + gap)
-        return decision._replace(size=cap) if isinstance(decision, Send) else decision
+        if _burst_begins(view):
+            return wait_until(view, view.oldest + curve.single)
+        if view.all_workers <= 1.0:
+            return Send(size, Reason.IDLE)
+        even = curve.hopeful(size) / view.workers
+        earlier = _earlier(view, even)
+        if earlier >= even:
+            return Send(size, Reason.IDLE)
+        return wait_until(view, view.last_dispatch + _gap(view, even) - earlier)
 
 
 def _not_knowing(view: View) -> Decision:
@@ -58,35 +65,29 @@ def _not_knowing(view: View) -> Decision:
     return wait_until(view, view.oldest + view.max_wait)
 
 
-def _light(view: View) -> bool:
-    """Even two standard deviations more requests in service than on average leave a worker free."""
-    in_service = view.load * view.curve.single
-    return in_service + 2.0 * sqrt(in_service) < view.all_workers
+def _burst_begins(view: View) -> bool:
+    """Arrivals are in bursts that the workers cannot keep up with, and it has been calm."""
+    capacity = view.workers * view.curve.best_size / view.curve.best_seconds
+    return view.rate < CALM * view.peak and view.peak > capacity
 
 
-def _gap(view: View) -> float:
-    """The shortest τ with workers·τ = S(rate·τ), at most S(max_batch)/workers.
+def _gap(view: View, even: float) -> float:
+    """From the last start to the next."""
+    if view.busy:
+        even = 0.5 * (even + (view.next_free - view.last_dispatch) / (view.idle + 1))
+    if not view.curve.flat:
+        return STRETCH_GROWING * even
+    near = view.load * view.curve.full > NEAR_CAPACITY * view.max_batch * view.all_workers
+    return STRETCH_NEAR_CAPACITY * even if near else even
 
-    Fixed-point iteration from below, each pair of steps extrapolated as if the curve were a straight line;
-    the curve is made of few straight pieces, so it lands after a round or two, and each round gains 0.1 %.
+
+def _earlier(view: View, gap: float) -> float:
+    """By how much those who wait bring their turn forward.
+
+    To start y before the turn saves the n that wait n·y, and leaves the rhythm uneven: for each gap that this lasts
+    the arrivals wait rate·y² longer in all. The sum is best at y = n / (2·rate·gaps).
     """
-    curve, workers, rate = view.curve, view.workers, view.rate
-    longest = curve.full / workers
-    gap = curve.single / workers
-    while gap < longest:
-        once = curve(rate * gap) / workers
-        if once <= gap * 1.001:
-            break
-        twice = curve(rate * once) / workers
-        growth = (twice - once) / (once - gap)
-        if growth >= 1.0:
-            return longest
-        gap += (once - gap) / (1.0 - growth)
-    return min(gap, longest)
-
-
-def _cap(view: View, gap: float) -> int:
-    cap = min(view.max_batch, ceil(HEADROOM * view.rate * gap) + 1)
-    if view.waiting > 2 * cap:  # behind: throughput first, and past the knee a larger batch buys none
-        return max(cap, view.curve.best_size)
-    return cap
+    lasting = LASTING * (exp(min(view.rate * gap, ENDLESS)) - 1.0)
+    if lasting * view.rate * gap < 1e-9:
+        return gap
+    return view.waiting / (2.0 * lasting * view.rate)
