@@ -21,7 +21,7 @@ from time import monotonic
 from benchmarks.figure import above_zero, at_least_one
 from benchmarks.matrix.cells import Cell, matrix
 from benchmarks.matrix.play import Played, play
-from benchmarks.matrix.verdict import losses, told
+from benchmarks.matrix.verdict import Loss, losses, told
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -46,7 +46,8 @@ def main(argv: Sequence[str]) -> int:
     cells = [cell for cell in matrix(quick=given.quick, traces=given.traces) if pattern.search(str(cell))]
     seeds = given.seeds or (2 if given.quick else 4)
     most = int(given.requests or (6_000 if given.quick else 40_000))
-    found, every = [], []
+    found: list[Loss] = []
+    every: list[Played] = []
     began = monotonic()
     with Pool(given.jobs) as pool:
         one = partial(play, seeds=seeds, most=most, traces=given.traces)

@@ -12,8 +12,8 @@ from penstock.load.report import spread
 from penstock.sim.kernel import Kernel, Run, Scenario
 
 PATIENT = 1e6  # a deadline nobody misses
-LEARNING = 0.3  # of a run, before anything is counted: the curve is learned meanwhile
-WARM_UPS = 4
+LEARNING = 0.3  # of a run, before anything is counted
+WARM_UPS = 4  # runs of each size before the first request
 HURRY = 5.0  # full batches: the deadline of each request above capacity
 
 
@@ -74,7 +74,11 @@ def scenario(cell: Cell, contender: Contender, seed: int) -> Scenario:
 
 def warm(kernel: Kernel) -> Kernel:
     """As after a warm-up: each power of two has been run a few times."""
-    service, limit, rng = kernel.scenario.service, kernel.scenario.rules.max_batch, Random(kernel.scenario.seed)
+    service, limit, rng = (
+        kernel.scenario.service,
+        kernel.scenario.rules.max_batch,
+        Random(kernel.scenario.seed),
+    )
     sizes = [1 << power for power in range(limit.bit_length()) if 1 << power < limit]
     for size in (*sizes, limit) * WARM_UPS:
         kernel.batcher.curve.observe(size, service.seconds(size, rng.gauss(0.0, 1.0)))
@@ -83,4 +87,6 @@ def warm(kernel: Kernel) -> Kernel:
 
 def figures(run: Run) -> Figures:
     found = spread(run.latencies)
-    return Figures(found.mean or 0.0, found.p95 or 0.0, found.p99 or 0.0, len(run.latencies) / max(1, run.sent))
+    return Figures(
+        found.mean or 0.0, found.p95 or 0.0, found.p99 or 0.0, len(run.latencies) / max(1, run.sent)
+    )

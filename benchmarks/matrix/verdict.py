@@ -1,8 +1,8 @@
 """Which cells are lost, by what the seeds agree on.
 
-A rival beats us in a figure if ours is more than `MARGIN` worse, seed by seed on the same arrivals, and by more than
-chance explains: the mean of the ratios, less Student's t times its standard error, must lie beyond the margin. With
-one seed there is no error to speak of, and the ratio itself decides.
+A rival beats us in a figure if ours is more than `MARGIN` worse, seed by seed on the same arrivals, and by more
+than chance explains: the mean of the ratios, less Student's t times its standard error, must lie beyond the margin.
+With one seed there is no error to speak of, and the ratio itself decides.
 """
 
 from collections.abc import Iterable, Iterator

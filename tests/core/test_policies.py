@@ -1,7 +1,7 @@
 """When a batch goes, and how large, each policy by what is written of it."""
 
 from dataclasses import replace
-from math import exp
+from math import ceil, exp
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ def view(**changed: object) -> View:
     """Case A of SCIENCE.md at 1,000/s: S 100 ms, 6 workers, 32 a batch; one request came just now."""
     usual = View(
         now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, peak=1000.0, load=1000.0, workers=6.0,
-        all_workers=6, idle=1, busy=5, last_dispatch=99.995, next_free=99.995 + 0.1 / 3, max_batch=32, max_wait=0.05,
+        all_workers=6, idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05,
         reserve=0, curve=curve_of(0.1),
     )  # fmt: skip
     return replace(usual, **changed)  # type: ignore[arg-type]
@@ -47,7 +47,6 @@ def decide(policy: str, **changed: object) -> Send | Wait:
     rate=st.floats(0.0, 1e5),
     peak=st.floats(0.0, 1e6),
     idle=st.integers(1, 3),
-    frees=st.floats(0.0, 0.5),
     others=st.floats(0.0, 1e4),
     workers=st.integers(1, 40),
     since=st.one_of(st.just(float("inf")), st.floats(0.0, 0.3)),
@@ -55,12 +54,12 @@ def decide(policy: str, **changed: object) -> Send | Wait:
     curve=st.tuples(st.floats(0.0, 0.3), st.floats(0.0, 0.01)),
 )
 def test_every_policy_sends_in_time_or_says_when_to_ask_again(
-    policy: str, waiting: int, age: float, slack: float, rate: float, peak: float, idle: int, frees: float,
+    policy: str, waiting: int, age: float, slack: float, rate: float, peak: float, idle: int,
     others: float, workers: int, since: float, reserve: int, curve: tuple[float, float],
 ) -> None:  # fmt: skip
     seen = view(
         waiting=waiting, oldest=100.0 - age, give_up=100.0 + slack, rate=rate, peak=peak,
-        load=rate + others, next_free=100.0 + frees,
+        load=rate + others,
         workers=max(0.01, workers * rate / (rate + others)) if others else workers, all_workers=workers,
         idle=idle, last_dispatch=100.0 - since, reserve=reserve, curve=curve_of(*curve),
     )  # fmt: skip
@@ -154,54 +153,59 @@ def test_paced_stretches_the_gap_by_six_percent_near_capacity() -> None:
     assert decide("paced", rate=busy, load=busy) == about(99.995 + 1.06 * 0.1 / 6)
 
 
-def evenly(gap: float, last: float = 99.995) -> dict[str, object]:
-    """The next worker frees where it should, two gaps after the last start."""
-    return {"last_dispatch": last, "next_free": last + 2 * gap}
-
-
 def test_paced_goes_at_once_while_few_come_in_a_gap() -> None:
     """n / (2·3·(e^m - 1)·rate) is the gap or more, with m requests in a gap of S/G."""
     few = 0.3711  # m (e^m - 1) = 1/6
     assert few * (exp(few) - 1) == pytest.approx(1 / 6, rel=1e-3)
-    just_now = evenly(0.1 / 6, last=100.0)
     for rate, gone in ((0.99 * 60 * few, True), (1.01 * 60 * few, False)):
-        found = decide("paced", rate=rate, load=rate, peak=rate, **just_now)
-        assert (found == Send(32, Reason.IDLE) or found == Send(1, Reason.IDLE)) is gone
-    assert isinstance(decide("paced", rate=0.0, load=0.0, peak=0.0, **just_now), Send)
+        found = decide("paced", rate=rate, load=rate, peak=rate, last_dispatch=100.0)
+        assert (found == Send(32, Reason.IDLE)) is gone
+    assert isinstance(decide("paced", rate=0.0, load=0.0, peak=0.0, last_dispatch=100.0), Send)
 
 
 def test_paced_brings_a_turn_forward_by_what_those_who_wait_would_save() -> None:
     rate, gap = 60.0, 0.1 / 6
-    found = decide("paced", rate=rate, load=rate, peak=rate, waiting=1, **evenly(gap, last=100.0))
+    found = decide("paced", rate=rate, load=rate, peak=rate, waiting=1, last_dispatch=100.0)
     assert found == about(100.0 + gap - 1 / (2 * 3 * (exp(1.0) - 1) * rate))
-    found = decide("paced", rate=rate, load=rate, peak=rate, waiting=2, **evenly(gap, last=100.0))
+    found = decide("paced", rate=rate, load=rate, peak=rate, waiting=2, last_dispatch=100.0)
     assert found == about(100.0 + gap - 2 / (2 * 3 * (exp(1.0) - 1) * rate))
 
 
-@pytest.mark.parametrize("waiting", [1, 20, 90])
-def test_paced_leaves_as_much_time_as_all_workers_need_for_such_batches(waiting: int) -> None:
-    """S(n)/G, stretched by 5 % since S grows."""
-    curve, seconds = curve_of(0.05, 0.0005, limit=100), 0.05 + 0.0005 * waiting
-    found = decide(
-        "paced", rate=3000.0, load=3000.0, peak=3000.0, max_batch=100, curve=curve, waiting=waiting,
-        **evenly(seconds / 6, last=99.999),
-    )  # fmt: skip
-    assert found == about(99.999 + 1.05 * seconds / 6)
+def test_paced_finds_the_gap_of_an_affine_curve() -> None:
+    """τ = a / (G - λ b), stretched by 5 %; a batch may hold 15 % more than a gap brings, and one."""
+    curve, rate = curve_of(0.05, 0.0005, limit=100), 3000.0
+    gap = 0.05 / (6 - rate * 0.0005)
+    growing: dict[str, object] = {"rate": rate, "load": rate, "max_batch": 100, "curve": curve}
+    found = decide("paced", **growing, peak=rate)
+    assert found == about(99.995 + 1.05 * gap)
+    cap = ceil(1.15 * rate * gap) + 1
+    full = decide("paced", **growing, peak=rate, waiting=cap + 1)
+    assert isinstance(full, Send)
+    assert full.reason is Reason.FULL
+    assert abs(full.size - cap) <= 1
+    assert isinstance(decide("paced", **growing, peak=1.5 * rate, waiting=cap + 1), Wait)
+    assert decide("paced", **growing, peak=rate, waiting=2 * cap + 5) == about(99.995 + 1.05 * gap)
 
 
-def test_paced_moves_towards_the_middle_where_workers_have_fallen_into_step() -> None:
-    """Five of six free together in 90 ms: half of the way to there counts as much as S/G."""
-    found = decide("paced", last_dispatch=99.995, next_free=100.09, max_wait=1.0)
-    assert found == about(99.995 + 0.5 * (0.1 / 6 + 0.095 / 2))
-    alone = decide("paced", last_dispatch=99.995, next_free=100.0, idle=6, busy=0)
-    assert alone == about(99.995 + 0.1 / 6)
+def test_paced_beyond_capacity_does_not_wait_for_more_than_a_batch_may_hold() -> None:
+    found = decide("paced", rate=5000.0, load=5000.0, curve=curve_of(0.01, 0.01, limit=32), max_wait=10.0)
+    assert found == about(99.995 + 1.05 * 0.33 / 6)
+    curve, rate = curve_of(0.05, 0.0005, limit=100), 8000.0  # capacity is 6,000/s
+    found = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, max_wait=10.0)
+    assert found == about(99.995 + 1.05 * 0.1 / 6)
 
 
 @pytest.mark.parametrize(("a", "b", "limit", "rate"), [(0.01, 0.01, 32, 5000.0), (0.05, 0.0005, 100, 8000.0)])
 def test_paced_beyond_capacity_sends_full_batches(a: float, b: float, limit: int, rate: float) -> None:
     for waiting in (limit, 5 * limit):
         found = decide(
-            "paced", rate=rate, load=rate, peak=rate, max_batch=limit, curve=curve_of(a, b, limit), waiting=waiting
+            "paced",
+            rate=rate,
+            load=rate,
+            peak=rate,
+            max_batch=limit,
+            curve=curve_of(a, b, limit),
+            waiting=waiting,
         )
         assert found == Send(limit, Reason.FULL)
 

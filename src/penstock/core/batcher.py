@@ -512,7 +512,6 @@ class Batcher:
                 idle=fleet.free,
                 busy=fleet.busy,
                 last_dispatch=lane.last_dispatch,
-                next_free=fleet.first_done(lane.curve, now),
                 max_batch=rules.max_batch,
                 max_wait=rules.max_wait,
                 reserve=rules.reserve,

@@ -164,7 +164,9 @@ class ServiceCurve:
         self._buckets: dict[int, _Bucket] = {}
         self._sizes: list[float] = []
         self._times: list[float] = []
-        self._best: list[tuple[int, float]] = []  # for each of `_sizes`: the best size up to it, and its throughput
+        self._best: list[
+            tuple[int, float]
+        ] = []  # for each of `_sizes`: the best size up to it, and its throughput
         self._slope = 0.0  # past the largest batch seen
         self._surprise = 0  # the side on which the last sample was far off
 

@@ -249,13 +249,6 @@ class Fleet:
             elif worker.held:
                 self._idle[worker.id] = worker
 
-    def first_done(self, expected: Callable[[int], Seconds], now: Seconds) -> Seconds:
-        """When the busy worker that started first should be done; now if it should be already, or nobody is busy."""
-        for worker in self._busy.values():
-            assert worker.batch is not None
-            return max(now, worker.started + expected(worker.batch.size))
-        return now
-
     def next_free(self, expected: Callable[[int], Seconds], now: Seconds) -> Seconds | None:
         """When a worker can take the next batch: now, or when the busy one that started first should be done.
 

@@ -39,7 +39,6 @@ class View:
     idle: int
     busy: int
     last_dispatch: Seconds
-    next_free: Seconds  # when the busy worker that started first should be done; `now` if that is past
     max_batch: int
     max_wait: Seconds
     reserve: int  # idle workers kept back for full batches

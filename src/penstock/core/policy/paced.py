@@ -1,32 +1,34 @@
-"""Staggered dispatch, the default: like trains on a line, the workers evenly out of step.
+"""Staggered dispatch, the default: like trains on a line, one batch every τ, the workers evenly out of step.
 
-No policy can start more than G batches per service time. Sending sooner means small batches now and no free worker a
-moment later (greedy); sending later means waiting for nothing (window). So a batch goes when its turn has come:
+No policy can start more than G batches per service time, so the shortest possible gap between starts is τ with
+G·τ = S(rate·τ): G workers, each busy with what arrives in one gap. Sending sooner means small batches now and no
+free worker a moment later (greedy); sending later means waiting for nothing (window). So:
 
-- What goes together is what has the best throughput. If more waits, it goes at once: waiting would buy nothing.
+- What goes together is what has the best throughput. If more waits than that, it goes at once.
 - One worker has nothing to be out of step with: it takes what there is.
-- Of several, each has its turn one gap after the last batch went. The gap lies between two answers to the same
-  question: S(n)/G, where the G workers would be busy without a pause if all batches were like this one; and the
-  middle between the last start and the next worker that frees, which mends what has fallen into step.
-- Being in step does harm only while there is traffic to keep it up: each request that waits shortens the gap, by the
-  more the fewer come in one gap.
-- Before a burst that the workers cannot keep up with, batches fill, for one service time at most. The first few of it
-  would take a worker each.
+- Of several, one has its turn every τ. Where S grows, a batch goes sooner if it holds a little more than one gap
+  brings, and no more than that goes: a batch that is too large makes the next one late, and larger still.
+- To be out of step is worth something only while there is traffic that keeps the workers so: each request that
+  waits brings the turn forward, by the more the fewer come in one gap.
+- Before a burst that is too much for the workers, batches fill, for one service time at most. The first few
+  requests of it would else take a worker each.
 - Never past the first deadline, never longer than `max_wait` after the oldest arrival.
 
-A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by 5 to 6 %.
+A little slack keeps the line from running dry: when S grows with n, and near capacity, the gap is stretched by
+5 to 6 %.
 """
 
-from math import exp
+from math import ceil, exp
 
 from penstock.core.policy.base import Decision, Send, View, wait_until
 from penstock.types import Reason
 
+HEADROOM = 1.15  # a batch may be this much larger than what one gap brings on average
 STRETCH_GROWING = 1.05
 STRETCH_NEAR_CAPACITY = 1.06
 NEAR_CAPACITY = 0.85
-LASTING = 3.0  # how many gaps a bad rhythm lasts, where e - 1 gaps are seldom empty
-ENDLESS = 30.0  # requests in a gap, from which on none is ever empty
+LASTING = 3.0  # gaps that an uneven rhythm lasts, times e to the requests in a gap, less 1
+ENDLESS = 30.0  # requests in a gap: with more, none is ever empty
 CALM = 0.5  # of the rate in bursts: what is slower is the time between them
 
 
@@ -45,11 +47,24 @@ class Paced:
             return wait_until(view, view.oldest + curve.single)
         if view.all_workers <= 1.0:
             return Send(size, Reason.IDLE)
-        even = curve.hopeful(size) / view.workers
-        earlier = _earlier(view, even)
-        if earlier >= even:
-            return Send(size, Reason.IDLE)
-        return wait_until(view, view.last_dispatch + _gap(view, even) - earlier)
+        return _in_turn(view)
+
+
+def _in_turn(view: View) -> Decision:
+    curve = view.curve
+    if curve.flat:
+        gap = curve.full / view.workers
+        near_capacity = view.load * curve.full > NEAR_CAPACITY * view.max_batch * view.all_workers
+        stretch = STRETCH_NEAR_CAPACITY if near_capacity else 1.0
+    else:
+        gap, stretch = _gap(view, view.rate), STRETCH_GROWING
+        cap = _cap(view, gap)
+        if cap < view.waiting <= 2 * cap:  # more than that is a queue, and throughput comes first
+            return Send(cap, Reason.FULL)
+    earlier = _earlier(view, gap)
+    if earlier >= gap:
+        return Send(view.max_batch, Reason.IDLE)
+    return wait_until(view, view.last_dispatch + stretch * gap - earlier)
 
 
 def _not_knowing(view: View) -> Decision:
@@ -71,14 +86,34 @@ def _burst_begins(view: View) -> bool:
     return view.rate < CALM * view.peak and view.peak > capacity
 
 
-def _gap(view: View, even: float) -> float:
-    """From the last start to the next."""
-    if view.busy:
-        even = 0.5 * (even + (view.next_free - view.last_dispatch) / (view.idle + 1))
-    if not view.curve.flat:
-        return STRETCH_GROWING * even
-    near = view.load * view.curve.full > NEAR_CAPACITY * view.max_batch * view.all_workers
-    return STRETCH_NEAR_CAPACITY * even if near else even
+def _gap(view: View, rate: float) -> float:
+    """The shortest τ with workers·τ = S(rate·τ), at most S(max_batch)/workers.
+
+    Fixed-point iteration from below, each pair of steps extrapolated as if the curve were a straight line;
+    the curve is made of few straight pieces, so it lands after a round or two, and each round gains 0.1 %.
+    """
+    curve, workers = view.curve, view.workers
+    longest = curve.full / workers
+    gap = curve.single / workers
+    while gap < longest:
+        once = curve(rate * gap) / workers
+        if once <= gap * 1.001:
+            break
+        twice = curve(rate * once) / workers
+        growth = (twice - once) / (once - gap)
+        if growth >= 1.0:
+            return longest
+        gap += (once - gap) / (1.0 - growth)
+    return min(gap, longest)
+
+
+def _cap(view: View, gap: float) -> int:
+    """A little more than one gap brings; within a burst that the rate does not show yet, one gap of the burst."""
+    rate = view.rate
+    if view.peak > rate:
+        rate = view.peak
+        gap = _gap(view, rate)
+    return ceil(HEADROOM * rate * gap) + 1
 
 
 def _earlier(view: View, gap: float) -> float:
