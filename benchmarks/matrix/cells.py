@@ -62,7 +62,7 @@ class Cell:
 
 def schedule(cell: Cell, seed: int, most: int, traces: Path | None) -> "array[float]":
     """The same for every policy."""
-    rate = cell.rate
+    rate, most = cell.rate, most * max(1, cell.workers // 16)
     seconds = min(max(FEWEST / rate, ROUNDS * cell.full), most / rate)
     if cell.traffic in TRACES:
         assert traces is not None

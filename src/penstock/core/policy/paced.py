@@ -27,6 +27,7 @@ HEADROOM = 1.15  # a batch may be this much larger than what one gap brings on a
 STRETCH_GROWING = 1.05
 STRETCH_NEAR_CAPACITY = 1.06
 NEAR_CAPACITY = 0.85
+LEVEL = 1.08  # a curve that has risen less than this is a constant with noise
 LASTING = 3.0  # gaps that an uneven rhythm lasts, times e to the requests in a gap, less 1
 ENDLESS = 30.0  # requests in a gap: with more, none is ever empty
 CALM = 0.5  # of the rate in bursts: what is slower is the time between them
@@ -52,15 +53,15 @@ class Paced:
 
 def _in_turn(view: View) -> Decision:
     curve = view.curve
-    if curve.flat:
-        gap = curve.full / view.workers
-        near_capacity = view.load * curve.full > NEAR_CAPACITY * view.max_batch * view.all_workers
-        stretch = STRETCH_NEAR_CAPACITY if near_capacity else 1.0
-    else:
-        gap, stretch = _gap(view, view.rate), STRETCH_GROWING
-        cap = _cap(view, gap)
+    gap = curve.full / view.workers if curve.flat else _gap(view, view.rate)
+    cap = view.max_batch if curve.flat else _cap(view, gap)
+    stretch = 1.0
+    if curve(cap) > LEVEL * curve.single:
+        stretch = STRETCH_GROWING
         if cap < view.waiting <= 2 * cap:  # more than that is a queue, and throughput comes first
             return Send(cap, Reason.FULL)
+    elif view.load * curve.best_seconds > NEAR_CAPACITY * curve.best_size * view.all_workers:
+        stretch = STRETCH_NEAR_CAPACITY
     earlier = _earlier(view, gap)
     if earlier >= gap:
         return Send(view.max_batch, Reason.IDLE)
@@ -113,7 +114,7 @@ def _cap(view: View, gap: float) -> int:
     if view.peak > rate:
         rate = view.peak
         gap = _gap(view, rate)
-    return ceil(HEADROOM * rate * gap) + 1
+    return min(view.max_batch, ceil(HEADROOM * rate * gap) + 1)
 
 
 def _earlier(view: View, gap: float) -> float:
