@@ -46,10 +46,13 @@ class RateMeter:
     def add(self, now: float, number: float = 1.0) -> None:
         """Of one that was long under way the time may lie before the last one's: it counts as now."""
         if now > self._next:
-            self._count *= exp((self._last - now) / self.window)
-            self._last = now
-            self._next = now + GRAIN * self.window
+            self._forget(now)
         self._count += number
+
+    def _forget(self, now: float) -> None:
+        self._count *= exp((self._last - now) / self.window)
+        self._last = now
+        self._next = now + GRAIN * self.window
 
     def rate(self, now: float) -> float:
         return self._count * exp((self._last - now) / self.window) / self.window
@@ -67,21 +70,24 @@ class RateMeter:
 class ArrivalMeter(RateMeter):
     """The rate of a lane's arrivals, and that which they themselves see: both alike but for traffic in bursts."""
 
-    __slots__ = ("_began", "_new", "_seen", "_short", "peak")
+    __slots__ = ("_began", "_marked", "_seen", "_short", "peak")
 
     def __init__(self, window: float = 0.25) -> None:
         super().__init__(window)
         self.peak = 0.0  # the rate around an arrival, on average over the last few hundred
         self._began: float | None = None
-        self._new = 0.0  # arrivals since `_last`
+        self._marked = 0.0  # `_count` as it was at `_last`
         self._short = 0.0  # a count as `_count`, forgotten over a small part of the window
         self._seen = 0.0  # arrivals in all, as far as they are remembered
 
-    def add(self, now: float, number: float = 1.0) -> None:
-        if now > self._next:
-            self._look_back(now)
-        super().add(now, number)
-        self._new += number
+    def _forget(self, now: float) -> None:
+        self._look_back(now)
+        super()._forget(now)
+        self._marked = self._count
+
+    def widen(self, window: float) -> None:
+        self._marked *= window / self.window
+        super().widen(window)
 
     def rate(self, now: float) -> float:
         """While it is young it has had no time to count to more, and says so: one of two that came together
@@ -93,15 +99,14 @@ class ArrivalMeter(RateMeter):
 
     def _look_back(self, now: float) -> None:
         """Those that came since the last look have seen each other, and those shortly before them."""
-        new, span = self._new, BURST * self.window
+        new, span = self._count - self._marked, BURST * self.window
         if self._began is None:
             self._began = now
-        if new:
+        if new > 0.0:
             self._seen = min(REMEMBERED, self._seen + new)
             around = (self._short + 0.5 * (new - 1.0)) / span
             self.peak += new / self._seen * (around - self.peak)
         self._short = (self._short + new) * exp((self._last - now) / span)
-        self._new = 0.0
 
 
 class _Bucket:
