@@ -31,7 +31,8 @@ def sim(
     service: Annotated[
         str | None,
         typer.Option(
-            show_default=False, help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,jitter=5%,fail=1%."
+            show_default=False,
+            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,jitter=5%,fail=1%.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", show_default="1", help="GPUs.")] = None,

@@ -4,7 +4,7 @@ from math import inf
 
 from penstock.core.buffer import Buffer, Depth, TierRules
 from penstock.core.culprit import Culprit
-from penstock.core.estimator import RateMeter, ServiceCurve
+from penstock.core.estimator import ArrivalMeter, ServiceCurve
 from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
@@ -33,7 +33,7 @@ class Lane:
     def __init__(self, key: LaneKey, rules: TierRules, depth: Depth, model_curve: ServiceCurve) -> None:
         self.key = key
         self.buffer = Buffer(rules, depth)
-        self.meter = RateMeter(MEMORY)
+        self.meter = ArrivalMeter(MEMORY)
         self.last_dispatch: Seconds = -inf
         self.give_up: Seconds = inf  # when the most urgent that waits must be on a worker at the latest
         self.horizon: Seconds = 0.0  # how long its batch was then expected to take, with a guard

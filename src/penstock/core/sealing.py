@@ -164,6 +164,7 @@ class Sealing:
                 oldest=oldest.arrival,
                 give_up=lane.give_up,
                 rate=rate,
+                peak=lane.meter.peak,
                 load=load,
                 workers=max(LEAST_SHARE, counted * rate / load) if load > rate else counted,
                 all_workers=counted,
