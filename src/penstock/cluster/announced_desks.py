@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from penstock.cluster.admission import Admission
 from penstock.cluster.announcements import with_model
 from penstock.cluster.condition import has_worker, worker_rows
+from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.config import Config
 from penstock.from_config.input_cost import cost_of
 from penstock.from_config.sharing import as_announced
@@ -26,7 +26,7 @@ class AnnouncedDesks:
         config: Config,
         registry: Registry,
         broker: Broker[Passenger],
-        admission: Admission,
+        admission: GatewayAdmission,
         aside: Aside,
         on_desk: Callable[[str], None],
     ) -> None:

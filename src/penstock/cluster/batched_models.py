@@ -8,9 +8,9 @@ from dataclasses import replace
 from penstock.cluster.announcements import with_model
 from penstock.cluster.borrowing import Borrower
 from penstock.config import Config
-from penstock.core.admission import backlog_seconds
+from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
-from penstock.core.door import Door
+from penstock.core.forecast import backlog_seconds
 from penstock.core.queued import Sealed
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
 from penstock.from_config.tiers import tier_names
@@ -51,7 +51,7 @@ class BatchedModels:
         self._tiers = tier_names(config)
         self._share = 0.0  # of the requests that come here: the part of all shards
         self.pumps: dict[str, Pump] = {}
-        self.doors: dict[str, Door] = {}
+        self.admissions: dict[str, Admission] = {}
 
     def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
         """At what is announced now."""
@@ -76,12 +76,12 @@ class BatchedModels:
 
     def _open(self, name: str, config: Config) -> None:
         batcher = Batcher(replace(batching_rules(name, config), shared=True))
-        door = Door(batcher, admission_rules(config), self._capacity)
+        admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = self.pumps[name] = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
         borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
         batcher.share = self._share
-        self.doors[name] = door
+        self.admissions[name] = admission
         self._loops.keep(f"the borrower of {name}", borrower.run)
 
     # ---- how they stand ------------------------------------------------------------------------------------

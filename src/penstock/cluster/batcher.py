@@ -1,6 +1,6 @@
 """A batcher: the same batching core as the embedded server, between shards and shared workers.
 
-    intake of its shards ──► door ──► pump of the model ──► dispatcher ──► worker
+    intake of its shards ──► admission ──► pump of the model ──► dispatcher ──► worker
                               │refused                        ▲  │ refused, expired, given up
                               └───────────────────────────────┘  └──► gateways
 
@@ -76,7 +76,7 @@ class BatcherMember(Member):
             loop,
             clock,
         )
-        self._pumps, self._doors = self._models.pumps, self._models.doors
+        self._pumps, self._admissions = self._models.pumps, self._models.admissions
         self._workers = WorkersSeen(self.registry, self._pumps)
         self._watchdog = Watchdog(self._pumps, bus.heartbeat, bus.lease, clock)
         self._listen()
@@ -127,7 +127,7 @@ class BatcherMember(Member):
             return
         if not 0 <= request.tier < self._tiers:
             self._find_tier(request)
-        refused = self._doors[request.model].refusal(request, self._clock())
+        refused = self._admissions[request.model].refusal(request, self._clock())
         if refused is not None:
             self._observer.refused(
                 Refusal(request.model, refused.code, request.request_id, request.tenant, self._clock())
@@ -137,7 +137,7 @@ class BatcherMember(Member):
         pump.offer(request)
 
     def _inherit(self, request: Queued) -> None:
-        """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
+        """What another batcher left, or what came while nobody was there, was accepted then: it is let in."""
         pump = self._pumps.get(request.model)
         if pump is None:
             self._refuse(request, NO_MODEL)

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.cluster.admission import Admission
 from penstock.cluster.announced_desks import AnnouncedDesks
 from penstock.cluster.condition import still_loading
 from penstock.cluster.dead_letters import DeadLetters
+from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
@@ -69,7 +69,7 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
-        self._admission = Admission(
+        self._admission = GatewayAdmission(
             self.registry, self.publisher, self._waiting,
             max_waiting=limits.max_queue, memory_limit=config.redis.memory_limit,
         )  # fmt: skip

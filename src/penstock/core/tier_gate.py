@@ -23,11 +23,12 @@ Elsewhere nothing is refused here, so that a single tenant can use all of its GP
 
 from math import expm1, inf, log
 
-from penstock.core.admission import SURE, can_wait, forecast, in_turn, is_full
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
 from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter
+from penstock.core.forecast import SURE, can_wait, forecast, in_turn
 from penstock.core.recent import Recent
+from penstock.core.refusal import is_full
 from penstock.errors import Overloaded
 from penstock.types import Request, Seconds
 
@@ -137,7 +138,7 @@ def _service(batcher: Batcher, tier: int) -> float:
 
 
 class TierGate:
-    """Asked about those that the forecast would let in: the last word. `Door` spares it most of them."""
+    """Asked about those that the forecast would let in: the last word. `Admission` spares it most of them."""
 
     __slots__ = (
         "_asked", "_batcher", "_kept", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_recent",

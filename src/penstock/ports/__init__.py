@@ -88,7 +88,7 @@ class RequestObserver(_Watcher):
     """
 
     def refused(self, refusal: Refusal) -> None:
-        """One that was never accepted. By who refuses it: the gateway, or the batcher at its own door."""
+        """A request was never accepted. Whoever refused it calls this: the gateway or the batcher."""
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         """Those that were accepted, each once, when it has its answer or ended without one. By its gateway."""
@@ -316,7 +316,7 @@ class Gateway(Protocol):
         ...
 
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
-        """A request that ended at the door with this error code; what is not known of it is empty."""
+        """Count a request that was refused on arrival with this error code; what is not known of it is empty."""
         ...
 
     def clock(self) -> float: ...

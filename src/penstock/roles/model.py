@@ -7,8 +7,8 @@ from functools import partial
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.config import Config, Model
+from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
-from penstock.core.door import Door
 from penstock.core.queued import Queued
 from penstock.errors import BackendError
 from penstock.from_config.input_cost import cost_of
@@ -61,7 +61,7 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, observer, loop, clock)
-        admit: Admit = Door(batcher, admission_rules(config), capacity_rules(config)).refusal
+        admit: Admit = Admission(batcher, admission_rules(config), capacity_rules(config)).refusal
         self.desk = Desk(
             model=name,
             kind=model.input_kind,

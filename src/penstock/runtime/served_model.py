@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.core.admission import backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
+from penstock.core.forecast import backlog_seconds
 from penstock.gauges import ModelGauges
 from penstock.ports import Clock
 from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here

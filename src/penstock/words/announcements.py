@@ -38,7 +38,7 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
 
     @property
     def batching(self) -> "ModelAnnouncement":
-        """As far as it matters to a batcher: only the door has a use for the rest."""
+        """The part that matters to a batcher: only gateways have a use for the rest."""
         return structs.replace(self, takes_parameters=True, parameter_names=None)
 
 

@@ -85,7 +85,7 @@ class Exposition:
             retries.add_metric([name], metrics.retried_batches)
         refused = CounterMetricFamily(
             "penstock_refused_requests",
-            "Requests refused at the door, by error code",
+            "Requests refused on arrival, by error code",
             labels=["model", "code"],
         )
         for (model, code), count in self._metrics.refusals.items():
