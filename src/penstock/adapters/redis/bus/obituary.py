@@ -23,13 +23,14 @@ Place = tuple[str, int | None, int | None]  # host, process, parent
 
 
 class Obituaries:
-    """Of the children of this process."""
+    """The obituaries of this process's children."""
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
 
     async def tell(self, kind: str, pid: int) -> list[str]:
-        """The name it had, if the others knew it and it had not left. Raises StoreDown."""
+        """Tell of a dead child. Gives the names it had, if the others knew it and it had not left. Raises
+        StoreDown."""
         died = gethostname(), pid, getpid()
         store = Store(self._settings)
         try:
@@ -59,7 +60,7 @@ async def _members(store: Store, kind: str) -> dict[str, Place | None]:
 
 
 def _place(value: bytes) -> Place | None:
-    """A stamp and a heartbeat."""
+    """Where a process runs, read from the stamp and heartbeat in the registry."""
     try:
         said = read_heartbeat(value.partition(b" ")[2])
     except Garbled:

@@ -36,18 +36,18 @@ from penstock.ports import Clock
 from penstock.quota import Limits, over_quota
 from penstock.types import Seconds
 
-LISTEN = 0.5  # between two calls at most, to hear which tenants are short
-SWEEP = 1.0  # between two looks at all tenants, those that did not ask too
-EAGER = 0.005  # between two settlements at least: new tenants do not wait for the tick
-SILENCE_MS = 5_000  # after which what a gateway holds is free again
-MARK = 81.0  # how long a tenant counts as short once it was said
-OVERLAP_MS = 1_000  # heard twice, so that nothing said in the same instant is missed
-STALE = 2.5  # without word from Redis: it is away
-UNLIMITED = 10**9  # for those with a limit on requests in flight only
+LISTEN = 0.5  # seconds between two calls at most, to hear which tenants are short
+SWEEP = 1.0  # seconds between two looks at all tenants, also those that did not ask
+EAGER = 0.005  # seconds between two settlements at least: new tenants do not wait for the tick
+SILENCE_MS = 5_000  # milliseconds of a gateway's silence after which what it holds is free again
+MARK = 81.0  # seconds that a tenant counts as short once that was said
+OVERLAP_MS = 1_000  # milliseconds that are heard twice, so that nothing said in the same instant is missed
+STALE = 2.5  # seconds without word from Redis after which it counts as away
+UNLIMITED = 10**9  # the minute of tenants that have only a limit on requests in flight
 LONE_TRUST = (
     0.5  # of the only gateway: nobody else lets anybody in, and who has less left was said to be short
 )
-MOST = 100  # tenants settled with one call: Redis serves nobody else meanwhile, for a millisecond or two
+MOST = 100  # tenants settled with one call, during which Redis serves nobody else for a millisecond or two
 
 
 class Settle(Protocol):
@@ -55,7 +55,8 @@ class Settle(Protocol):
 
 
 class SharedAccount:
-    """An `Account`. What is known of its tenant may be forgotten meanwhile, and begin anew."""
+    """An `Account` shared with other gateways. What is known of its tenant may be forgotten meanwhile, and begin
+    anew."""
 
     __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
 
@@ -98,7 +99,8 @@ class SharedAccount:
 
 
 class SharedLimiter:
-    """A `Limiter`. `run` must be running; until it has reached Redis, everybody counts as short."""
+    """A `Limiter` shared with other gateways. `run` must be running; until it has reached Redis, all tenants
+    count as short."""
 
     def __init__(
         self,
@@ -116,11 +118,11 @@ class SharedLimiter:
         self._trust, self._most = trust, max_tenants
         self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
         self._shares: dict[str, Share] = {}
-        self._asking: dict[str, Share] = {}  # those that asked since they were settled last
+        self._asking: dict[str, Share] = {}  # the tenants that asked since they were settled last
         self._short: dict[str, Seconds] = {}  # until when each counts as short
-        self._since: Argument = "-inf"  # the last word heard of those
+        self._since: Argument = "-inf"  # when the last news of short tenants was heard
         self._heard = self._swept = -inf
-        self._new = asyncio.Event()  # a tenant has come that Redis has not been asked about
+        self._new = asyncio.Event()  # set when a tenant has come that Redis has not been asked about
 
     def __len__(self) -> int:
         return len(self._shares)
@@ -131,7 +133,7 @@ class SharedLimiter:
         return SharedAccount(self, tenant, limits)
 
     def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
-        """One more request of this tenant, whatever becomes of it."""
+        """What is known of this tenant, which has one more request, whatever becomes of it."""
         share = self._shares.get(tenant) or self._meet(tenant, limits, now)
         if not share.asked:
             self._asking[tenant] = share
@@ -145,7 +147,8 @@ class SharedLimiter:
 
     def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
         if len(self._shares) >= self._most:
-            self._drop(next(iter(self._shares)))  # the one known longest: when it asks again it is new
+            # The tenant known longest goes: when it asks again it is new.
+            self._drop(next(iter(self._shares)))
         gateways = self.gateways()
         if now - self._heard > STALE or self._short.get(tenant, -inf) > now:
             trust = min(self._trust, SHORT_TRUST)
@@ -167,7 +170,7 @@ class SharedLimiter:
     # ---- settling ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Settles until cancelled, whatever Redis does."""
+        """Settle until cancelled, whatever Redis does."""
         patience = Patience(f"The quotas of {self._me}")
         while True:
             try:
@@ -182,7 +185,7 @@ class SharedLimiter:
                     await self._new.wait()
 
     async def settle(self) -> None:
-        """One round: everybody who has to, in a few calls."""
+        """Settle once with every tenant that is due, in a few calls."""
         now = self._clock()
         self._new.clear()
         sweep = now - self._swept >= SWEEP

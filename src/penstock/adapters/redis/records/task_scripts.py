@@ -24,9 +24,9 @@ local status = redis.call('HGET', KEYS[1], 'status')
 local over = status == 'SUCCESS' or status == 'FAILED' or status == 'EXPIRED' or status == 'CANCELLED'
 if status ~= 'PENDING' and status ~= 'PROCESSING' and not over then status = false end  -- nobody's record
 """
-MOST_ENDED = 10_000  # in a bucket, that no ledger has taken yet
-# How it ended is written once, and kept from then on for as long as results are. `lasting`: '0' if it says nothing
-# of what the same request would meet another time.
+MOST_ENDED = 10_000  # tasks in a bucket that have ended and that no ledger has taken yet
+# How a task ended is written once, and kept from then on for as long as results are. `lasting` is '0' if the same
+# request might end otherwise another time.
 _END = f"""
 local function tell(status)
   local row = redis.call('HMGET', KEYS[1], 'created', 'key', 'id', 'tenant', 'tier', 'model')
