@@ -33,11 +33,11 @@ class AnnouncedDesks:
         """`on_desk` is told of each model whose desk is new, or has changed."""
         self._config, self._registry, self._broker = config, registry, broker
         self._admission, self._aside, self._on_desk = admission, aside, on_desk
-        self._heard_of: dict[str, ModelAnnouncement] = {}  # models, as they were announced last
+        self._heard_of: dict[str, ModelAnnouncement] = {}  # the models as they were announced last
         self.desks: dict[str, Desk] = {}
 
     def look(self) -> None:
-        """Models come with the workers that announce them."""
+        """Look at what is announced: models come with the workers that announce them."""
         for name, said in self._registry.models.items():
             if self._heard_of.get(name) != said:
                 self._heard_of[name] = said
@@ -45,7 +45,8 @@ class AnnouncedDesks:
         follow_versions(self.desks.values(), worker_rows(self._registry))
 
     def _meet(self, name: str, said: ModelAnnouncement) -> None:
-        """An announcement that cannot be used changes nothing: a model that is known is served as before."""
+        """Open or change the desk of a model. An announcement that cannot be used changes nothing: a model that
+        is known is served as before."""
         try:
             desk = self._desk(name, said)
         except Exception as error:

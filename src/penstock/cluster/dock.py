@@ -28,7 +28,7 @@ NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the b
 
 
 class Report(Protocol):
-    """How a batch's end is told: `cluster.worker_post`."""
+    """How the end of a batch is told: `cluster.worker_post` does it."""
 
     async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None: ...
 
@@ -36,7 +36,7 @@ class Report(Protocol):
 
 
 class _Place:
-    """One slot."""
+    """One slot at the dock."""
 
     __slots__ = ("model", "order", "ready", "started", "take", "waiting", "worker")
 
@@ -45,7 +45,7 @@ class _Place:
         self.model = model
         self.take = take
         self.ready = False
-        self.order: tuple[Dispatch, Batch] | None = None  # in hand
+        self.order: tuple[Dispatch, Batch] | None = None  # the batch that it has in hand
         self.waiting: deque[tuple[Dispatch, Batch]] = deque()
         self.started = 0.0
 
@@ -61,7 +61,7 @@ class RemoteDock:
         self._clock = clock
         self._places: dict[WorkerId, _Place] = {}
         self._errands = Loops()
-        self._ended = asyncio.Event()  # a batch, well or not
+        self._ended = asyncio.Event()  # set when a batch has ended, well or not
         self._again = asyncio.Event()
         self.draining = False
         self.busy_seconds: dict[WorkerId, float] = {}
@@ -84,13 +84,14 @@ class RemoteDock:
         self._ended.set()
         if was_ready:
             self._soon(self._step_out(worker))
-        if place.order is not None:  # given to it, and never begun
+        if place.order is not None:  # the batch was given to it, and never begun
             order, place.order = place.order, None
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
         self._refuse_waiting(place)
 
     def loading(self, worker: WorkerId, takes: float | None) -> None:
-        """The batchers hear of it by the worker's next heartbeat; whatever arrives until it is ready goes back."""
+        """Note that the slot loads. The batchers hear of it by the worker's next heartbeat; whatever arrives
+        until it is ready goes back."""
         place = self._places[worker]
         place.ready = False
         self._refuse_waiting(place)
@@ -119,7 +120,8 @@ class RemoteDock:
             )
         self._observer.ended(*_told(worker, batch, outcome, place.started, seconds))
         self._soon(self._finish(worker, message, outcome, seconds))
-        # It need not wait until that is told, but until it has had the chance to say that its backend is gone.
+        # The slot need not wait until the end is told. It must have had the chance to say that its backend is
+        # gone.
         if at_once:
             self._free(worker)
         else:
@@ -167,7 +169,7 @@ class RemoteDock:
     # ---- the loop ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled: those who are free say so again."""
+        """Let free slots say so again, until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(AGAIN):
@@ -180,11 +182,11 @@ class RemoteDock:
                     await self._stand_in_line(worker)
 
     def say_again(self) -> None:
-        """A batcher has died: those who are free say so now."""
+        """Let free slots say so now: a batcher has died."""
         self._again.set()
 
     async def drain(self) -> None:
-        """Nobody is offered any more; returns when what is in hand is done."""
+        """Offer no slot any more. Returns when what is in hand is done."""
         self.draining = True
         for worker in self._places:
             await self._step_out(worker)
@@ -201,18 +203,19 @@ class RemoteDock:
     async def _finish(
         self, worker: WorkerId, message: Dispatch, outcome: Result | Failure, seconds: float
     ) -> None:
-        """First to those who ask, then to the batcher: a success it hears of has been delivered."""
+        """Tell the end of a batch: first those who ask, then the batcher, so that a success it hears of has been
+        delivered."""
         try:
             if isinstance(outcome, Result):
                 await self._report.answer(message, outcome, seconds, worker)
-        finally:  # a batcher that hears nothing would hold the slot, and its askers, until the watchdog comes
+        finally:  # a batcher that hears nothing would hold the slot and its askers until the watchdog comes
             await self._report.finished(message, outcome, seconds)
 
     async def _tell(self, message: Dispatch, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)
 
     async def _stand_in_line(self, worker: WorkerId) -> None:
-        """A line that cannot be reached is tried again by `run`."""
+        """Put a free slot into the line. If the line cannot be reached, `run` tries again."""
         place = self._places[worker]
         if place.ready and place.order is None and not self.draining:
             try:
@@ -230,7 +233,7 @@ class RemoteDock:
 def _told(
     worker: WorkerId, batch: Batch, outcome: Result | Failure, started: float, seconds: float
 ) -> tuple[Batch, Execution, Failure | None]:
-    """As an observer of batches is told of it."""
+    """The execution as observers of batches are told of it."""
     failure = outcome if isinstance(outcome, Failure) else None
     version = outcome.version if isinstance(outcome, Result) else ""
     return batch, Execution(worker, batch.id, batch.size, started, seconds, version, sent=batch.sent), failure

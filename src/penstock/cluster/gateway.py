@@ -39,7 +39,7 @@ from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerI
 from penstock.words.heartbeats import GatewayHeartbeat
 from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
-LAST_WITHDRAWALS = 1.0  # seconds to send them: they only spare the workers some work
+LAST_WITHDRAWALS = 1.0  # seconds to send withdrawals at the end: they only spare the workers some work
 
 
 class GatewayMember(Member):
@@ -58,8 +58,8 @@ class GatewayMember(Member):
         ledger: Ledger | None = None,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`on_model` is told of each model that is announced; `find_ended`: what is known of a request that
-        has ended here; `companions` are opened in their order, before anything is served, and closed last."""
+        """`on_model` is told of each model that is announced. `find_ended`: what is known of a request that has
+        ended here. `companions` are opened in their order, before anything is served, and closed last."""
         super().__init__("gateways", config, bus, loop, clock)
         limits = config.limits
         self._clock = clock
@@ -222,7 +222,7 @@ class GatewayMember(Member):
         return {**super().health(), "waiting_clients": self._waiting()}
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        """Here, in the records if it is a task, or at the other gateways."""
+        """What became of a request: known here, in the records if it is a task, or at another gateway."""
         found: Mapping[str, Any] | None = self._know(request_id)
         if found is None:
             found = await self._task_desk.describe(request_id, tenant)

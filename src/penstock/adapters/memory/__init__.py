@@ -9,7 +9,8 @@ Carried = TypeVar("Carried", bound=Accepted)
 
 
 class MemoryBroker(Generic[Carried]):
-    """Once subscribed, publishing is the subscriber's own method: not even a call in between."""
+    """Carries requests to the batcher of the same process. Once subscribed, publishing is the subscriber's own
+    method: not even a call in between."""
 
     publish: Callable[[Carried], None]
     withdraw: Callable[[Carried], None]

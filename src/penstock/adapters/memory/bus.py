@@ -53,10 +53,10 @@ class MemoryBus:
         )
 
     async def open(self) -> None:
-        """It is always there."""
+        """Nothing to open: this bus is always there."""
 
     async def close(self) -> None:
-        """The others go on."""
+        """Nothing to close: the other members go on."""
 
 
 class MemoryShards:

@@ -11,7 +11,7 @@ class MemoryClaims:
     """`penstock.ports.records.Claims`."""
 
     def __init__(self, books: TaskBooks, ttl: float) -> None:
-        """`ttl`: seconds an outcome is kept."""
+        """`ttl`: seconds that an outcome is kept."""
         self._books, self._ttl = books, ttl
 
     async def claim(

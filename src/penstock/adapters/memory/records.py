@@ -25,7 +25,8 @@ class MemoryAnswers:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: OrderedDict[bytes, tuple[bytes, float]] = OrderedDict()  # and until when
+        # Each answer, and until when it is kept.
+        self._kept: OrderedDict[bytes, tuple[bytes, float]] = OrderedDict()
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
         now = self._clock()
@@ -92,7 +93,7 @@ class MemoryQuotas:
         return self._limiter.account(tenant, limits)
 
     async def run(self) -> None:
-        """There is nobody to agree with."""
+        """Nothing to do: there is no other gateway to agree with."""
         await for_ever()
 
 
@@ -131,7 +132,7 @@ class MemoryRecords:
         ttl: float = 3600.0,
         most: int = 10_000,
     ) -> None:
-        """`ttl`: seconds that each is kept; `most`: of each kind."""
+        """`ttl`: seconds that each record is kept. `most`: how many of each kind are kept."""
         self._books = TaskBooks(bus.post, clock, wall_clock, ttl, most)
         self._limiter = limiter
         self.answers = MemoryAnswers(clock)

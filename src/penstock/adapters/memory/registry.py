@@ -24,7 +24,7 @@ from penstock.words.heartbeats import (
     read_worker,
 )
 
-SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
+SILENT = 0.75  # the part of a lease without a word after which nobody counts on a member
 FORGET = 60.0  # seconds after which the dead are forgotten
 SOON = 0.002  # seconds after the end of a lease at which it has surely passed
 
@@ -73,10 +73,10 @@ class MemoryRegistry:
         self.models: dict[str, ModelAnnouncement] = {}
         self.on_changed: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None
-        self._known: dict[str, bytes] = {}  # what each said, as it was read last
-        self._heard: dict[str, float] = {}  # when each was last heard of
-        self._announced: dict[str, bytes] = {}  # models, by this member
-        self._news: dict[str, bytes] = {}  # those of them that are said with the next heartbeat
+        self._known: dict[str, bytes] = {}  # what each member said, as it was read last
+        self._heard: dict[str, float] = {}  # when each member was last heard of
+        self._announced: dict[str, bytes] = {}  # the models that this member announces
+        self._news: dict[str, bytes] = {}  # those announcements that go out with the next heartbeat
         self._left = False
 
     async def run(self) -> None:
@@ -104,7 +104,7 @@ class MemoryRegistry:
         self.on_heard()
 
     def _read(self, kind: Kind, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
-        """Whether somebody has come, gone, or said something new."""
+        """Read the members of one kind. Gives whether somebody has come, gone, or said something new."""
         now, changed = self._clock(), False
         said = self._roll.said[kind]
         for name in [name for name, last in said.items() if now - last.when > FORGET]:
@@ -121,7 +121,7 @@ class MemoryRegistry:
         return changed
 
     def _hear(self, name: str, text: bytes, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
-        """Who cannot be read is as known as before."""
+        """Take in what a member says of itself. One that cannot be read stays as it was known before."""
         try:
             members[name] = read(text)
         except Garbled as error:
@@ -158,7 +158,7 @@ class MemoryRegistry:
         return self.age(name) > SILENT * self._lease
 
     def departed(self, kind: str, name: str) -> None:
-        """Its supervisor has struck it off (`MemoryBus.bury`)."""
+        """Strike off a member. Its supervisor has already struck it off the bus (`MemoryBus.bury`)."""
         here: dict[
             str, dict[str, GatewayHeartbeat] | dict[str, BatcherHeartbeat] | dict[str, WorkerHeartbeat]
         ]

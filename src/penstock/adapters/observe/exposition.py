@@ -27,7 +27,7 @@ HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
 
 
 class Exposition:
-    """A collector for prometheus_client; also `text()` for the admin plane."""
+    """A collector for prometheus_client; `text()` gives the same to the admin plane."""
 
     def __init__(
         self, metrics: Metrics, gauges: Callable[[], ServerGauges], pauses: LoopPauses | None = None
