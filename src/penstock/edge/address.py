@@ -6,7 +6,7 @@ from penstock.errors import Malformed
 
 
 def split(url: bytes) -> tuple[str, str]:
-    """Path and query; a proxy may ask for the whole address."""
+    """Path and query of an address. A proxy may send the whole URL."""
     if not url.startswith(b"/"):
         _, _, address = url.partition(b"://")
         url = b"/" + address.partition(b"/")[2]
