@@ -131,7 +131,7 @@ def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]
 
 
 def find_control(payload: bytes) -> int | None:
-    """The place of a control character in the payload, if it has one."""
+    """The number of a control character in the payload; None if it has none."""
     if b"\\" in payload:
         # Without the escaped backslashes, each backslash that is left begins an escape.
         match = _ESCAPED.search(payload.replace(b"\\\\", b""))

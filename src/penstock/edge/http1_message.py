@@ -86,7 +86,7 @@ class Message(asyncio.Protocol):
         if host is None or b"connection" in headers or not parser.should_keep_alive():
             self._check_version(
                 parser.get_http_version(), host
-            )  # every other version is 1.1: the parser has seen to it
+            )  # a head that is not checked here is HTTP/1.1: the parser says so
         if host is not None and b"," in host:
             raise Malformed(ONE_HOST)
         coding = headers.get(b"transfer-encoding")

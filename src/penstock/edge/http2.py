@@ -189,7 +189,7 @@ class Http2Connection(Sending):
             stream.take_end()
 
     def _was_reset(self, event: StreamReset) -> None:
-        if not event.remote_reset:  # otherwise the library has reset it, for something the client did
+        if not event.remote_reset:  # the library has reset it, for something the client did
             self._frames.spend()
         stream = self._forget(event.stream_id)
         if stream is not None:
