@@ -30,8 +30,9 @@ class Forecast(NamedTuple):
 def forecast(
     batcher: Batcher, tier: int, now: Seconds, in_tier: float | None = None, slower: float = 0.0
 ) -> Forecast | None:
-    """None when nobody can say: no worker is there, and none has said when it will be. `in_tier`: so many of its
-    own tier go before it, all by default; `slower`: the part of the service that those take who overtake it."""
+    """The forecast for a request of this tier. None when nobody can say: no worker is there, and none has said
+    when it will be. `in_tier`: how many of its own tier go before it, by default all. `slower`: the part of the
+    service that goes to requests that overtake it."""
     curve, fleet = batcher.curve, batcher.fleet
     size = curve.best_size
     free = fleet.next_free(curve, now)
@@ -50,7 +51,7 @@ def forecast(
 
 
 def backlog_seconds(batcher: Batcher, now: Seconds) -> Seconds:
-    """How long what waits now will take; a second where nobody can say."""
+    """How long what waits now will take. Where nobody can say, `UNKNOWN_BACKLOG`."""
     expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
     return UNKNOWN_BACKLOG if expected is None else expected.start + expected.seconds - now
 
@@ -70,8 +71,9 @@ def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
 
 
 def in_turn(batcher: Batcher, request: Request) -> float:
-    """How many of its own tier go before it. Tenants take turns between lanes as they do within one. Where there
-    are many lanes, all that waits in the others is taken to go first, for each of them would have to be asked."""
+    """How many requests of its own tier go before this one. Tenants take turns between lanes as they do within
+    one. Where there are many lanes, all that waits in the others is taken to go first, for each of them would
+    have to be asked."""
     waiting, lanes = batcher.depth.by_tier[request.tier], batcher.lanes
     if not waiting:
         return 0.0
@@ -85,6 +87,7 @@ def in_turn(batcher: Batcher, request: Request) -> float:
 
 
 def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
-    """For how long it may be expected to wait, if it has so long: the further ahead, the less sure the forecast."""
+    """How long a request may be expected to wait that has so long: the further ahead, the less sure the
+    forecast."""
     batch = batcher.curve.best_seconds
     return batch + SURE * (seconds - batch) if seconds > batch else seconds

@@ -64,7 +64,8 @@ def refusal(
 
 
 def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
-    """Why a request that is set apart is not let in. Those have a small part of the queue."""
+    """Why a request that is set apart is not let in, or None if it is. Such requests have a small part of the
+    queue."""
     limit = batcher.rules.max_cost
     if request.cost > limit:
         return _too_dear(request, limit)
@@ -92,7 +93,7 @@ def _full(setting: str, limit: int, drains_in: Seconds) -> Overloaded:
 
 
 def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
-    """Not even an idle server could answer it in time."""
+    """The refusal of a request that not even an idle server could answer in time."""
     has = request.deadline - request.arrival
     limit = (
         f"timeout_ms was {has * 1e3:.0f}" if has_own_limit(request) else f"timeouts.request is {has:.3g} s"

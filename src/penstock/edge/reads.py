@@ -39,8 +39,8 @@ class Reads:
         self._bare = bare
         self._kernel: select.epoll | None = None
         self._watched: dict[int, Sender] = {}  # connections by descriptor: those that the kernel watches
-        # Connections that have sent something and wait for their turn: new ones in their order, and those with large
-        # bodies by their holders.
+        # Connections that have sent something and wait for their turn: new ones in their order, and those with
+        # large bodies by their holders.
         self._new: deque[Sender] = deque()
         self._large: dict[str, deque[Sender]] = {}
         self._due = False
