@@ -104,7 +104,7 @@ class Buffer:
         found: Queued | None = None
         for tier in self._tiers:
             if tier.waiting:
-                oldest = tier.line.oldest()
+                oldest = tier.by_urgency.oldest()
                 assert oldest is not None
                 if found is None or oldest.arrival < found.arrival:
                     found = oldest
@@ -116,7 +116,7 @@ class Buffer:
         first = inf
         for tier in self._tiers:
             if tier.waiting:
-                urgent = tier.line.most_urgent(horizon)
+                urgent = tier.by_urgency.most_urgent(horizon)
                 assert urgent is not None
                 limit = min(urgent.expires, urgent.deadline - horizon)
                 if found is None or limit < first:

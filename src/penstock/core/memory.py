@@ -17,8 +17,8 @@ Remembered = tuple[bytes, str, str | bytes, Seconds, Place]
 
 Owner = TypeVar("Owner")
 
-OVERHEAD = 800  # bytes that an entry counts for besides input and output
-LARGEST_PART = 16  # an entry above this part of all bytes would push out too many others
+OVERHEAD = 800  # bytes that an answer counts for besides input and output
+LARGEST_PART = 16  # an answer above this part of all bytes would push out too many others
 
 
 class Memory(Generic[Owner]):
@@ -35,7 +35,7 @@ class Memory(Generic[Owner]):
         self._max_entries, self._max_bytes = max_entries, max_bytes
         self.largest = max_bytes // LARGEST_PART
         self.bytes = 0
-        self.evicted = 0  # entries that went before their time
+        self.evicted = 0  # answers that went before their time
 
     def put(
         self, place: Place, output: bytes, version: str, maker: str | bytes, expires: Seconds, now: Seconds

@@ -33,9 +33,9 @@ class TenantAccount:
     """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "_answered", "_before", "_burst", "_ended", "_floor", "_full_at", "_gap", "_in_flight",
-        "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until", "_waiting_since", "_window",
-        "generation", "limit", "limits", "remaining", "reset_at", "tenant",
+        "__weakref__", "_answered", "_before", "_burst", "_close_look_below", "_ended", "_full_at", "_gap",
+        "_in_flight", "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until",
+        "_waiting_since", "_window", "generation", "limit", "limits", "remaining", "reset_at", "tenant",
     )  # fmt: skip
 
     def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
@@ -67,7 +67,7 @@ class TenantAccount:
         self.limit = limits.requests_per_minute
         self._burst = limits.burst
         self._most = inf if limits.in_flight is None else limits.in_flight
-        self._floor: float = self.remaining
+        self._close_look_below: float = self.remaining
 
     def hold_to(self, limits: Limits, remaining: int) -> None:
         """Hold the tenant to these limits from now on, and say that so many remain of them until one is let in."""
@@ -81,7 +81,7 @@ class TenantAccount:
 
     def take(self, now: Seconds) -> OverQuota | None:
         # No limit is near: the request need only be counted.
-        if self.remaining > self._floor and now < self._until:
+        if self.remaining > self._close_look_below and now < self._until:
             self.remaining -= 1
             return None
         return self.take_closely(now)
@@ -117,7 +117,7 @@ class TenantAccount:
         self._in_flight = in_flight + 1
         self.remaining = self._noted = remaining
         # How many more may come before a limit is met. A bucket refills meanwhile, and is looked at each time.
-        self._floor = remaining if burst is not None else max(0, remaining - (room - 1))
+        self._close_look_below = remaining if burst is not None else max(0, remaining - (room - 1))
         return None
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
@@ -138,7 +138,7 @@ class TenantAccount:
         if self.limit is not None:
             self._full_at -= self._interval
             self._give_back()
-        if self.remaining > self._floor:  # otherwise the next request is looked at closely anyway
+        if self.remaining > self._close_look_below:  # otherwise the next request is looked at closely anyway
             self.remaining += 1
             self._noted += 1
 

@@ -11,7 +11,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from math import ceil, inf
 
-from penstock.core.line import Line
+from penstock.core.by_urgency import ByUrgency
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
 from penstock.types import Seconds
@@ -24,8 +24,8 @@ Late = tuple[float, int, Queued]  # virtual time of a turn, a number that breaks
 
 class Tier:
     __slots__ = (
-        "_clock", "_discarded", "_late", "_sequence", "_turns", "line", "start", "tenants", "virtual", "waiting",
-        "weight",
+        "_clock", "_discarded", "_late", "_sequence", "_turns", "by_urgency", "start", "tenants", "virtual",
+        "waiting", "weight",
     )  # fmt: skip
 
     def __init__(self, weight: float) -> None:
@@ -33,7 +33,7 @@ class Tier:
         self.waiting = 0
         self.virtual = 0.0  # how much this tier has had, by its weight: its virtual time among the tiers
         self.start = 0.0  # the virtual time of this tier when it was served last
-        self.line = Line()
+        self.by_urgency = ByUrgency()
         # Each tenant with its only request, or with all of them by deadline. The dead are included until their
         # turn comes.
         self.tenants: dict[str, Queued | Ordered] = {}
@@ -47,7 +47,7 @@ class Tier:
 
     def push(self, request: Queued) -> None:
         self.waiting += 1
-        self.line.push(request)
+        self.by_urgency.push(request)
         name = request.tenant
         found = self.tenants.setdefault(name, request)
         if found is request:
@@ -220,7 +220,7 @@ class Tier:
     def begin(self, clock: float) -> None:
         """Begin, since nobody has waited here until now: an absent tier saves up no claim on the past."""
         self.virtual = max(self.virtual, clock)
-        self.line.clear()
+        self.by_urgency.clear()
         if self._discarded:
             self._discarded = 0
             self.tenants.clear()
@@ -229,11 +229,11 @@ class Tier:
 
     def tidy(self) -> None:
         """Drop the dead in front. Compact once the dead that stand behind the living outnumber those."""
-        self.line.drop_dead()
-        if len(self.line) <= 4 * self.waiting + SLACK and self._discarded <= self.waiting + SLACK:
+        self.by_urgency.drop_dead()
+        if len(self.by_urgency) <= 4 * self.waiting + SLACK and self._discarded <= self.waiting + SLACK:
             return
         self._discarded = 0
-        self.line.compact()
+        self.by_urgency.compact()
         self._turns = deque([token for token in self._turns if self._has_some(token.tenant)])
         self._late = [late for late in self._late if self._has_some(late[2].tenant)]
         heapify(self._late)

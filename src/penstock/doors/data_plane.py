@@ -15,11 +15,11 @@ from penstock.doors.results import accepted
 from penstock.doors.steps import Steps, at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import check_type, prefers_task
-from penstock.edge.address import split
 from penstock.edge.answer import with_fields
 from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
+from penstock.edge.url import split
 from penstock.errors import (
     KeysWanted,
     MethodNotAllowed,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.doors.door import Door
-from penstock.edge.address import split
+from penstock.edge.url import split
 from penstock.errors import Malformed, NotFound
 
 

@@ -44,7 +44,7 @@ class EdgeLimits:
     max_unsent: int = 256 * 2**20  # bytes of all answers that clients have not taken
 
 
-class Member(Protocol):
+class Counted(Protocol):
     """What counts as a connection, and can stay too long where it is."""
 
     state: int
@@ -91,7 +91,7 @@ class Edge:
             self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.connections: set[Member] = set()
+        self.connections: set[Counted] = set()
         self.deaf: set[Deaf] = set()  # connections that are not read from
         self.keys = keys
         self.held = Held(limits.max_unfinished, keys=keys)
@@ -151,7 +151,7 @@ class Edge:
         self.unsent.look()
         self._crowd.look(len(self.connections))
 
-    def _end_late(self, late: list[Member]) -> None:
+    def _end_late(self, late: list[Counted]) -> None:
         """End connections that have been in their state for too long. A crowd that came together is ended a few
         at a time."""
         for each in late[:AT_ONCE]:

@@ -18,7 +18,7 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.core.backoff import backoff
 from penstock.errors import StoreDown, UserMistake
-from penstock.roles.up_plan import Part, Plan
+from penstock.roles.up_plan import Part, UpPlan
 from penstock.roles.up_processes import apart, cause, printed, send
 from penstock.roles.up_store import OwnStore
 from penstock.server.store_memory import store_memory
@@ -33,7 +33,7 @@ JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
 
 
 class Installation:
-    def __init__(self, plan: Plan, say: Callable[[str, str], None]) -> None:
+    def __init__(self, plan: UpPlan, say: Callable[[str, str], None]) -> None:
         """`say` is given each line that a part prints, and the part's name."""
         self._plan = plan
         self._say = say

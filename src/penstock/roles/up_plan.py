@@ -21,7 +21,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Plan:
+class UpPlan:
     gateways: int = 1
     batchers: int = 1
     workers: int = 1
@@ -74,7 +74,7 @@ class Plan:
         ]
 
 
-def figures_of(plan: Plan, config: Config) -> Callable[[], Awaitable[Pages]]:
+def figures_of(plan: UpPlan, config: Config) -> Callable[[], Awaitable[Pages]]:
     """Where the metrics of all parts come from, for the line of figures."""
     server, host = config.server, config.server.admin_host
     scheme = "https" if config.tls.admin else "http"

@@ -8,7 +8,7 @@ from itertools import count
 
 from penstock.adapters.memory.bus import MemoryBus
 from penstock.adapters.memory.claims import MemoryClaims
-from penstock.adapters.memory.tasks import MemoryEndings, MemoryTasks, TaskBooks
+from penstock.adapters.memory.tasks import MemoryEndings, MemoryTasks, SharedTasks
 from penstock.loops import for_ever
 from penstock.ports import Clock
 from penstock.ports.records import no_such_letter
@@ -100,7 +100,7 @@ class MemoryQuotas:
 class MemoryEndedTasks:
     """`penstock.ports.tasks.EndedTasks`."""
 
-    def __init__(self, books: TaskBooks, chosen: Callable[[], bool], record: RecordTasks) -> None:
+    def __init__(self, books: SharedTasks, chosen: Callable[[], bool], record: RecordTasks) -> None:
         self._books, self._chosen, self._record = books, chosen, record
 
     def look_again(self) -> None:
@@ -133,7 +133,7 @@ class MemoryRecords:
         most: int = 10_000,
     ) -> None:
         """`ttl`: seconds that each record is kept. `most`: how many of each kind are kept."""
-        self._books = TaskBooks(bus.post, clock, wall_clock, ttl, most)
+        self._books = SharedTasks(bus.post, clock, wall_clock, ttl, most)
         self._limiter = limiter
         self.answers = MemoryAnswers(clock)
         self.claims = MemoryClaims(self._books, ttl)

@@ -34,7 +34,7 @@ class Said(NamedTuple):
     text: bytes
 
 
-class Roll:
+class SharedRegistry:
     """What all members share: their last words, by kind and name, and what was announced."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class MemoryRegistry:
 
     def __init__(
         self,
-        roll: Roll,
+        shared: SharedRegistry,
         kind: Kind,
         me: str,
         describe: Callable[[], Heartbeat],
@@ -60,7 +60,7 @@ class MemoryRegistry:
         heartbeat: float,
         lease: float,
     ) -> None:
-        self._roll, self._kind, self._me, self._describe = roll, kind, me, describe
+        self._shared, self._kind, self._me, self._describe = shared, kind, me, describe
         self._clock, self._aside = clock, aside
         self._heartbeat, self._lease = heartbeat, lease
         self._gateways: dict[str, GatewayHeartbeat] = {}
@@ -92,7 +92,7 @@ class MemoryRegistry:
 
     async def beat(self) -> None:
         if not self._left:
-            self._roll.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
+            self._shared.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
         self._say_news()
         changed = self._read_models()
         changed |= self._read("gateways", self._gateways, read_gateway)
@@ -106,7 +106,7 @@ class MemoryRegistry:
     def _read(self, kind: Kind, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
         """Read the members of one kind. Gives whether somebody has come, gone, or said something new."""
         now, changed = self._clock(), False
-        said = self._roll.said[kind]
+        said = self._shared.said[kind]
         for name in [name for name, last in said.items() if now - last.when > FORGET]:
             del said[name]
         here = {name: last for name, last in said.items() if now - last.when <= self._lease}
@@ -137,13 +137,13 @@ class MemoryRegistry:
     def _count_lost(self) -> None:
         now = self._clock()
         self.lost_workers.clear()
-        for name, last in self._roll.said["workers"].items():
+        for name, last in self._shared.said["workers"].items():
             if now - last.when > self._lease:
                 self.lost_workers[name] = now - last.when, read_worker(last.text)
 
     def _read_models(self) -> bool:
         changed = False
-        for name, text in self._roll.models.items():
+        for name, text in self._shared.models.items():
             announcement = read_announcement(text)
             if self.models.get(name) != announcement:
                 self.models[name] = announcement
@@ -177,9 +177,9 @@ class MemoryRegistry:
         self._say_news()
 
     def _say_news(self) -> None:
-        self._roll.models.update(self._news)
+        self._shared.models.update(self._news)
         self._news.clear()
 
     async def leave(self) -> None:
         self._left = True
-        self._roll.said[self._kind].pop(self._me, None)
+        self._shared.said[self._kind].pop(self._me, None)

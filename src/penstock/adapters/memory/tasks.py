@@ -44,7 +44,7 @@ class Kept:
         return self.answer is not None
 
 
-class TaskBooks:
+class SharedTasks:
     """All tasks of a bus, by their names."""
 
     def __init__(self, post: MemoryPost, clock: Clock, wall_clock: Clock, ttl: float, most: int) -> None:
@@ -109,7 +109,7 @@ class TaskBooks:
 class MemoryTasks:
     """`penstock.ports.tasks.TaskRecords`, at one gateway."""
 
-    def __init__(self, books: TaskBooks, box: str) -> None:
+    def __init__(self, books: SharedTasks, box: str) -> None:
         self._books, self._box = books, box
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
@@ -189,7 +189,7 @@ class MemoryTasks:
 class MemoryEndings:
     """`penstock.ports.tasks.TaskEndings`."""
 
-    def __init__(self, books: TaskBooks) -> None:
+    def __init__(self, books: SharedTasks) -> None:
         self._books = books
 
     async def processing(self, tasks: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from penstock.adapters.redis.bus.pending import last_entries
 from penstock.adapters.redis.link.connect import Store
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 
 class Backlogs:
@@ -14,7 +14,7 @@ class Backlogs:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._gained: set[int] = set()  # gained, and not looked at yet
-        self._last: dict[int, Place] = {}  # for each shard the last entry when we came
+        self._last: dict[int, Position] = {}  # for each shard the last entry when we came
 
     def changed(self, gained: Collection[int], owned: Collection[int]) -> None:
         self._gained = {*self._gained, *gained} & {*owned}
@@ -25,7 +25,7 @@ class Backlogs:
         gained = sorted(self._gained.intersection(shards))
         streams = [self._store.keys.shard(shard) for shard in gained]
         for shard, last in zip(gained, await last_entries(self._store, streams), strict=True):
-            self._last[shard] = _place(last)
+            self._last[shard] = _position(last)
             self._gained.discard(shard)
 
     def holds(self, shard: int, entry_id: bytes) -> bool:
@@ -34,13 +34,13 @@ class Backlogs:
         last = self._last.get(shard)
         if last is None:
             return False
-        if _place(entry_id) <= last:
+        if _position(entry_id) <= last:
             return True
         del self._last[shard]
         return False
 
 
-def _place(entry_id: bytes) -> Place:
+def _position(entry_id: bytes) -> Position:
     """The id as two numbers, which compare in the order of the stream."""
     milliseconds, _, number = entry_id.partition(b"-")
     return int(milliseconds), int(number)

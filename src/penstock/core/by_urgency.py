@@ -13,7 +13,7 @@ from penstock.core.queued import Queued
 from penstock.types import Seconds
 
 
-class Line:
+class ByUrgency:
     __slots__ = ("_deadlines", "_expiries", "_requests", "_sequence")
 
     def __init__(self) -> None:
