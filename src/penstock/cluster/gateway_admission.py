@@ -15,7 +15,8 @@ from penstock.types import Request
 # Seconds without any batcher in which requests are still accepted: a batcher that is started anew after its death
 # finds them, and they have time left.
 BATCHER_BACK = 3.0
-CACHE_MEMORY = 0.75  # of `redis.memory_limit`: beyond it no more answers are kept for other gateways
+# The part of `redis.memory_limit` beyond which no more answers are kept for other gateways.
+CACHE_MEMORY = 0.75
 
 
 class GatewayAdmission:

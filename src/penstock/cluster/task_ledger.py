@@ -44,6 +44,6 @@ class TaskLedger:
 
 
 def writes_for_all(registry: Registry, me: str) -> bool:
-    """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+    """Whether this gateway writes down the tasks of all: the first by name of those that keep a ledger."""
     gateways = registry.members["gateways"]
     return me == min((name for name in gateways if gateways[name].ledger), default="")

@@ -21,7 +21,7 @@ class Watchdog:
         self._clock = clock
 
     async def run(self) -> None:
-        """Until cancelled: a batch without a word is given up, and its worker counts as idle."""
+        """Give up batches without a word, and count their workers as idle, until cancelled."""
         while True:
             await asyncio.sleep(self._heartbeat)
             now = self._clock()

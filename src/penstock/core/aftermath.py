@@ -1,13 +1,12 @@
-"""What a batch that is over means: for who asked, for its worker, and for the tenants whose requests were in it.
+"""What the end of a batch means for those who asked, for its worker, and for the tenants whose requests were in it.
 
-it has outputs         its members are answered, and its time is learned from
-it was refused, or its worker was lost
-                       the worker has failed: its breaker counts that
-it was refused again   that tells of its members, and of no worker
-it ran out of time     that tells of its members, if it is a part of one that did; of workers, if several do so
-                       in a row
-it failed in any way   `delivery` says which of its members are tried again; those of tenants that are set apart by
-                       now go on among their own
+outputs                   the members are answered, and the batch's time is learned from
+refused, or worker lost   the worker has failed, and its breaker counts that
+refused once more         its members are suspected, and no worker
+out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers are,
+                          if several batches do so in a row
+any failure               `delivery` says which members are tried again; members of tenants that are set apart by now
+                          go on among their own
 """
 
 from dataclasses import replace

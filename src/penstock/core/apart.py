@@ -1,16 +1,16 @@
-"""Those whose requests spoil batches are set apart: they run in batches of their own for a while.
+"""Culprits, whose requests spoil batches, are set apart: their requests run in batches of their own for a while.
 
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.
 - Two such batches within a short while set a culprit apart. They are forgotten exponentially.
 - Nobody is set apart while nobody else asks. Few are at a time: where everybody's batches fail, no tenant is to
   blame.
-- A culprit's batches are halved when one fails and doubled when one succeeds: nothing but poison soon goes one by
-  one, which is what it costs at least.
-- Their failures are retried from a budget of their own.
-- All who are set apart have, together, a part of the workers' time: what the others leave, by twice what these ask
-  for; or a fair part, by the tenants that wait, and at most half, if that is more. Each of their batches pushes the
-  next one back by its time over that part.
+- A culprit's batches are halved when one fails and doubled when one succeeds. A culprit that sends nothing but
+  poison soon has its requests run one by one.
+- The failures of culprits are retried from a budget of their own.
+- All culprits together have a part of the workers' time: what the others leave, if these had twice what they ask
+  for; or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit
+  pushes the next one back by its time over that part.
 """
 
 from collections.abc import Sequence

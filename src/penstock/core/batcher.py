@@ -157,7 +157,7 @@ class Batcher:
             self._aftermath.end(worker, worker.batch, WORKER_LOST, now)
 
     def worker_doubted(self, worker_id: WorkerId) -> None:
-        """Nothing has been heard of the worker for a while, in a shared fleet. Nobody counts on it until that
+        """In a shared fleet, nothing has been heard of the worker for a while. Nobody counts on it until that
         changes, and what it has in hand it may yet finish."""
         self.changes += 1
         self.fleet.gone(worker_id, None)
@@ -178,7 +178,7 @@ class Batcher:
         self.fleet.remove(worker_id)
 
     def drain(self) -> None:
-        """Nothing new will come: send what there is without waiting for more."""
+        """Send what there is without waiting for more, since nothing new will come."""
         self.parts.draining = True
 
     def finished(self, worker_id: WorkerId, batch_id: int, outcome: Result | Failure, now: Seconds) -> None:

@@ -37,7 +37,7 @@ def halves(requests: list[Queued]) -> list[list[Queued]]:
 
 
 def even_parts(requests: list[Queued], number: int) -> list[list[Queued]]:
-    """So many parts, as even as they can be, and none empty."""
+    """The requests in so many parts, as even as they can be, and none empty."""
     number = min(number, len(requests))
     cuts = [len(requests) * cut // number for cut in range(number + 1)]
     return [requests[begin:end] for begin, end in itertools.pairwise(cuts)]

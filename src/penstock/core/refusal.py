@@ -13,7 +13,7 @@ from penstock.core.forecast import can_wait, forecast, in_turn
 from penstock.errors import HopelessDeadline, Overloaded, Refused, Unacceptable
 from penstock.types import Request, Seconds, has_own_limit
 
-ROOM = 0.1  # of the longest queue, for tenants with less than their share
+ROOM = 0.1  # the part of the longest queue for tenants with less than their share
 SOON = 0.1  # the shortest `Retry-After` that a request of a tenant set apart is given, in seconds
 SET_APART = (
     "requests like this one have made their batches fail, so they run apart for a while, and too many of them"

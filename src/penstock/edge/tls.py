@@ -15,7 +15,8 @@ from penstock.loops import Loops
 
 EVERY = 0.5  # seconds between two looks at the files
 CIPHERS = (
-    "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2)
+    # The ciphers of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2).
+    "ECDHE+AESGCM:ECDHE+CHACHA20"
 )
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 ASKED = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}

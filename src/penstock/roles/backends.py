@@ -1,4 +1,4 @@
-"""From a model's target to the backends that run it."""
+"""Chooses the backends of a model, by its target."""
 
 from collections.abc import Callable
 from dataclasses import asdict, fields

@@ -165,7 +165,7 @@ async def _cancelled(task: asyncio.Task[None] | None) -> None:
 
 
 async def _answers(pid: int, port: int) -> None:
-    """Until this very process answers on the port, and has read its log."""
+    """Wait until this very process answers on the port, and has read its log."""
     while True:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError):
             said = await _info(port)

@@ -1,4 +1,5 @@
-"""Broker and result bus inside one process: a call, nothing more."""
+"""The adapters in memory. The broker and result bus here connect a gateway to the batchers of its own process: a
+call, nothing more. The other files are the bus and the records that tests run whole installations on."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar

@@ -35,7 +35,7 @@ MOST_UNSENT = 16  # times MOST_AT_ONCE: beyond it, answers that are to be writte
 T = TypeVar("T")
 Asked = TypeVar("Asked")  # whoever asked for an answer
 Told = TypeVar("Told", contravariant=True)
-Lookup = tuple[Asked, bytes | None]  # who asked, and what was found
+Lookup = tuple[Asked, bytes | None]  # the asker, and what was found for it
 
 
 class OnLookedUp(Protocol[Told]):

@@ -36,7 +36,7 @@ class Sharing:
         self._set(version)
 
     def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
-        """Of answers that nobody had joined, those to be given again.
+        """Those of these answers, which nobody had joined, that are to be given again.
 
         Filling memory with what nobody asks for again costs a busy server as much as all else that a cache does:
         it leaves the allocator no room in one piece. What is asked for often is soon among the few that are kept

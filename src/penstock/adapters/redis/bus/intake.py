@@ -253,7 +253,7 @@ class Intake(Generic[Taken]):
         sent = received - self._offsets.transit(envelope.gateway, envelope.sent, received)
         in_hand = self.in_hand
         for wire in envelope.requests:
-            if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
+            if wire.key not in in_hand:  # otherwise it was sent twice, and its twin is in another entry
                 request = wire.request(self._kind, entry.gateway, sent)
                 in_hand[wire.key] = request, entry
                 entry.left += 1

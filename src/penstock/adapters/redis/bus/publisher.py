@@ -249,7 +249,8 @@ class Publisher:
         if not self.down:  # another node has room: to execute a request twice is better than not at all
             self._put_back(requests)
             return
-        self._withdrawn[shard] += [request.key for request in requests]  # it may have arrived after all
+        # The envelope may have arrived after all.
+        self._withdrawn[shard] += [request.key for request in requests]
         lost = [*requests, *self._unsent.values()]  # the requests behind it have nowhere to go either
         self._unsent, self._unsent_bytes = {}, 0
         self._fail(lost, _store_down(str(error)))

@@ -13,7 +13,7 @@ from penstock.adapters.redis.link.names import Keys
 
 KEPT_MS = 24 * 3600 * 1000
 LARGE = 1 << 20  # bytes from which a key of the wrong type is dropped
-BOX_LIFETIME_MS = 60_000  # of a mailbox, after its owner's last heartbeat
+BOX_LIFETIME_MS = 60_000  # how long a mailbox lives after its owner's last heartbeat
 
 # KEYS key, its place aside; ARGV wanted type, ms it is kept, bytes from which it is dropped, ms that a mailbox
 # lives or 0 for other keys. Gives the type found, or nil when there was nothing to do. A mailbox is made anew at

@@ -1,7 +1,7 @@
 """Dead letters: requests that spent all their attempts, kept for people to look at.
 
 One stream, so its ids are unique, in order, and tell the time by Redis's clock. Bounded by number, bytes and time,
-in all and for each tenant: a tenant's oldest letters make room for its new ones (`letter_scripts`).
+in all and for each tenant: a tenant's oldest letters make room for its new ones (`dead_letter_scripts`).
 """
 
 from collections.abc import Sequence

@@ -45,7 +45,7 @@ OVERLAP_MS = 1_000  # milliseconds that are heard twice, so that nothing said in
 STALE = 2.5  # seconds without word from Redis after which it counts as away
 UNLIMITED = 10**9  # the minute of tenants that have only a limit on requests in flight
 LONE_TRUST = (
-    0.5  # of the only gateway: nobody else lets anybody in, and who has less left was said to be short
+    0.5  # for the only gateway: nobody else lets anybody in, and a tenant with less left was said to be short
 )
 MOST = 100  # tenants settled with one call, during which Redis serves nobody else for a millisecond or two
 

@@ -27,7 +27,7 @@ _NOTICE_WITHIN = 1.0
 class News:
     """The end of a task, for the gateways where somebody waits for it or where it counts."""
 
-    task: str  # its name
+    task: str  # the task's name
     status: TaskStatus
     boxes: Sequence[bytes]
     code: str = ""  # the error code of its failure; empty where it succeeded
