@@ -32,8 +32,8 @@ class Dispatcher:
         self._post = post
         self._me = me
         self._records = endings
-        # Messages by lane; each lane has a task that empties it.
-        self._lanes: dict[str, list[tuple[str, bytes]]] = {}
+        # Messages by queue; each queue has a task that empties it.
+        self._queues: dict[str, list[tuple[str, bytes]]] = {}
         self._endings: list[Ended] = []
         self._started: list[str] = []  # tasks that have gone to a worker, which is not written down yet
         self._tasks_due = asyncio.Event()
@@ -45,7 +45,7 @@ class Dispatcher:
 
     async def flush(self) -> None:
         """Return when everything has been sent and stored. `run` must be running."""
-        while self._lanes or self._endings or self._recording:
+        while self._queues or self._endings or self._recording:
             self._progress.clear()
             await self._progress.wait()
 
@@ -91,34 +91,34 @@ class Dispatcher:
     async def run(self) -> None:
         """Send and store until cancelled."""
         async with Loops() as self._loops:
-            for lane in self._lanes:
-                self._loops.send("sending messages", self._empty(lane))
+            for queue in self._queues:
+                self._loops.send("sending messages", self._empty(queue))
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
-        """Put a message into its lane. Where mailboxes are in different places each has a lane of its own, so
+        """Put a message into its queue. Where mailboxes are in different places each has a queue of its own, so
         that a lost node holds up nobody else's messages."""
-        lane = box if self._post.apart else ""
-        waiting = self._lanes.get(lane)
+        queue = box if self._post.apart else ""
+        waiting = self._queues.get(queue)
         if waiting is not None:
             waiting.append((box, payload))
             return
-        self._lanes[lane] = [(box, payload)]
+        self._queues[queue] = [(box, payload)]
         if self._loops is not None:
-            self._loops.send("sending messages", self._empty(lane))
+            self._loops.send("sending messages", self._empty(queue))
 
-    async def _empty(self, lane: str) -> None:
-        while messages := self._lanes[lane]:
-            self._lanes[lane] = []
+    async def _empty(self, queue: str) -> None:
+        while messages := self._queues[queue]:
+            self._queues[queue] = []
             try:
                 arrivals = await sent(self._post, messages)
             except BaseException:
-                self._lanes[lane][:0] = messages  # `run` begins with them when it is started again
+                self._queues[queue][:0] = messages  # `run` begins with them when it is started again
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
                 if not arrived:
                     self._undelivered(box)
-        del self._lanes[lane]
+        del self._queues[queue]
         self._progress.set()
 
     def _undelivered(self, box: str) -> None:

@@ -3,10 +3,10 @@
 outputs                   the members are answered, and the batch's time is learned from
 refused, or worker lost   the worker has failed, and its breaker counts that
 refused once more         its members are suspected, and no worker
-out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers are,
-                          if several batches do so in a row
-any failure               `delivery` says which members are tried again; members of tenants that are set apart by now
-                          go on among their own
+out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
+                          are, if several batches do so in a row
+any failure               `delivery` says which members are tried again; members of tenants that are set apart by
+                          now go on among their own
 """
 
 from dataclasses import replace

@@ -65,7 +65,7 @@ class Call:
             waiter.withdraw()
 
 
-class Part(Struct, eq=False):
+class OneAsk(Struct, eq=False):
     """The asker of one ask of the call: it takes the reply for the whole."""
 
     call: Call
@@ -89,7 +89,7 @@ def submit_all(
     with waiters.unreported() as answered:
         try:
             for index, ask in enumerate(asks):
-                entered.append(submit(ask, Part(call, index)))
+                entered.append(submit(ask, OneAsk(call, index)))
         except Exception:
             for waiter in entered:
                 if not waiter.settled:

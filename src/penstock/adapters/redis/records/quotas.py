@@ -1,22 +1,23 @@
 """Quotas that many gateways keep together, each deciding at once from what it was allowed.
 
-A gateway lets in what its allowance for the tenant covers; a loop in the background settles with Redis: what was
-used, what the next allowance is. Tenants with plenty left settle every two seconds, those that run short at
-every tick.
+A gateway lets in what its allowance for the tenant covers. A loop in the background settles with Redis: it
+reports what was used, and is told the next allowance. Tenants with plenty left settle every two seconds, those
+that run short at every tick.
 
-How exact: use is dated half-way between two reports, which come at every tick from whoever uses more than a
-hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins; and a tenant that
-spends its minute in a few seconds has the next one up to 0.3 s late, once, and no later after.
-To that comes what gateways let in before they have heard of a tenant at all: `trust` of the minute for all of them
-together, a hundredth if it has used more than half of it (that is said aloud, and every gateway hears it twice a
-second), and at least one each.
-The price of a small `trust`: more than that at once, from a tenant that was away for half a minute, is denied for
-the few milliseconds until Redis has answered.
-In flight: each gateway has room for its part, by demand, of what is free, and always for one; one that has asked
-nobody yet for its equal part, or for one if another has more than that. So the limit is exceeded by one for each
-gateway at most, and by what a gateway takes in while its room is being made smaller.
+How exact a minute is: use is dated half-way between two reports. They come at every tick for a tenant that uses
+more than a hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins. A tenant
+that spends its minute in a few seconds has the next one up to 0.3 s late, once.
 
-Redis away: allowances grow by the gateway's last known part of the limit, and what is used is reported later.
+A tenant that Redis has not been asked about: all gateways together let in `trust` of its minute, and each at
+least one request. If the tenant has used more than half of its minute, they let in a hundredth; every gateway
+hears of such tenants twice a second. A small `trust` has a price: a tenant that was away for half a minute and
+sends more than that at once is denied for the few milliseconds until Redis has answered.
+
+Requests in flight: each gateway has room for its part, by demand, of what is free, and always for one. A gateway
+that has asked nobody yet has room for its equal part, or for one if another has more than that. So the limit is
+exceeded by one for each gateway at most, and by what a gateway takes in while its room is being made smaller.
+
+While Redis is away, allowances grow by the gateway's last known part of the limit, and use is reported later.
 """
 
 import asyncio

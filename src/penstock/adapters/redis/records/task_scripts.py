@@ -2,13 +2,13 @@
 
     PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
 
-A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once it
-is over), shard (that its request went to), held (the bytes it counts for, see `holdings`); and at the end lasting, and
-output and execution, or code, message and details. The record of a task with an Idempotency-Key has more fields
-(`idempotency_scripts`).
+A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once
+it is over), shard (that its request went to), held (the bytes it counts for, see `holdings`); and at the end
+lasting, and output and execution, or code, message and details. The record of a task with an Idempotency-Key has
+more fields (`idempotency_scripts`).
 
-Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart. One
-without `created` has its row elsewhere, from whoever waits for it.
+Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart.
+One without `created` has its row elsewhere, from whoever waits for it.
 """
 
 from penstock.adapters.redis.link.scripts import Script
