@@ -2,7 +2,8 @@
 
 For each tenant Redis keeps, as one packed value,
     used    what was let in: a row of (when in ms, count), dated half-way between two reports. Each pair stands for
-            a hundredth of the minute's limit, or for a second, so that a row is short and yet tells when a burst was
+            a hundredth of the minute's limit, or for a second, so that a row is short and yet tells when a burst
+            was
     held    {gateway, allowance, demand, room, stamp, ...}: what each gateway may still let in without asking, and
             how many requests it may have in flight
     full    when the burst bucket is full again, in ms
