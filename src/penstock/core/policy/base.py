@@ -33,7 +33,7 @@ class View:
     give_up: Seconds  # when the most urgent request must be on its worker
     rate: float  # arrivals per second in this lane
     load: float  # arrivals per second in all lanes of the model
-    workers: float  # those that may be counted on, times this lane's share of the load
+    workers: float  # the workers that may be counted on, times this lane's share of the load
     all_workers: float
     idle: int
     busy: int

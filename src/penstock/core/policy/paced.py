@@ -46,7 +46,7 @@ class Paced:
 
 
 def _not_knowing(view: View) -> Decision:
-    """Nothing is known of S yet: one batch goes at once to learn from, the others wait or fill.
+    """Decide while nothing is known of S yet: one batch goes at once to learn from, the others wait or fill.
 
     Going on like that would seize all workers with single requests, and at high load the queue that builds
     up meanwhile takes many service times to drain.
@@ -59,7 +59,7 @@ def _not_knowing(view: View) -> Decision:
 
 
 def _light(view: View) -> bool:
-    """Even two standard deviations more requests in service than on average leave a worker free."""
+    """Whether even two standard deviations more requests in service than on average leave a worker free."""
     in_service = view.load * view.curve.single
     return in_service + 2.0 * sqrt(in_service) < view.all_workers
 
@@ -87,6 +87,7 @@ def _gap(view: View) -> float:
 
 def _cap(view: View, gap: float) -> int:
     cap = min(view.max_batch, ceil(HEADROOM * view.rate * gap) + 1)
-    if view.waiting > 2 * cap:  # behind: throughput first, and past the knee a larger batch buys none
+    # The lane is behind: throughput comes first, and past the knee a larger batch buys none.
+    if view.waiting > 2 * cap:
         return max(cap, view.curve.best_size)
     return cap
