@@ -5,10 +5,11 @@ from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, wor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import FEW_LANES, AdmissionRules, backlog_seconds, forecast, in_turn, refusal
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
+from penstock.core.forecast import FEW_LANES, backlog_seconds, forecast, in_turn
 from penstock.core.queued import Queued
+from penstock.core.refusal import AdmissionRules, refusal
 from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
 from penstock.types import Seconds

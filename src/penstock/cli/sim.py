@@ -81,7 +81,7 @@ def sim(
         str | None, typer.Option(show_default="3/4 of --timeout", help="Longest time a batch may run.")
     ] = None,
     admission: Annotated[
-        bool, typer.Option("--admission/--no-admission", help="Refuse at the door what would be too late.")
+        bool, typer.Option("--admission/--no-admission", help="Refuse on arrival what would be too late.")
     ] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[

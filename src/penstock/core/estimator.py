@@ -19,7 +19,8 @@ SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to th
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
 SETTLED = 64  # samples after which one more moves the curve so little that
 REFIT = 4  # batches after which the curve is drawn anew
-LEAST_SPREAD = 0.01  # however even the GPU: clocks, timers and the way back are not
+# The least spread that is assumed: however even the GPU is, clocks, timers and the way back are not.
+LEAST_SPREAD = 0.01
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
 GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
 YOUNG = 4.0  # windows after which a meter's first moment no longer matters
@@ -44,7 +45,8 @@ class RateMeter:
         self._last = self._next = 0.0
 
     def add(self, now: float, number: float = 1.0) -> None:
-        """Of one that was long under way the time may lie before the last one's: it counts as now."""
+        """Count arrivals at `now`. For a request that was long under way `now` may lie before the last one's
+        time: it then counts as the same."""
         if now > self._next:
             self._forget(now)
         self._count += number
@@ -58,7 +60,7 @@ class RateMeter:
         return self._count * exp((self._last - now) / self.window) / self.window
 
     def room(self, rate: float) -> float:
-        """How many may come, whenever, without the rate becoming more than this."""
+        """How many more may come, whenever, without the rate becoming more than this."""
         return rate * self.window - self._count
 
     def widen(self, window: float) -> None:
@@ -158,14 +160,15 @@ class ServiceCurve:
     def __init__(self, limit: int) -> None:
         self.limit = limit  # the largest batch there is
         self.samples = 0
-        # Asked for more often than they change: kept, not computed.
+        # What follows is asked for more often than it changes, so it is kept and not computed.
         self.single = 0.0  # seconds for a batch of one
         self.full = 0.0  # seconds for a full batch
-        self.flat = True  # a constant, but for noise
+        self.flat = True  # whether the curve is a constant, but for noise
         self.best_size = limit  # the smallest batch within 2 % of the best throughput: the knee
         self.best_seconds = 0.0  # how long a batch of the best size takes
         self.spread = 0.0  # relative standard deviation around the curve
-        self.worst = 0.0  # until a full batch that was just sent is over, and the one after it, with guard
+        # Seconds until a full batch that was just sent is over, and the one after it, with guard.
+        self.worst = 0.0
         self._buckets: dict[int, _Bucket] = {}
         self._sizes: list[float] = []
         self._times: list[float] = []
@@ -186,7 +189,8 @@ class ServiceCurve:
         bucket.count += 1
         weight = max(1.0 / bucket.count, CHANGED if changed else NEWEST)
         if changed and bucket.count >= KNOWN:
-            # A size long known is suddenly off: that tells of the GPU, not of the size. All sizes move along.
+            # A size long known is suddenly off. That tells of the GPU and not of the size, so all sizes move
+            # along.
             for other in self._buckets.values():
                 if other is not bucket:
                     other.seconds *= 1.0 + weight * (ratio - 1.0)
@@ -204,7 +208,8 @@ class ServiceCurve:
         return bucket.seconds if known else expected
 
     def _surprised_again(self, ratio: float) -> bool:
-        """Twice in a row off to one side, beyond what the spread explains: it has changed. Once is a hiccup."""
+        """Whether a sample is off to the same side as the last one, beyond what the spread explains: the GPU has
+        changed. Once is a hiccup."""
         limit = 1.0 + max(SPREAD_CLIP * self.spread, 0.15)
         side = 1 if ratio > limit else -1 if ratio < 1.0 / limit else 0
         again = side != 0 and side == self._surprise
@@ -219,7 +224,8 @@ class ServiceCurve:
         )
 
     def _refit(self) -> None:
-        """Isotonic regression over the buckets: neighbours that contradict the order are pooled."""
+        """Draw the curve anew, by isotonic regression over the buckets: neighbours that contradict the order are
+        pooled."""
         for key in [k for k, b in self._buckets.items() if self.samples - b.touched > STALE]:
             del self._buckets[key]
         pools: list[_Pool] = []
@@ -263,7 +269,8 @@ class ServiceCurve:
         if not sizes:
             return 0.0
         if size <= sizes[0]:
-            return times[0]  # flat to the left: a small batch costs about as much as the smallest seen
+            # The curve is flat to the left: a small batch costs about as much as the smallest seen.
+            return times[0]
         right = bisect_left(sizes, size)
         if right == len(sizes):
             return times[-1] + self._slope * (size - sizes[-1])
@@ -277,7 +284,7 @@ class ServiceCurve:
         return self._sizes[-1] if self._sizes else 0.0
 
     def at_most(self, size: float) -> float:
-        """The time of a batch of this size; beyond the largest that was seen, as if it grew in proportion."""
+        """The time of a batch of this size. Beyond the largest that was seen, it grows in proportion."""
         largest = self.largest or size
         return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
 

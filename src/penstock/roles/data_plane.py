@@ -50,7 +50,7 @@ def data_plane(
 
 
 def tls_health(edge: Edge) -> dict[str, int]:
-    """For the admin plane; nothing where there is no TLS."""
+    """How TLS stands, for the admin plane; empty where there is none."""
     return {} if edge.tls is None else edge.tls.health()
 
 

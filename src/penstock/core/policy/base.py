@@ -34,7 +34,7 @@ class View:
     rate: float  # arrivals per second in this lane
     peak: float  # the rate that those who arrive in this lane see: above `rate` where they come in bursts
     load: float  # arrivals per second in all lanes of the model
-    workers: float  # those that may be counted on, times this lane's share of the load
+    workers: float  # the workers that may be counted on, times this lane's share of the load
     all_workers: float
     idle: int
     busy: int

@@ -69,7 +69,7 @@ def _in_turn(view: View) -> Decision:
 
 
 def _not_knowing(view: View) -> Decision:
-    """Nothing is known of S yet: one batch goes at once to learn from, the others wait or fill.
+    """Decide while nothing is known of S yet: one batch goes at once to learn from, the others wait or fill.
 
     Going on like that would seize all workers with single requests, and at high load the queue that builds
     up meanwhile takes many service times to drain.
