@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from benchmarks.matrix.cells import Cell, schedule
-from penstock.core.admission import AdmissionRules
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.load.report import spread
 from penstock.sim.kernel import Kernel, Run, Scenario
