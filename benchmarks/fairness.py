@@ -109,7 +109,7 @@ def figure(rows: dict[float, Found], seconds: float) -> Figure:
     ]  # fmt: skip
     late = max(row.lateness for row in rows.values())
     return Figure(
-        title="Fair at the door",
+        title="Fair admission",
         method=(
             f"`penstock serve sim:100ms` as it is by default, with API keys: one worker, batches up to "
             f"{SERVICE.max_batch}, a capacity of {SERVICE.capacity:,.0f}/s. Two tenants of the tier `{TIER}`, "

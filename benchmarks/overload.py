@@ -17,8 +17,8 @@ from benchmarks.generator import Measured, Traffic, bench, middle
 from benchmarks.serving import serving
 from benchmarks.simulated import simulate
 from benchmarks.table import markdown_table
-from penstock.core.admission import AdmissionRules
 from penstock.core.buffer import TierRules
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel

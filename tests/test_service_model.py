@@ -14,6 +14,7 @@ from penstock.service_model import Fault, ServiceModel, parse_service
         ("sim:0ms", ServiceModel()),
         ("sim:0.1s,jitter=0.05", ServiceModel(a=0.1, jitter=0.05)),
         ("sim:a=250us, b=1µs", ServiceModel(a=250e-6, b=1e-6)),
+        ("sim:a=10ms,knee=16,pad=powers", ServiceModel(a=0.01, b=0.01 / 16, knee=16, padded=True)),
         ("sim:a=50ms,b=0.5ms,jitter=5%,fail=1%", ServiceModel(a=0.05, b=0.0005, jitter=0.05, fail=0.01)),
         ("sim:4ms,knee=64,slow_factor=10,seed=7", ServiceModel(0.004, 0.0000625, 64, slow_factor=10, seed=7)),
         ("sim:1ms,hang=1%,crash=2%,garbage=3%,short=4%,poison=bad",
@@ -36,6 +37,7 @@ def test_a_service_is_read_from_text(text: str, model: ServiceModel) -> None:
         ("sim:nanms", "is not a time"),
         ("sim:infs", "is not a time"),
         ("sim:xms", "is not a time"),
+        ("sim:1ms,pad=8", "pad=8 is not powers, the only padding there is"),
         ("sim:1ms,jitter=x", "jitter=x is not a share such as 5% or 0.05"),
         ("sim:1ms,fail=101%", "fail=101% is not a share"),
         ("sim:1ms,knee=0", "knee=0 is not a batch size"),
@@ -81,3 +83,10 @@ def test_each_fault_takes_its_share_of_the_draws() -> None:
     drawn = [model.fault(u / 100) for u in range(100)]
     counts = [drawn.count(fault) for fault in (Fault.FAIL, Fault.HANG, Fault.CRASH, Fault.SHORT, None)]
     assert counts == pytest.approx([10, 20, 0, 30, 40], abs=1)
+
+
+def test_a_padded_model_takes_as_long_as_for_the_next_power_of_two() -> None:
+    model = parse_service("sim:a=10ms,knee=16,pad=powers")
+    assert [model.seconds(size) for size in (1, 16, 17, 32, 33)] == pytest.approx(
+        [0.01, 0.01, 0.02, 0.02, 0.04]
+    )

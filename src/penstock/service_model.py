@@ -2,6 +2,7 @@
 
     sim:100ms                                  100 ms, whatever the batch
     sim:a=50ms,b=0.5ms,jitter=5%,fail=1%       50 ms + 0.5 ms for each request, and so on
+    sim:a=10ms,knee=16,pad=powers              a batch takes as long as one of the next power of two
 
 The simulator uses it in virtual time and the simulated backend in real time. So there is no clock here, and random
 numbers are handed in.
@@ -38,6 +39,7 @@ class ServiceModel:
     a: Seconds = 0.0
     b: Seconds = 0.0
     knee: int | None = None
+    padded: bool = False  # to the next power of two, as many real models are: the curve is a staircase
     jitter: float = 0.0  # standard deviation of the time, as a share of it
     slow_factor: float = 1.0  # times slower than `a` and `b` say
     fail: float = 0.0  # like the next four: the share of batches that have this fault
@@ -54,6 +56,8 @@ class ServiceModel:
 
     def seconds(self, n: int, z: float = 0.0) -> Seconds:
         """The time of a batch of n. `z` is a random number from the standard normal distribution."""
+        if self.padded and n > 0:
+            n = 1 << (n - 1).bit_length()
         steady = self.a + self.b * max(0, n - (self.knee or 0))
         return steady * self.slow_factor * max(0.0, 1.0 + self.jitter * z)
 
@@ -86,6 +90,8 @@ def parse_service(text: str) -> ServiceModel:
             given[name] = _READERS[name](value.strip())
         except ValueError as mistake:
             raise UserMistake(f"{text!r}: {name}={value.strip()} is not {mistake}") from None
+    if "pad" in given:
+        given["padded"] = given.pop("pad")
     if "knee" in given:
         given.setdefault("b", given.get("a", 0.0) / given["knee"])
     return ServiceModel(**given)
@@ -118,6 +124,12 @@ def _knee(text: str) -> int:
     return int(text)
 
 
+def _pad(text: str) -> bool:
+    if text != "powers":
+        raise ValueError("powers, the only padding there is")
+    return True
+
+
 def _seed(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("a whole number")
@@ -146,6 +158,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "knee": _knee,
     "jitter": _share,
     "slow_factor": _factor,
+    "pad": _pad,
     **dict.fromkeys(Fault, _share),
     "poison": _word,
     "seed": _seed,

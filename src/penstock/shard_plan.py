@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 
-class Plan(NamedTuple):
+class ShardPlan(NamedTuple):
     take: list[int]  # free ones, the preferred first
     give: list[int]
 
@@ -29,13 +29,13 @@ def plan(
     batchers: Collection[str],
     me: str,
     former: Collection[int] = (),
-) -> Plan:
+) -> ShardPlan:
     """`others` are the shards somebody else holds; `former` those I held before an outage, best had again."""
     due = quota(shards, batchers, me)
     ranked = sorted(range(shards), key=lambda shard: (shard not in former, _rank(me, shard)))
     free = [shard for shard in ranked if shard not in mine and shard not in others]
     surplus = [shard for shard in reversed(ranked) if shard in mine][: max(0, len(mine) - due)]
-    return Plan(free[: max(0, due - len(mine))], surplus)
+    return ShardPlan(free[: max(0, due - len(mine))], surplus)
 
 
 def _rank(me: str, shard: int) -> bytes:

@@ -165,7 +165,9 @@ class Execution:
     started: Seconds
     seconds: Seconds  # on the worker
     version: str = ""
-    rendered: tuple[str, str] | None = None  # by the door: the part of an answer that all members share
+    rendered: tuple[str, str] | None = (
+        None  # the part of an answer that all members share, as a door wrote it once
+    )
     cached: bool = False  # nothing ran for this answer
     counted: bool = True  # False: it is in the figures already, under another's request or from another day
     sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when

@@ -72,7 +72,7 @@ def test_parameters_that_would_be_lost_are_refused() -> None:
     error = answer(echo, batch_of(b"1", parameters=b'{"k":2}'), without)
     assert isinstance(error, BatchRejected)
     assert "takes no parameters" in error.message
-    assert not HttpBackend("http://h/", without).takes_parameters  # so that they are refused at the door
+    assert not HttpBackend("http://h/", without).takes_parameters  # so that they are refused on arrival
     assert HttpBackend("http://h/", HttpShape(request='{"i": $inputs, "p": $parameters}')).takes_parameters
 
 

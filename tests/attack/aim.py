@@ -17,6 +17,23 @@ ROOM = 2**22  # bytes of an answer that a connection takes in before it stops re
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+class Tally(Counter[str]):
+    """Counts, and tells who waits for one that it is no longer zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counted = asyncio.Event()
+
+    def __setitem__(self, name: str, count: int) -> None:
+        super().__setitem__(name, count)
+        self._counted.set()
+
+    async def has(self, name: str) -> None:
+        while not self[name]:
+            self._counted.clear()
+            await self._counted.wait()
+
+
 @dataclass(slots=True)
 class Aim:
     """The server under attack, as the attacker sees it."""
@@ -27,7 +44,7 @@ class Aim:
     authority: str | None = None  # a file, where the server speaks TLS
     long: bool = False
     redis_url: str = ""  # of an installation, for who can write to its Redis
-    tally: Counter[str] = field(default_factory=Counter)  # what was done and what came of it, for the table
+    tally: Tally = field(default_factory=Tally)  # what was done and what came of it, for the table
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -89,6 +106,7 @@ class Attack:
     seconds: float = 2.0  # of the short form
     long_seconds: float = 10.0
     keeps: int = 0  # bytes that the server may keep of it, since a bound in the docs says so
+    until: str = ""  # what must have been counted before it ends: on a busy machine that may take longer
 
 
 Withstands = Callable[

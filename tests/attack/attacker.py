@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import sys
+from contextlib import suppress
 from typing import Any
 
 import uvloop
@@ -16,6 +17,7 @@ import uvloop
 from aim import Aim, Attack
 
 NICE = 10
+LONGEST = 15.0  # seconds that it may go on for
 
 
 def find(module: str, name: str) -> Attack:
@@ -30,7 +32,16 @@ async def _until_told(attack: Attack, aim: Aim) -> None:
     if sending.done():
         sending.result()  # an attack that failed is no attack
         await over
+    if attack.until:
+        await _until_done(attack.until, aim)
     sending.cancel()
+
+
+async def _until_done(count: str, aim: Aim) -> None:
+    """An attack that the machine gave no time to has shown nothing."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST):
+            await aim.tally.has(count)
 
 
 def main() -> None:

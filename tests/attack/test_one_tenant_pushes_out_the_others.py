@@ -38,6 +38,7 @@ FLOOD = Attack(
     send,
     SHARED,
     seconds=4.0,
+    until="429",
 )
 
 

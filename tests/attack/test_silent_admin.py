@@ -30,7 +30,11 @@ async def send(aim: Aim) -> None:
 
 
 SILENT_ADMIN = Attack(
-    "silent admin", "Somebody opens 1,100 connections to the admin plane and says nothing.", send, KEYED
+    "silent admin",
+    "Somebody opens 1,100 connections to the admin plane and says nothing.",
+    send,
+    KEYED,
+    until="probes answered",
 )
 
 

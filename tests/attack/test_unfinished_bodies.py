@@ -41,7 +41,9 @@ async def a_tenant(aim: Aim) -> None:
 
 
 STRANGERS = Attack("strangers' bodies", "Strangers send bodies up to the last byte.", strangers, KEYED)
-TENANT = Attack("a tenant's bodies", "A tenant sends bodies up to the last byte.", a_tenant, KEYED, 3.0)
+TENANT = Attack(
+    "a tenant's bodies", "A tenant sends bodies up to the last byte.", a_tenant, KEYED, 3.0, until="refused"
+)
 
 
 def test_strangers_bodies_cost_nobody_else(withstands: Withstands) -> None:

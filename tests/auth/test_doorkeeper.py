@@ -1,4 +1,4 @@
-"""The door is opened when the keys are known, and not before."""
+"""Requests are let in when the keys are known, and not before."""
 
 import subprocess
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ class Bird:
 
 
 class Aviary:
-    """`key`: an API key that is good, so that some get further than the door."""
+    """`key`: an API key that is good, so that some get further than the check of who asks."""
 
     def __init__(self, key: str, pick: random.Random) -> None:
         self._key = key
@@ -76,7 +76,7 @@ class Aviary:
         secret = f"{MARK}{self._pick.getrandbits(64):016x}"
         return Bird(kind(secret), f"{secret}_key", secret)
 
-    # ---- at the door ---------------------------------------------------------------------------------------
+    # ---- on arrival ----------------------------------------------------------------------------------------
 
     def _nobody(self, secret: str) -> bytes:
         return _post(secret, f"Authorization: Bearer pk_{secret}_key")

@@ -100,5 +100,5 @@ def held(buffer: Buffer) -> int:
     for tier in buffer._tiers:
         in_queues = sum(len(found) if isinstance(found, Ordered) else 1 for found in tier.tenants.values())
         turns = len(tier._turns) + len(tier._late)
-        most = max(most, len(tier.line), in_queues, turns, len(tier.tenants))
+        most = max(most, len(tier.by_urgency), in_queues, turns, len(tier.tenants))
     return most

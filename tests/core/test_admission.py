@@ -5,20 +5,13 @@ from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, wor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import (
-    FEW_LANES,
-    AdmissionRules,
-    backlog_seconds,
-    forecast,
-    in_turn,
-    refusal,
-    refusal_of_more,
-)
+from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
-from penstock.core.door import Door
+from penstock.core.forecast import FEW_LANES, backlog_seconds, forecast, in_turn
 from penstock.core.queued import Queued
+from penstock.core.refusal import AdmissionRules, refusal, refusal_of_more
 from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
 from penstock.types import Seconds
@@ -369,11 +362,11 @@ def test_of_many_that_do_not_fit_the_first_look_says_so() -> None:
 
 
 @pytest.mark.parametrize("tier", [0, 1])
-def test_a_door_says_of_many_what_the_queue_says(tier: int) -> None:
+def test_admission_says_of_many_what_the_queue_says(tier: int) -> None:
     batcher = busy(tiers=TierRules(weights=(3.0, 1.0)))
-    door = Door(batcher, AdmissionRules(max_queue=100), CapacityRules())
+    admission = Admission(batcher, AdmissionRules(max_queue=100), CapacityRules())
     first = ask(tier=tier, expires=9.0, deadline=9.0)
-    assert door.refusal(first, 0.0) is None
+    assert admission.refusal(first, 0.0) is None
     offer(batcher, first)
-    assert door.refusal_of_more(first, 40, 0.0) is None
-    assert isinstance(door.refusal_of_more(first, 99, 0.0), Overloaded)
+    assert admission.refusal_of_more(first, 40, 0.0) is None
+    assert isinstance(admission.refusal_of_more(first, 99, 0.0), Overloaded)

@@ -3,8 +3,7 @@
 import pytest
 from core_kit import REFUSED, TIMED_OUT, ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.admission import SET_APART as REFUSAL
-from penstock.core.admission import AdmissionRules
+from penstock.core.admission import Admission
 from penstock.core.aftermath import WORKER_LOST
 from penstock.core.apart import (
     LEAST_FAIR,
@@ -19,9 +18,10 @@ from penstock.core.apart import (
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
 from penstock.core.culprit import Culprit
-from penstock.core.door import Door
 from penstock.core.estimator import ServiceCurve
 from penstock.core.queued import Sealed
+from penstock.core.refusal import SET_APART as REFUSAL
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded, Unacceptable
 from penstock.types import Failure, Outcome, Reason, Result, WorkerId
@@ -331,29 +331,29 @@ def test_a_shared_fleet_is_asked_for_a_worker_for_them_when_their_time_has_come(
     assert batcher.spare(0.0) == [worker(0)]
 
 
-# ---- at the door -----------------------------------------------------------------------------------------
+# ---- admission -------------------------------------------------------------------------------------------
 
 
-def door_of(batcher: Batcher, **limits: int) -> Door:
-    return Door(batcher, AdmissionRules(**limits), CapacityRules())
+def admission_of(batcher: Batcher, **limits: int) -> Admission:
+    return Admission(batcher, AdmissionRules(**limits), CapacityRules())
 
 
 def test_what_waits_of_theirs_keeps_nobody_else_out() -> None:
     batcher = batcher_apart("bad", workers=1)
-    door = door_of(batcher)
+    admission = admission_of(batcher)
     offer(batcher, *(ask(tenant="bad") for _ in range(5000)))
-    assert isinstance(door.refusal(ask(tenant="bad", expires=2.0, deadline=4.0), 0.0), Overloaded)
-    assert (
-        door.refusal_of_more(ask(tenant="bad", expires=2.0, deadline=4.0), 10**6, 0.0) is None
-    )  # one by one
-    assert door.refusal(ask(tenant="good", expires=0.5, deadline=0.5), 0.0) is None
+    assert isinstance(admission.refusal(ask(tenant="bad", expires=2.0, deadline=4.0), 0.0), Overloaded)
+    assert admission.refusal_of_more(ask(tenant="bad", expires=2.0, deadline=4.0), 10**6, 0.0) is None
+    assert admission.refusal(ask(tenant="good", expires=0.5, deadline=0.5), 0.0) is None
 
 
 def test_they_are_refused_in_words_once_their_queue_is_too_long_for_the_deadline() -> None:
     batcher = batcher_apart("bad", workers=1)
     batcher.apart.known["bad"].size = 1
-    door, let_in = door_of(batcher), 0
-    while (refused := door.refusal(request := ask(tenant="bad", expires=2.0, deadline=4.0), 0.0)) is None:
+    admission, let_in = admission_of(batcher), 0
+    while (
+        refused := admission.refusal(request := ask(tenant="bad", expires=2.0, deadline=4.0), 0.0)
+    ) is None:
         offer(batcher, request)
         let_in += 1
     assert (type(refused), refused.message) == (Overloaded, REFUSAL)
@@ -366,19 +366,19 @@ def test_they_may_fill_a_small_part_of_the_queue() -> None:
     batcher = batcher_apart("bad", workers=1)
     offer(batcher, *(ask(tenant="bad") for _ in range(5)))
     more = ask(tenant="bad", expires=900.0, deadline=900.0)
-    assert door_of(batcher, max_queue=200).refusal(more, 0.0) is None
-    assert door_of(batcher, max_queue=100).refusal(more, 0.0) is not None
-    assert door_of(batcher, max_queue_bytes=360).refusal(more, 0.0) is None
-    assert door_of(batcher, max_queue_bytes=340).refusal(more, 0.0) is not None
+    assert admission_of(batcher, max_queue=200).refusal(more, 0.0) is None
+    assert admission_of(batcher, max_queue=100).refusal(more, 0.0) is not None
+    assert admission_of(batcher, max_queue_bytes=360).refusal(more, 0.0) is None
+    assert admission_of(batcher, max_queue_bytes=340).refusal(more, 0.0) is not None
 
 
 def test_the_other_limits_hold_for_them_too() -> None:
     batcher = batcher_apart("bad", rules=BatchingRules(max_cost=5.0, max_lanes=1))
-    door = door_of(batcher)
-    assert isinstance(door.refusal(ask(tenant="bad", cost=6.0), 0.0), Unacceptable)
+    admission = admission_of(batcher)
+    assert isinstance(admission.refusal(ask(tenant="bad", cost=6.0), 0.0), Unacceptable)
     offer(batcher, ask(tenant="bad"))
-    assert door.refusal(ask(tenant="bad"), 0.0) is None
-    assert isinstance(door.refusal(ask(tenant="bad", parameters=b"{}"), 0.0), Overloaded)
+    assert admission.refusal(ask(tenant="bad"), 0.0) is None
+    assert isinstance(admission.refusal(ask(tenant="bad", parameters=b"{}"), 0.0), Overloaded)
 
 
 def test_lanes_of_one_culprit_differ_as_those_of_everybody_do() -> None:
@@ -399,10 +399,10 @@ def test_lanes_of_one_culprit_differ_as_those_of_everybody_do() -> None:
 def test_retries_leave_less_room_at_the_door() -> None:
     """Halving takes time of the workers that new requests do not have."""
     batcher = batcher_apart(workers=1)
-    door = door_of(batcher)
+    admission = admission_of(batcher)
     offer(batcher, *(ask() for _ in range(400)))
     more = ask(expires=2.0, deadline=4.0)
-    assert door.refusal(more, 0.0) is None
+    assert admission.refusal(more, 0.0) is None
     batcher.parts.used_up.add(0.0, 0.9)
     batcher.changes += 1
-    assert isinstance(door.refusal(more, 0.0), Overloaded)
+    assert isinstance(admission.refusal(more, 0.0), Overloaded)

@@ -7,12 +7,12 @@ from core_kit import ask, batcher_with, offer, outputs, teach, worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.admission import AdmissionRules
-from penstock.core.admission import refusal as admission_refusal
+from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
-from penstock.core.door import Door
+from penstock.core.refusal import AdmissionRules
+from penstock.core.refusal import refusal as admission_refusal
 from penstock.core.rules import BatchingRules
 from penstock.core.tier_gate import IN_USE, TierGate, own_wait, tier_refusal
 from penstock.errors import Overloaded, Refused, Unacceptable
@@ -261,10 +261,10 @@ def test_the_door_asks_the_forecast_first_and_then_the_tiers() -> None:
     rules = BatchingRules(max_batch=32, max_cost=10.0)
     batcher = batcher_with(1, rules)
     teach(batcher, 0.1, size=32)
-    door = Door(waiting(batcher, lowest=150), AdmissionRules(), RULES)
-    assert isinstance(door.refusal(ask(tier=LOWEST, cost=11.0), 0.0), Unacceptable)
-    assert door.refusal(ask(tier=BEST), 0.0) is None
-    told = [door.refusal(ask(tier=LOWEST), 0.0) for _ in range(40)]
+    admission = Admission(waiting(batcher, lowest=150), AdmissionRules(), RULES)
+    assert isinstance(admission.refusal(ask(tier=LOWEST, cost=11.0), 0.0), Unacceptable)
+    assert admission.refusal(ask(tier=BEST), 0.0) is None
+    told = [admission.refusal(ask(tier=LOWEST), 0.0) for _ in range(40)]
     assert told[0] is None  # a thirteenth of a second's work is its own
     assert isinstance(told[-1], Overloaded)
 
@@ -393,7 +393,7 @@ def test_what_is_turned_away_before_anything_is_known_counts_for_nothing() -> No
     assert gate._asked.rate(0.0) == 0.0
 
 
-class Checked(Door):
+class Checked(Admission):
     """Looks closer at those as well whom it would have let in without."""
 
     __slots__ = ("quick",)
@@ -413,7 +413,7 @@ class Checked(Door):
         if self.quick == before:
             assert refused is None
             overtaken = self._calm[request.tier].overtaken
-            assert admission_refusal(self._batcher, self._admission, request, now, overtaken) is None
+            assert admission_refusal(self._batcher, self._rules, request, now, overtaken) is None
             assert self._gate_refusal(request, now) is None
         return refused
 
@@ -461,14 +461,14 @@ def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
     events: list[tuple[str, int, float, float, int, str]],
 ) -> None:
     batcher = fleet_of(workers, seconds, strict=strict)
-    door, now = Checked(batcher, rules, CapacityRules(max_queue=1000, queue_shares=shares)), 0.0
+    admission, now = Checked(batcher, rules, CapacityRules(max_queue=1000, queue_shares=shares)), 0.0
     for kind, number, gap, limit, times, tenant in events:
         now += gap
         name = worker(number % workers)
         if kind == "ask":
             for _ in range(times):
                 request = ask(now, tier=number, tenant=tenant, expires=limit, deadline=limit)
-                if door.refusal(request, now) is None:
+                if admission.refusal(request, now) is None:
                     batcher.offer(request, now)
         elif kind == "end" and (batch := batcher.fleet.workers[name].batch) is not None:
             batcher.finished(name, batch.id, outputs(batch), now)
@@ -481,19 +481,19 @@ def test_without_a_closer_look_nobody_is_let_in_whom_one_would_have_refused(
 
 def test_those_in_a_hurry_leave_less_for_those_who_are_not() -> None:
     batcher = fleet_of()
-    door = Checked(batcher, AdmissionRules())
-    door.refusal(ask(tier=BEST), 0.0)
+    admission = Checked(batcher, AdmissionRules())
+    admission.refusal(ask(tier=BEST), 0.0)
     waiting(batcher, best=40)
     for number in range(400):
         hurried = ask(0.0, tier=LOWEST, expires=0.5 if number % 2 else 30.0, deadline=30.0)
-        door.refusal(hurried, 0.0)  # each is checked
+        admission.refusal(hurried, 0.0)  # each is checked
 
 
 def test_one_close_look_is_enough_for_those_who_come_until_a_batch_ends() -> None:
     batcher = fleet_of()
-    door = Checked(batcher, AdmissionRules())
+    admission = Checked(batcher, AdmissionRules())
     for tier in (BEST, MIDDLE, LOWEST) * 30:
         request = ask(0.0, tier=tier, expires=30.0, deadline=30.0)
-        assert door.refusal(request, 0.0) is None
+        assert admission.refusal(request, 0.0) is None
         batcher.offer(request, 0.0)
-    assert door.quick >= 80
+    assert admission.quick >= 80

@@ -1,6 +1,8 @@
 """What is learned on line."""
 
+from collections.abc import Iterable
 from itertools import pairwise
+from math import exp
 from random import Random
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.buffer import Depth, TierRules
-from penstock.core.estimator import REFIT, STALE, RateMeter, ServiceCurve
+from penstock.core.estimator import REFIT, STALE, ArrivalMeter, RateMeter, ServiceCurve
 from penstock.core.lane import FORGOTTEN, Lane
 
 
@@ -137,6 +139,65 @@ def test_one_that_comes_late_counts_as_now_and_does_not_swell_the_rate() -> None
     before = meter.rate(11.0)
     meter.add(7.0)  # three seconds under way
     assert before < meter.rate(11.0) <= before + 4.0
+
+
+def seen_by(gaps: Iterable[float]) -> tuple[ArrivalMeter, float]:
+    meter, now = ArrivalMeter(0.25), 50.0
+    for gap in gaps:
+        now += gap
+        meter.add(now)
+    return meter, now
+
+
+def test_arrivals_at_a_steady_rate_see_that_rate() -> None:
+    rng = Random(3)
+    meter, now = seen_by(rng.expovariate(1000.0) for _ in range(5000))
+    assert meter.peak == pytest.approx(1000.0, rel=0.1)
+    assert meter.rate(now) == pytest.approx(1000.0, rel=0.3)
+    meter, _ = seen_by(rng.expovariate(5.0) for _ in range(5000))
+    assert meter.peak == pytest.approx(5.0, rel=0.5)
+
+
+def test_arrivals_in_bursts_see_the_rate_of_the_burst() -> None:
+    rng = Random(3)
+    clumps = (rng.expovariate(2000.0) if n % 100 else 1.0 for n in range(5000))
+    assert seen_by(clumps)[0].peak > 1000.0
+
+
+def test_two_that_come_together_first_of_all_are_a_flood_until_time_has_shown_otherwise() -> None:
+    meter, now = seen_by([0.0, 0.001])
+    assert meter.rate(now) > 300.0
+    assert meter.rate(now + 0.1) < 30.0
+    assert meter.rate(now + 0.99) == pytest.approx(forgotten(2, 0.25, 0.99), rel=0.05)
+    assert ArrivalMeter().rate(1.0) == 0.0
+
+
+def forgotten(count: float, window: float, age: float) -> float:
+    return count * exp(-age / window) / window
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_a_staircase_is_learned_as_one(noise: float) -> None:
+    padded = {size: 0.01 * max(1.0, (1 << (size - 1).bit_length()) / 16) for size in range(1, 129)}
+    curve = learned(128, padded, noise=noise, batches=6000)
+    for size in (8, 13, 16, 32, 64, 128):
+        assert curve(size) == pytest.approx(padded[size], rel=0.12)
+    assert curve(19) > 1.6 * curve(16)
+    assert [curve.best_of(waiting) for waiting in (9, 16, 18, 21)] == [9, 16, 16, 16]
+
+
+def test_all_go_together_where_throughput_grows_with_each() -> None:
+    curve = learned(32, {size: 0.05 + 0.001 * size for size in range(1, 33)}, noise=0.05)
+    assert [curve.best_of(waiting) for waiting in (1, 7, 20, 32)] == [1, 7, 20, 32]
+
+
+def test_a_size_far_from_any_seen_is_hoped_to_be_no_slower_than_the_next_smaller() -> None:
+    curve = learned(128, {1: 0.02, 64: 0.08})
+    assert curve.hopeful(20) == pytest.approx(0.02)
+    assert curve(20) > 0.035
+    assert curve.hopeful(60) == curve(60)
+    assert curve.hopeful(128) == pytest.approx(0.08)
+    assert curve.best_of(1) == 1
 
 
 def test_a_meter_that_is_widened_keeps_its_rate() -> None:

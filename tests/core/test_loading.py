@@ -2,8 +2,8 @@
 
 from core_kit import ask, batcher_with, finish, offer, outputs, teach, worker
 
-from penstock.core.admission import AdmissionRules, refusal
 from penstock.core.batcher import Batcher
+from penstock.core.refusal import AdmissionRules, refusal
 from penstock.core.rules import BatchingRules
 from penstock.errors import Overloaded
 from penstock.types import Outcome

@@ -1,7 +1,7 @@
 """When a batch goes, and how large, each policy by what is written of it."""
 
 from dataclasses import replace
-from math import ceil, sqrt
+from math import ceil, exp
 
 import pytest
 from hypothesis import given, settings
@@ -23,8 +23,9 @@ def curve_of(a: float, b: float = 0.0, limit: int = 32) -> ServiceCurve:
 def view(**changed: object) -> View:
     """Case A of SCIENCE.md at 1,000/s: S 100 ms, 6 workers, 32 a batch; one request came just now."""
     usual = View(
-        now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, load=1000.0, workers=6.0, all_workers=6,
-        idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05, reserve=0, curve=curve_of(0.1),
+        now=100.0, waiting=1, oldest=100.0, give_up=102.0, rate=1000.0, peak=1000.0, load=1000.0, workers=6.0,
+        all_workers=6, idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05,
+        reserve=0, curve=curve_of(0.1),
     )  # fmt: skip
     return replace(usual, **changed)  # type: ignore[arg-type]
 
@@ -44,6 +45,8 @@ def decide(policy: str, **changed: object) -> Send | Wait:
     age=st.floats(0.0, 0.2),
     slack=st.floats(-0.01, 0.2),
     rate=st.floats(0.0, 1e5),
+    peak=st.floats(0.0, 1e6),
+    idle=st.integers(1, 3),
     others=st.floats(0.0, 1e4),
     workers=st.integers(1, 40),
     since=st.one_of(st.just(float("inf")), st.floats(0.0, 0.3)),
@@ -51,13 +54,14 @@ def decide(policy: str, **changed: object) -> Send | Wait:
     curve=st.tuples(st.floats(0.0, 0.3), st.floats(0.0, 0.01)),
 )
 def test_every_policy_sends_in_time_or_says_when_to_ask_again(
-    policy: str, waiting: int, age: float, slack: float, rate: float, others: float, workers: int, since: float,
-    reserve: int, curve: tuple[float, float],
+    policy: str, waiting: int, age: float, slack: float, rate: float, peak: float, idle: int,
+    others: float, workers: int, since: float, reserve: int, curve: tuple[float, float],
 ) -> None:  # fmt: skip
     seen = view(
-        waiting=waiting, oldest=100.0 - age, give_up=100.0 + slack, rate=rate, load=rate + others,
+        waiting=waiting, oldest=100.0 - age, give_up=100.0 + slack, rate=rate, peak=peak,
+        load=rate + others,
         workers=max(0.01, workers * rate / (rate + others)) if others else workers, all_workers=workers,
-        idle=1, last_dispatch=100.0 - since, reserve=reserve, curve=curve_of(*curve),
+        idle=idle, last_dispatch=100.0 - since, reserve=reserve, curve=curve_of(*curve),
     )  # fmt: skip
     decision = POLICIES[policy].decide(seen)
     if isinstance(decision, Send):
@@ -149,43 +153,109 @@ def test_paced_stretches_the_gap_by_six_percent_near_capacity() -> None:
     assert decide("paced", rate=busy, load=busy) == about(99.995 + 1.06 * 0.1 / 6)
 
 
-def test_paced_goes_at_once_while_workers_are_plentiful() -> None:
-    """Until the mean number in service and two standard deviations reach the workers."""
-    in_service = (sqrt(1 + 6) - 1) ** 2  # x + 2 sqrt(x) = 6
-    assert decide("paced", rate=9.9 * in_service, load=9.9 * in_service) == Send(32, Reason.IDLE)
-    assert isinstance(decide("paced", rate=10.1 * in_service, load=10.1 * in_service), Wait)
+def test_paced_goes_at_once_while_few_come_in_a_gap() -> None:
+    """n / (2·3·(e^m - 1)·rate) is the gap or more, with m requests in a gap of S/G."""
+    few = 0.3711  # m (e^m - 1) = 1/6
+    assert few * (exp(few) - 1) == pytest.approx(1 / 6, rel=1e-3)
+    for rate, gone in ((0.99 * 60 * few, True), (1.01 * 60 * few, False)):
+        found = decide("paced", rate=rate, load=rate, peak=rate, last_dispatch=100.0)
+        assert (found == Send(32, Reason.IDLE)) is gone
+    assert isinstance(decide("paced", rate=0.0, load=0.0, peak=0.0, last_dispatch=100.0), Send)
+
+
+def test_paced_brings_a_turn_forward_by_what_those_who_wait_would_save() -> None:
+    rate, gap = 60.0, 0.1 / 6
+    found = decide("paced", rate=rate, load=rate, peak=rate, waiting=1, last_dispatch=100.0)
+    assert found == about(100.0 + gap - 1 / (2 * 3 * (exp(1.0) - 1) * rate))
+    found = decide("paced", rate=rate, load=rate, peak=rate, waiting=2, last_dispatch=100.0)
+    assert found == about(100.0 + gap - 2 / (2 * 3 * (exp(1.0) - 1) * rate))
 
 
 def test_paced_finds_the_gap_of_an_affine_curve() -> None:
-    """τ = a / (G − λ b), stretched by 5 %; a batch may hold 15 % more than a gap brings, and one."""
+    """τ = a / (G - λ b), stretched by 5 %; a batch may hold 15 % more than a gap brings, and one."""
     curve, rate = curve_of(0.05, 0.0005, limit=100), 3000.0
     gap = 0.05 / (6 - rate * 0.0005)
-    found = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve)
+    growing: dict[str, object] = {"rate": rate, "load": rate, "max_batch": 100, "curve": curve}
+    found = decide("paced", **growing, peak=rate)
     assert found == about(99.995 + 1.05 * gap)
     cap = ceil(1.15 * rate * gap) + 1
-    full = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, waiting=cap + 1)
+    full = decide("paced", **growing, peak=rate, waiting=cap + 1)
     assert isinstance(full, Send)
     assert full.reason is Reason.FULL
     assert abs(full.size - cap) <= 1
+    assert isinstance(decide("paced", **growing, peak=1.5 * rate, waiting=cap + 1), Wait)
+    assert decide("paced", **growing, peak=rate, waiting=2 * cap + 5) == about(99.995 + 1.05 * gap)
 
 
-def test_paced_that_is_behind_sends_batches_of_the_best_throughput() -> None:
-    curve, rate = curve_of(0.05, 0.0005, limit=100), 3000.0
-    assert decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, waiting=500) == Send(
-        100, Reason.FULL
-    )
-
-
-def test_paced_beyond_capacity_sends_full_batches_at_the_longest_gap() -> None:
-    curve, rate = curve_of(0.01, 0.01, limit=32), 5000.0
-    found = decide("paced", rate=rate, load=rate, curve=curve, max_wait=10.0)
+def test_paced_beyond_capacity_does_not_wait_for_more_than_a_batch_may_hold() -> None:
+    found = decide("paced", rate=5000.0, load=5000.0, curve=curve_of(0.01, 0.01, limit=32), max_wait=10.0)
     assert found == about(99.995 + 1.05 * 0.33 / 6)
-
-
-def test_paced_just_beyond_capacity_does_not_wait_for_more_than_a_batch_may_hold() -> None:
     curve, rate = curve_of(0.05, 0.0005, limit=100), 8000.0  # capacity is 6,000/s
     found = decide("paced", rate=rate, load=rate, max_batch=100, curve=curve, max_wait=10.0)
     assert found == about(99.995 + 1.05 * 0.1 / 6)
+
+
+@pytest.mark.parametrize(("a", "b", "limit", "rate"), [(0.01, 0.01, 32, 5000.0), (0.05, 0.0005, 100, 8000.0)])
+def test_paced_beyond_capacity_sends_full_batches(a: float, b: float, limit: int, rate: float) -> None:
+    for waiting in (limit, 5 * limit):
+        found = decide(
+            "paced",
+            rate=rate,
+            load=rate,
+            peak=rate,
+            max_batch=limit,
+            curve=curve_of(a, b, limit),
+            waiting=waiting,
+        )
+        assert found == Send(limit, Reason.FULL)
+
+
+def stepped(*steps: tuple[int, float]) -> ServiceCurve:
+    """A batch takes as long as one of the next of these sizes."""
+    curve = ServiceCurve(steps[-1][0])
+    for size, seconds in steps * 8:
+        curve.observe(size * 3 // 4, seconds)
+        curve.observe(size, seconds)
+    return curve
+
+
+def test_paced_sends_at_once_what_another_request_would_make_no_better() -> None:
+    """Past the knee, and past a step of padding."""
+    knee = ServiceCurve(128)
+    for size in (1, 2, 4, 8, 16, 24, 32, 64, 128) * 8:
+        knee.observe(size, 0.02 * max(1.0, size / 16))
+    for waiting in (24, 50, 128, 500):
+        assert decide("paced", curve=knee, max_batch=128, waiting=waiting) == Send(16, Reason.FULL)
+    padded = stepped((16, 0.01), (32, 0.02), (64, 0.04))
+    assert decide("paced", curve=padded, max_batch=64, waiting=18) == Send(16, Reason.FULL)
+
+
+def test_paced_leaves_no_crumbs_behind() -> None:
+    """Four more than the best batch go with it where they cost no throughput."""
+    knee = ServiceCurve(128)
+    for size in (1, 2, 4, 8, 16, 20, 32, 64, 128) * 8:
+        knee.observe(size, 0.02 * max(1.0, size / 16))
+    found = decide("paced", curve=knee, max_batch=128, waiting=20, last_dispatch=99.0)
+    assert found == Send(128, Reason.DUE)
+
+
+def test_paced_has_nothing_to_keep_apart_with_one_worker() -> None:
+    alone: dict[str, object] = {"workers": 1.0, "all_workers": 1.0, "busy": 0, "peak": 300.0}
+    assert decide("paced", **alone, rate=300.0, load=300.0) == Send(1, Reason.IDLE)
+    assert decide("paced", **alone, rate=300.0, load=300.0, waiting=31) == Send(31, Reason.IDLE)
+    assert decide("paced", **alone, rate=300.0, load=300.0, waiting=40) == Send(32, Reason.FULL)
+
+
+@pytest.mark.parametrize("workers", [1, 6])
+def test_paced_fills_batches_when_a_burst_begins_that_is_too_much_for_the_workers(workers: int) -> None:
+    capacity = workers * 32 / 0.1
+    burst: dict[str, object] = {"workers": workers, "all_workers": workers, "busy": 0, "max_wait": 1.0}
+    calm = {"rate": 0.4 * capacity, "load": 0.4 * capacity, "last_dispatch": 0.0}
+    assert decide("paced", **burst, **calm, peak=1.1 * capacity, waiting=3) == about(100.1)
+    assert isinstance(decide("paced", **burst, **calm, peak=0.9 * capacity, waiting=3), Send)
+    assert decide("paced", **burst, **calm, peak=1.1 * capacity, waiting=32) == Send(32, Reason.FULL)
+    under_way = {"rate": capacity, "load": capacity, "last_dispatch": 0.0}
+    assert isinstance(decide("paced", **burst, **under_way, peak=1.5 * capacity, waiting=3), Send)
 
 
 def test_paced_keeps_the_reserve_for_full_batches_until_max_wait() -> None:

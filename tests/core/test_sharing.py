@@ -3,9 +3,10 @@
 import pytest
 from core_kit import AWAY, REFUSED, TIMED_OUT, ask, finish, offer, outputs, sent, teach, worker
 
-from penstock.core.admission import AdmissionRules, forecast, refusal
 from penstock.core.batcher import Batcher
+from penstock.core.forecast import forecast
 from penstock.core.parts import DOUBT
+from penstock.core.refusal import AdmissionRules, refusal
 from penstock.core.rules import BatchingRules
 from penstock.core.sealing import INSIST
 from penstock.types import Outcome, Result

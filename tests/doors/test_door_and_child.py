@@ -1,4 +1,4 @@
-"""Whatever the door lets in, the process that runs the function can read: poison ends at the door."""
+"""What a door understands, the process that runs the function can read: poison goes no further than the door."""
 
 from typing import Any, cast
 

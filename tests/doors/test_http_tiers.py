@@ -8,7 +8,7 @@ import pytest
 from server import PATIENT, Answer, Server, eventually, running
 
 SERVICE, WAITING = 0.4, 10
-# It takes its time over each batch; one that it has in hand while the door is shut takes as long as the test likes.
+# It takes its time over each batch. A batch in hand while requests are refused takes as long as the test likes.
 FUNCTION = f"""
 import os, time
 def batch(inputs):

@@ -11,7 +11,7 @@ from penstock.cli import up as command
 from penstock.cli.app import app_for
 from penstock.cli.groups import GivenOptions, setting, takes
 from penstock.cli.options import Clients, Logs, ModelOptions
-from penstock.roles.up_plan import Plan
+from penstock.roles.up_plan import UpPlan
 
 __all__ = ["typed"]
 
@@ -39,11 +39,11 @@ def test_the_gateways_and_the_workers_know_what_up_passes_on() -> None:
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[UpPlan]:
     """What `up` would have started."""
-    plans: list[Plan] = []
+    plans: list[UpPlan] = []
 
-    async def caught(plan: Plan, *_: Any) -> int:
+    async def caught(plan: UpPlan, *_: Any) -> int:
         plans.append(plan)
         return 0
 
@@ -51,7 +51,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     return plans
 
 
-def test_each_worker_of_up_has_a_gpu_of_its_own(typed: Typed, plans: list[Plan]) -> None:
+def test_each_worker_of_up_has_a_gpu_of_its_own(typed: Typed, plans: list[UpPlan]) -> None:
     first = free_ports(7)
     words = ["up", "sim:1ms", "--gpus", "0,2,5", "--warmup", "a", "--warmup", '["b"]', "--port", str(first)]
     assert typed(*words, "--admin-port", str(first + 1), "--input", "json")[0] == 0
@@ -60,7 +60,7 @@ def test_each_worker_of_up_has_a_gpu_of_its_own(typed: Typed, plans: list[Plan])
     assert [list(part.command[5:14]) for part in workers] == [[*given, "--gpus", gpu] for gpu in "025"]
 
 
-def test_each_part_is_given_its_own_options(typed: Typed, plans: list[Plan]) -> None:
+def test_each_part_is_given_its_own_options(typed: Typed, plans: list[UpPlan]) -> None:
     first = free_ports(4)
     words = ["up", "sim:1ms", "-b", "7", "--output", "json", "--request-timeout", "9s", "--policy", "greedy"]
     words += ["--auth", "none", "--allow-anonymous", "--log-level", "debug"]

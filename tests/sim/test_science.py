@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.core.admission import AdmissionRules
 from penstock.core.buffer import TierRules
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.load.report import Spread, spread

@@ -31,7 +31,8 @@ def sim(
     service: Annotated[
         str | None,
         typer.Option(
-            show_default=False, help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,jitter=5%,fail=1%."
+            show_default=False,
+            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,jitter=5%,fail=1%.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", show_default="1", help="GPUs.")] = None,
@@ -80,7 +81,7 @@ def sim(
         str | None, typer.Option(show_default="3/4 of --timeout", help="Longest time a batch may run.")
     ] = None,
     admission: Annotated[
-        bool, typer.Option("--admission/--no-admission", help="Refuse at the door what would be too late.")
+        bool, typer.Option("--admission/--no-admission", help="Refuse on arrival what would be too late.")
     ] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[

@@ -19,7 +19,7 @@ from penstock.cli.up_console import Console
 from penstock.config import Config
 from penstock.errors import UserMistake
 from penstock.roles.up import Installation
-from penstock.roles.up_plan import Plan, figures_of
+from penstock.roles.up_plan import UpPlan, figures_of
 from penstock.server.figures import Pages, Say, show
 
 FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # used where the configuration says 0
@@ -92,7 +92,7 @@ def up(
     shared += ["--config", str(config)] if config is not None else []
     shared += ["--debug"] if debug else []
     tell_doubts(settings, over_redis=True)
-    plan = Plan(
+    plan = UpPlan(
         gateways=gateways,
         batchers=batchers,
         workers=workers or max(1, len(gpus)),
@@ -112,7 +112,7 @@ def up(
     return uvloop.run(_run(plan, settings, figures_of(plan, settings), figures_line(quiet)))
 
 
-async def _run(plan: Plan, settings: Config, fetch: Callable[[], Awaitable[Pages]], say: Say | None) -> int:
+async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pages]], say: Say | None) -> int:
     loop = asyncio.get_running_loop()
     asked, hurry = asyncio.Event(), asyncio.Event()
 

@@ -1,1 +1,2 @@
-"""Gateway, batcher and worker as several processes: what each does, over a bus."""
+"""Gateway, batcher and worker as several processes: what each does, over the ports of a bus. `roles` puts them
+together; they know no adapter."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from penstock.cluster.admission import Admission
 from penstock.cluster.announcements import with_model
 from penstock.cluster.condition import has_worker, worker_rows
+from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.config import Config
 from penstock.from_config.input_cost import cost_of
 from penstock.from_config.sharing import as_announced
@@ -26,18 +26,18 @@ class AnnouncedDesks:
         config: Config,
         registry: Registry,
         broker: Broker[Passenger],
-        admission: Admission,
+        admission: GatewayAdmission,
         aside: Aside,
         on_desk: Callable[[str], None],
     ) -> None:
         """`on_desk` is told of each model whose desk is new, or has changed."""
         self._config, self._registry, self._broker = config, registry, broker
         self._admission, self._aside, self._on_desk = admission, aside, on_desk
-        self._heard_of: dict[str, ModelAnnouncement] = {}  # models, as they were announced last
+        self._heard_of: dict[str, ModelAnnouncement] = {}  # the models as they were announced last
         self.desks: dict[str, Desk] = {}
 
     def look(self) -> None:
-        """Models come with the workers that announce them."""
+        """Look at what is announced: models come with the workers that announce them."""
         for name, said in self._registry.models.items():
             if self._heard_of.get(name) != said:
                 self._heard_of[name] = said
@@ -45,7 +45,8 @@ class AnnouncedDesks:
         follow_versions(self.desks.values(), worker_rows(self._registry))
 
     def _meet(self, name: str, said: ModelAnnouncement) -> None:
-        """An announcement that cannot be used changes nothing: a model that is known is served as before."""
+        """Open or change the desk of a model. An announcement that cannot be used changes nothing: a model that
+        is known is served as before."""
         try:
             desk = self._desk(name, said)
         except Exception as error:

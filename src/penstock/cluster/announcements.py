@@ -10,7 +10,7 @@ from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
-# What is not in the configuration: which parameters a function takes is known once it has started.
+# Fields that are not in the configuration: which parameters a function takes is known once it has started.
 _LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
 _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in _LEARNED]
 
@@ -18,7 +18,8 @@ _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not 
 def announcement_of(
     config: Config, name: str, takes_parameters: bool = True, parameter_names: list[str] | None = None
 ) -> ModelAnnouncement:
-    """Its time limits as far as this configuration sets any: gateways and batchers go by the same ones then."""
+    """What to announce of a model. It has time limits as far as this configuration sets any, so that gateways and
+    batchers go by the same ones."""
     model = config.models[name]
     said = {**asdict(model), **own_limits(config.timeouts, config.models, name), "input": model.input_kind}
     return ModelAnnouncement(
@@ -30,7 +31,7 @@ def announcement_of(
 
 
 def model_of(said: ModelAnnouncement) -> Model:
-    """Raises ValueError for values that no model can have."""
+    """The model as it was announced. Raises ValueError for values that no model can have."""
     values = {item: getattr(said, item) for item in _CONFIGURED}
     model = msgspec.convert({**values, "target": "redis"}, Model)
     for item, place in items(Model).items():

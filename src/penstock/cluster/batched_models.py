@@ -8,9 +8,9 @@ from dataclasses import replace
 from penstock.cluster.announcements import with_model
 from penstock.cluster.borrowing import Borrower
 from penstock.config import Config
-from penstock.core.admission import backlog_seconds
+from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
-from penstock.core.door import Door
+from penstock.core.forecast import backlog_seconds
 from penstock.core.queued import Sealed
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
 from penstock.from_config.tiers import tier_names
@@ -41,7 +41,7 @@ class BatchedModels:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> None:
-        """`on_model` is told of each new one; `is_gone`: whether a worker is known to have died."""
+        """`on_model` is told of each new model. `is_gone`: whether a worker is known to have died."""
         self._config, self._bus, self._loops = config, bus, loops
         self._observer, self._on_model = observer, on_model
         self._deliver, self._send, self._is_gone = deliver, send, is_gone
@@ -49,12 +49,12 @@ class BatchedModels:
         self._announced: dict[str, ModelAnnouncement] = {}
         self._capacity = capacity_rules(config)
         self._tiers = tier_names(config)
-        self._share = 0.0  # of the requests that come here: the part of all shards
+        self._share = 0.0  # the part of all requests that comes here, by the shards we lease
         self.pumps: dict[str, Pump] = {}
-        self.doors: dict[str, Door] = {}
+        self.admissions: dict[str, Admission] = {}
 
     def look(self, models: Mapping[str, ModelAnnouncement]) -> None:
-        """At what is announced now."""
+        """Take in what is announced now."""
         for name, said in models.items():
             if self._announced.get(name) != said.batching:
                 self._announced[name] = said.batching
@@ -71,23 +71,24 @@ class BatchedModels:
             return
         try:
             self._open(name, with_model(self._config, name, said))
-        except Exception as error:  # the others are served, and its next announcement may be better
+        # The other models are served, and the next announcement of this one may be better.
+        except Exception as error:
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
     def _open(self, name: str, config: Config) -> None:
         batcher = Batcher(replace(batching_rules(name, config), shared=True))
-        door = Door(batcher, admission_rules(config), self._capacity)
+        admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = self.pumps[name] = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
         borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
         batcher.share = self._share
-        self.doors[name] = door
+        self.admissions[name] = admission
         self._loops.keep(f"the borrower of {name}", borrower.run)
 
     # ---- how they stand ------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, LoadReport]:
-        """For the registry."""
+        """How each model stands, for the registry."""
         now = self._clock()
         return {name: self._describe(pump.batcher, now) for name, pump in self.pumps.items()}
 

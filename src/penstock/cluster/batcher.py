@@ -1,6 +1,6 @@
 """A batcher: the same batching core as the embedded server, between shards and shared workers.
 
-    intake of its shards ──► door ──► pump of the model ──► dispatcher ──► worker
+    intake of its shards ──► admission ──► pump of the model ──► dispatcher ──► worker
                               │refused                        ▲  │ refused, expired, given up
                               └───────────────────────────────┘  └──► gateways
 
@@ -34,7 +34,7 @@ from penstock.words.slot_name import process_of
 
 log = logging.getLogger("penstock.batcher")
 
-# The gateway has heard of the model, or it would not have let the request in.
+# Told where a batcher does not know the model. The gateway does, or it would not have let the request in.
 NO_MODEL = Failure(
     "SERVICE_OVERLOADED", "this batcher has not heard of the model yet: try again", retry_after=1.0
 )
@@ -60,7 +60,7 @@ class BatcherMember(Member):
         self._observer = Observers(observer, self._letters)
         self._shards = shards.number
         self._tiers = len(config.tiers.levels)
-        self._batchers: set[str] = set()  # known when we last looked
+        self._batchers: set[str] = set()  # the batchers that were there when we last looked
         self.leases = shards.leases(self.name, self.alive("batchers"))
         self.intake = shards.intake(self.name, clock, self.leases, self.alive("batchers"), Queued)
         self.dispatcher = Dispatcher(bus.post, records.endings, self.name)
@@ -76,7 +76,7 @@ class BatcherMember(Member):
             loop,
             clock,
         )
-        self._pumps, self._doors = self._models.pumps, self._models.doors
+        self._pumps, self._admissions = self._models.pumps, self._models.admissions
         self._workers = WorkersSeen(self.registry, self._pumps)
         self._watchdog = Watchdog(self._pumps, bus.heartbeat, bus.lease, clock)
         self._listen()
@@ -127,7 +127,7 @@ class BatcherMember(Member):
             return
         if not 0 <= request.tier < self._tiers:
             self._find_tier(request)
-        refused = self._doors[request.model].refusal(request, self._clock())
+        refused = self._admissions[request.model].refusal(request, self._clock())
         if refused is not None:
             self._observer.refused(
                 Refusal(request.model, refused.code, request.request_id, request.tenant, self._clock())
@@ -137,7 +137,8 @@ class BatcherMember(Member):
         pump.offer(request)
 
     def _inherit(self, request: Queued) -> None:
-        """What another batcher left, or what came while nobody was there, was accepted then: no door for it."""
+        """Take in a request that another batcher left, or that came while none was there. It was accepted then,
+        so it is not refused now."""
         pump = self._pumps.get(request.model)
         if pump is None:
             self._refuse(request, NO_MODEL)
@@ -147,7 +148,8 @@ class BatcherMember(Member):
         pump.offer(request)
 
     def _find_tier(self, request: Queued) -> None:
-        """A gateway with more tiers than we have has let it in: it is served after all that we know better."""
+        """Serve a request of an unknown tier as one of the lowest: a gateway with more tiers than we have let it
+        in."""
         why = f"tier {request.tier} of {self._tiers}: served as the lowest; give all processes the same tiers"
         self.bus.aside.add("request of an unknown tier", request.gateway, why)
         request.tier = self._tiers - 1
@@ -158,7 +160,7 @@ class BatcherMember(Member):
             pump.withdraw(request)
 
     def _lost(self, requests: Sequence[Queued]) -> None:
-        """Another batcher answers for these now."""
+        """Drop these requests: another batcher answers for them now."""
         for request in requests:
             self._withdraw(request)
 
@@ -194,7 +196,7 @@ class BatcherMember(Member):
         return len(self.intake.in_hand)
 
     async def drain(self, seconds: float) -> bool:
-        """The shards go to others at once; what is in hand is finished here."""
+        """Give the shards to others at once, and finish what is in hand here."""
         try:
             async with asyncio.timeout(seconds):
                 self._models.drain()

@@ -20,7 +20,7 @@ from penstock.types import WorkerId
 log = logging.getLogger("penstock.batcher")
 
 HELD = 0.25  # seconds after which a worker that nothing waits for is given back
-PATIENCE = 1.0  # seconds one look into the line may take
+PATIENCE = 1.0  # seconds that one look into the line may take
 AFTER_OUTAGE = 0.1
 
 
@@ -40,20 +40,21 @@ class Borrower:
         self._pump = pump
         self._line = line
         self._send = send
-        self._is_gone = is_gone  # whether a worker is known to have died: its place in the line outlives it
+        # Tells whether a worker is known to have died: its place in the line outlives it.
+        self._is_gone = is_gone
         self._clock = clock
         self._wanted = asyncio.Event()
         pump.on_wants = self._wanted.set
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Borrow and give back until cancelled."""
         async with Loops() as loops:
             loops.keep("borrowing", self._borrow)
             loops.keep("giving back", self._give_back)
 
     async def _borrow(self) -> None:
         batcher = self._pump.batcher
-        self._wanted.set()  # if it failed, it may have missed that
+        self._wanted.set()  # an earlier run that failed may have missed that a worker is wanted
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -66,14 +67,15 @@ class Borrower:
                     continue
                 if slot is not None and not self._is_gone(slot):
                     self._hold(WorkerId(slot))
-                    break  # the next step decides, and says if it wants another
+                    break  # the next step of the batcher decides, and says if it wants another
 
     def _hold(self, worker: WorkerId) -> None:
         self._pump.attach(worker, lambda batch: self._send(worker, batch))
         self._pump.ready(worker)
 
     async def _give_back(self) -> None:
-        """Those held for nothing for a whole look: a request that comes meanwhile finds them here."""
+        """Give back the workers held for nothing for a whole look. A request that comes within that time finds
+        them here."""
         idle: set[WorkerId] = set()
         while True:
             await asyncio.sleep(HELD)
@@ -82,6 +84,6 @@ class Borrower:
                 self._pump.lent(worker)
                 try:
                     await self._line.post(self._model, worker)
-                except (StoreDown, OSError) as error:  # it will say again that it is free
+                except (StoreDown, OSError) as error:  # the worker's slot will say again that it is free
                     log.debug("a worker could not be given back", extra={"error": str(error)})
             idle = spare - idle

@@ -22,12 +22,12 @@ from penstock.words.heartbeats import KINDS, LoadReport, WorkerHeartbeat
 
 
 class ModelHealth(Struct):
-    """One model, by all batchers together."""
+    """How one model stands, by the word of all batchers together."""
 
     queue_depth: int = 0
     requests_per_second: float = 0.0
     capacity_rps: float = 0.0
-    # At which the lowest tier, and all but the best, are refused.
+    # The depths at which the lowest tier, and all but the best, are refused.
     warning_depth: float | None = None
     critical_depth: float | None = None
     workers: int = 0
@@ -44,12 +44,12 @@ class ProcessRow(Struct):
     host: str
     pid: int | None
     admin: str
-    last_seen: float  # seconds ago
+    last_seen: float  # seconds since it was last heard of
 
 
 class StoreHealth(Struct):
     reachable: bool
-    memory: float  # of what it may use
+    memory: float  # the part of the memory it may use
 
 
 class InstallationHealth(Struct):
@@ -72,7 +72,8 @@ def worker_rows(registry: Registry) -> Sequence[WorkerRow]:
 
 
 def all_worker_rows(registry: Registry) -> Sequence[WorkerRow]:
-    """And those that went without a word, for as long as Redis remembers them."""
+    """The rows of all workers, also of those that went without a word, for as long as the registry remembers
+    them."""
     lost = (_rows(said, age, offline=True) for _, (age, said) in sorted(registry.lost_workers.items()))
     return [*worker_rows(registry), *chain.from_iterable(lost)]
 
@@ -86,7 +87,8 @@ def _rows(said: WorkerHeartbeat, age: float, *, offline: bool) -> list[WorkerRow
 
 
 def condition_of(registry: Registry) -> str:
-    """Of the installation. A model that no known worker serves makes it degraded: the others are served."""
+    """The condition of the installation. A model that no known worker serves makes it degraded: the others are
+    served."""
     if not registry.members["batchers"]:
         return UNHEALTHY
     models = health_of(registry).models.values()
@@ -96,13 +98,13 @@ def condition_of(registry: Registry) -> str:
 
 
 def has_worker(registry: Registry, model: str) -> bool:
-    """Whether one is known that can serve it now."""
+    """Whether a worker is known that can serve this model now."""
     return any(row.model == model and row.status == HEALTHY for row in worker_rows(registry))
 
 
 def still_loading(registry: Registry) -> list[str]:
-    """The models, while none of them can be served yet and some worker loads. One model that is served is enough to
-    send traffic here: who asks for another one is told that it loads."""
+    """The models, while none of them can be served yet and some worker loads. Empty otherwise: one model that is
+    served is enough to send traffic here, and whoever asks for another is told that it loads."""
     rows = worker_rows(registry)
     if any(row.status == HEALTHY for row in rows):
         return []
@@ -120,8 +122,9 @@ def process_rows(registry: Registry) -> list[ProcessRow]:
 
 
 def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
-    """Of one batcher: its part of the queue, and what it has learned of a worker, times the workers that are
-    `healthy` by what is known here. Its own count came with its last heartbeat: one heartbeat too late."""
+    """Add what one batcher says of its part: its queue, and the throughput of a worker as it has learned it,
+    times the workers that are `healthy` by what is known here. The batcher's own count of workers is one
+    heartbeat old."""
     model.queue_depth += said.queue_depth
     model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
     if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:

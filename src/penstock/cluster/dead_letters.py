@@ -12,7 +12,8 @@ from penstock.types import Accepted
 
 
 class DeadLetters:
-    """`longest`: seconds that one which is retried may take."""
+    """The dead letters of an installation, listed, retried and removed. `longest`: seconds that a retried letter
+    may take."""
 
     def __init__(self, letters: Letters, desk: TaskDesk, longest: float, clock: Clock) -> None:
         self._letters = letters
@@ -34,7 +35,8 @@ class DeadLetters:
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,
         )  # fmt: skip
-        await self._desk.tasks.forget(letter.request_id, letter.tenant)  # how it ended the first time
+        # The record of how it ended the first time makes room.
+        await self._desk.tasks.forget(letter.request_id, letter.tenant)
         await self._desk.take(request)
         await self._letters.remove(letter_id)
         return letter.request_id

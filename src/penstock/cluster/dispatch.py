@@ -25,25 +25,27 @@ log = logging.getLogger("penstock.dispatch")
 
 
 class Dispatcher:
-    """The batcher's half. Its calls never wait: what they have to say is sent in order by `run`."""
+    """The batcher's half. Its calls never wait: `run` sends what they have to say, in order."""
 
     def __init__(self, post: Post, endings: TaskEndings, me: str) -> None:
-        """`me`: the mailbox for what workers have finished."""
+        """`me`: the mailbox in which workers tell what they have finished."""
         self._post = post
         self._me = me
         self._records = endings
-        self._lanes: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
+        # Messages by queue; each queue has a task that empties it.
+        self._queues: dict[str, list[tuple[str, bytes]]] = {}
         self._endings: list[Ended] = []
-        self._started: list[str] = []  # tasks
+        self._started: list[str] = []  # tasks that have gone to a worker, which is not written down yet
         self._tasks_due = asyncio.Event()
         self._recording = False
         self._progress = asyncio.Event()
         self._loops: Loops | None = None
-        self.on_undelivered: Callable[[str], None] = lambda box: None  # a mailbox that takes no more
+        # Called with a mailbox that takes no more.
+        self.on_undelivered: Callable[[str], None] = lambda box: None
 
     async def flush(self) -> None:
         """Return when everything has been sent and stored. `run` must be running."""
-        while self._lanes or self._endings or self._recording:
+        while self._queues or self._endings or self._recording:
             self._progress.clear()
             await self._progress.wait()
 
@@ -56,7 +58,7 @@ class Dispatcher:
             self._tasks_due.set()
 
     def answer(self, replies: Sequence[Reply]) -> None:
-        """Tell the askers of everything that is not a success: those have had theirs from the worker."""
+        """Tell the askers of everything that is not a success: a success they have had from the worker."""
         shared: defaultdict[str, dict[tuple[Outcome, Failure], list[str]]] = defaultdict(dict)
         for reply in replies:
             if reply.outcome is Outcome.SUCCESS:
@@ -78,7 +80,7 @@ class Dispatcher:
             self._put(gateway, encode(Failed(endings)))
 
     def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
-        """Requests of which no more is known than who waits for them."""
+        """Refuse requests that cannot be read, as far as it is known who waits for them."""
         ending = Ending(
             list(keys), Outcome.FAILED, failure.code, failure.message, failure.details, failure.retry_after
         )
@@ -87,35 +89,36 @@ class Dispatcher:
     # ---- the loop ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send and store until cancelled."""
         async with Loops() as self._loops:
-            for lane in self._lanes:
-                self._loops.send("sending messages", self._empty(lane))
+            for queue in self._queues:
+                self._loops.send("sending messages", self._empty(queue))
             self._loops.keep("keeping records", self._keep_records)
 
     def _put(self, box: str, payload: bytes) -> None:
-        """Where mailboxes are apart each has a lane of its own: a lost node must hold up nobody else's messages."""
-        lane = box if self._post.apart else ""
-        waiting = self._lanes.get(lane)
+        """Put a message into its queue. Where mailboxes are in different places each has a queue of its own, so
+        that a lost node holds up nobody else's messages."""
+        queue = box if self._post.apart else ""
+        waiting = self._queues.get(queue)
         if waiting is not None:
             waiting.append((box, payload))
             return
-        self._lanes[lane] = [(box, payload)]
+        self._queues[queue] = [(box, payload)]
         if self._loops is not None:
-            self._loops.send("sending messages", self._empty(lane))
+            self._loops.send("sending messages", self._empty(queue))
 
-    async def _empty(self, lane: str) -> None:
-        while messages := self._lanes[lane]:
-            self._lanes[lane] = []
+    async def _empty(self, queue: str) -> None:
+        while messages := self._queues[queue]:
+            self._queues[queue] = []
             try:
                 arrivals = await sent(self._post, messages)
             except BaseException:
-                self._lanes[lane][:0] = messages  # `run` begins with them when it is started again
+                self._queues[queue][:0] = messages  # `run` begins with them when it is started again
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
                 if not arrived:
                     self._undelivered(box)
-        del self._lanes[lane]
+        del self._queues[queue]
         self._progress.set()
 
     def _undelivered(self, box: str) -> None:
@@ -124,7 +127,7 @@ class Dispatcher:
         except Exception:
             log.exception(
                 "a mailbox that takes no more was not given up"
-            )  # the other messages go all the same
+            )  # the messages to other mailboxes go all the same
 
     async def _keep_records(self) -> None:
         while True:

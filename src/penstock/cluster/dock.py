@@ -28,15 +28,15 @@ NOT_HERE = Failure(BackendUnavailable.code, "the worker was not ready when the b
 
 
 class Report(Protocol):
-    """How a batch's end is told: `cluster.worker_post`."""
+    """How the end of a batch is told: `cluster.worker_post` does it."""
 
     async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None: ...
 
     async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None: ...
 
 
-class _Place:
-    """One slot."""
+class _Berth:
+    """One slot at the dock."""
 
     __slots__ = ("model", "order", "ready", "started", "take", "waiting", "worker")
 
@@ -45,7 +45,7 @@ class _Place:
         self.model = model
         self.take = take
         self.ready = False
-        self.order: tuple[Dispatch, Batch] | None = None  # in hand
+        self.order: tuple[Dispatch, Batch] | None = None  # the batch that it has in hand
         self.waiting: deque[tuple[Dispatch, Batch]] = deque()
         self.started = 0.0
 
@@ -59,9 +59,9 @@ class RemoteDock:
         self._report = report
         self._observer = observer
         self._clock = clock
-        self._places: dict[WorkerId, _Place] = {}
+        self._berths: dict[WorkerId, _Berth] = {}
         self._errands = Loops()
-        self._ended = asyncio.Event()  # a batch, well or not
+        self._ended = asyncio.Event()  # set when a batch has ended, well or not
         self._again = asyncio.Event()
         self.draining = False
         self.busy_seconds: dict[WorkerId, float] = {}
@@ -70,45 +70,46 @@ class RemoteDock:
     # ---- the slot's side ---------------------------------------------------------------------------------
 
     def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        self._places[worker] = _Place(worker, self._model, take)
+        self._berths[worker] = _Berth(worker, self._model, take)
         self.busy_seconds[worker] = 0.0
         self.batches[worker] = 0
 
     def ready(self, worker: WorkerId) -> None:
-        self._places[worker].ready = True
+        self._berths[worker].ready = True
         self._soon(self._stand_in_line(worker))
 
     def gone(self, worker: WorkerId, back_in: float | None) -> None:
-        place = self._places[worker]
-        was_ready, place.ready = place.ready, False
+        berth = self._berths[worker]
+        was_ready, berth.ready = berth.ready, False
         self._ended.set()
         if was_ready:
             self._soon(self._step_out(worker))
-        if place.order is not None:  # given to it, and never begun
-            order, place.order = place.order, None
+        if berth.order is not None:  # the batch was given to it, and never begun
+            order, berth.order = berth.order, None
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
-        self._refuse_waiting(place)
+        self._refuse_waiting(berth)
 
     def loading(self, worker: WorkerId, takes: float | None) -> None:
-        """The batchers hear of it by the worker's next heartbeat; whatever arrives until it is ready goes back."""
-        place = self._places[worker]
-        place.ready = False
-        self._refuse_waiting(place)
+        """Note that the slot loads. The batchers hear of it by the worker's next heartbeat; whatever arrives
+        until it is ready goes back."""
+        berth = self._berths[worker]
+        berth.ready = False
+        self._refuse_waiting(berth)
 
-    def _refuse_waiting(self, place: _Place) -> None:
-        for order in place.waiting:
+    def _refuse_waiting(self, berth: _Berth) -> None:
+        for order in berth.waiting:
             self._soon(self._tell(order[0], NOT_HERE, 0.0))
-        place.waiting.clear()
+        berth.waiting.clear()
 
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
-        place = self._places[worker]
-        if place.order is None or place.order[1].id != batch_id:
+        berth = self._berths[worker]
+        if berth.order is None or berth.order[1].id != batch_id:
             return
-        (message, batch), place.order = place.order, None
+        (message, batch), berth.order = berth.order, None
         self._ended.set()
-        seconds = self._clock() - place.started
+        seconds = self._clock() - berth.started
         self.busy_seconds[worker] += seconds
         self.batches[worker] += 1
         if isinstance(outcome, Result) and outcome.size != batch.size:
@@ -117,57 +118,58 @@ class RemoteDock:
                 f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
-        self._observer.ended(*_told(worker, batch, outcome, place.started, seconds))
+        self._observer.ended(*_told(worker, batch, outcome, berth.started, seconds))
         self._soon(self._finish(worker, message, outcome, seconds))
-        # It need not wait until that is told, but until it has had the chance to say that its backend is gone.
+        # The slot need not wait until the end is told. It must have had the chance to say that its backend is
+        # gone.
         if at_once:
             self._free(worker)
         else:
             asyncio.get_running_loop().call_soon(self._free, worker)
 
     def _free(self, worker: WorkerId) -> None:
-        place = self._places[worker]
-        if not place.ready or place.order is not None:
+        berth = self._berths[worker]
+        if not berth.ready or berth.order is not None:
             return
-        if place.waiting:
-            self._begin(place, place.waiting.popleft())
+        if berth.waiting:
+            self._begin(berth, berth.waiting.popleft())
         else:
             self._soon(self._stand_in_line(worker))
 
     # ---- the batchers' side ------------------------------------------------------------------------------
 
     def arrived(self, worker: WorkerId, order: Dispatch, batch: Batch) -> None:
-        place = self._places.get(worker)
-        if place is None or not place.ready:
+        berth = self._berths.get(worker)
+        if berth is None or not berth.ready:
             self._soon(self._tell(order, NOT_HERE, 0.0))
-        elif place.order is not None:
-            place.waiting.append((order, batch))
+        elif berth.order is not None:
+            berth.waiting.append((order, batch))
         else:
-            self._begin(place, (order, batch))
+            self._begin(berth, (order, batch))
 
-    def _begin(self, place: _Place, order: tuple[Dispatch, Batch]) -> None:
-        place.order = order
-        place.started = order[1].sent = self._clock()
-        self._observer.sent(order[1], place.worker)
-        place.take(order[1])
+    def _begin(self, berth: _Berth, order: tuple[Dispatch, Batch]) -> None:
+        berth.order = order
+        berth.started = order[1].sent = self._clock()
+        self._observer.sent(order[1], berth.worker)
+        berth.take(order[1])
 
     def in_flight(self, worker: WorkerId) -> int:
-        place = self._places[worker]
-        return 0 if place.order is None else place.order[1].size
+        berth = self._berths[worker]
+        return 0 if berth.order is None else berth.order[1].size
 
     def is_ready(self, worker: WorkerId) -> bool:
-        return self._places[worker].ready
+        return self._berths[worker].ready
 
     @property
     def busy(self) -> bool:
         return bool(self._errands.errands) or any(
-            place.order or place.waiting for place in self._places.values()
+            berth.order or berth.waiting for berth in self._berths.values()
         )
 
     # ---- the loop ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled: those who are free say so again."""
+        """Let free slots say so again, until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(AGAIN):
@@ -175,18 +177,18 @@ class RemoteDock:
             except TimeoutError:
                 pass
             self._again.clear()
-            for worker, place in self._places.items():
-                if place.ready and place.order is None:
+            for worker, berth in self._berths.items():
+                if berth.ready and berth.order is None:
                     await self._stand_in_line(worker)
 
     def say_again(self) -> None:
-        """A batcher has died: those who are free say so now."""
+        """Let free slots say so now: a batcher has died."""
         self._again.set()
 
     async def drain(self) -> None:
-        """Nobody is offered any more; returns when what is in hand is done."""
+        """Offer no slot any more. Returns when what is in hand is done."""
         self.draining = True
-        for worker in self._places:
+        for worker in self._berths:
             await self._step_out(worker)
         while self.busy:
             if self._errands.errands:
@@ -201,20 +203,21 @@ class RemoteDock:
     async def _finish(
         self, worker: WorkerId, message: Dispatch, outcome: Result | Failure, seconds: float
     ) -> None:
-        """First to those who ask, then to the batcher: a success it hears of has been delivered."""
+        """Tell the end of a batch: first those who ask, then the batcher, so that a success it hears of has been
+        delivered."""
         try:
             if isinstance(outcome, Result):
                 await self._report.answer(message, outcome, seconds, worker)
-        finally:  # a batcher that hears nothing would hold the slot, and its askers, until the watchdog comes
+        finally:  # a batcher that hears nothing would hold the slot and its askers until the watchdog comes
             await self._report.finished(message, outcome, seconds)
 
     async def _tell(self, message: Dispatch, outcome: Failure, seconds: float) -> None:
         await self._report.finished(message, outcome, seconds)
 
     async def _stand_in_line(self, worker: WorkerId) -> None:
-        """A line that cannot be reached is tried again by `run`."""
-        place = self._places[worker]
-        if place.ready and place.order is None and not self.draining:
+        """Put a free slot into the line. If the line cannot be reached, `run` tries again."""
+        berth = self._berths[worker]
+        if berth.ready and berth.order is None and not self.draining:
             try:
                 await self._line.post(self._model, worker)
             except (StoreDown, OSError) as error:
@@ -230,7 +233,7 @@ class RemoteDock:
 def _told(
     worker: WorkerId, batch: Batch, outcome: Result | Failure, started: float, seconds: float
 ) -> tuple[Batch, Execution, Failure | None]:
-    """As an observer of batches is told of it."""
+    """The execution as observers of batches are told of it."""
     failure = outcome if isinstance(outcome, Failure) else None
     version = outcome.version if isinstance(outcome, Result) else ""
     return batch, Execution(worker, batch.id, batch.size, started, seconds, version, sent=batch.sent), failure

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.cluster.admission import Admission
 from penstock.cluster.announced_desks import AnnouncedDesks
 from penstock.cluster.condition import still_loading
 from penstock.cluster.dead_letters import DeadLetters
+from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
@@ -39,7 +39,7 @@ from penstock.types import Accepted, Execution, Failure, Outcome, Reply, WorkerI
 from penstock.words.heartbeats import GatewayHeartbeat
 from penstock.words.messages import Answers, Failed, Message, Notice, Question, Told
 
-LAST_WITHDRAWALS = 1.0  # seconds to send them: they only spare the workers some work
+LAST_WITHDRAWALS = 1.0  # seconds to send withdrawals at the end: they only spare the workers some work
 
 
 class GatewayMember(Member):
@@ -58,8 +58,8 @@ class GatewayMember(Member):
         ledger: Ledger | None = None,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`on_model` is told of each model that is announced; `find_ended`: what is known of a request that
-        has ended here; `companions` are opened in their order, before anything is served, and closed last."""
+        """`on_model` is told of each model that is announced. `find_ended`: what is known of a request that has
+        ended here. `companions` are opened in their order, before anything is served, and closed last."""
         super().__init__("gateways", config, bus, loop, clock)
         limits = config.limits
         self._clock = clock
@@ -69,7 +69,7 @@ class GatewayMember(Member):
         self._wheel = Wheel(loop, clock)
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
-        self._admission = Admission(
+        self._admission = GatewayAdmission(
             self.registry, self.publisher, self._waiting,
             max_waiting=limits.max_queue, memory_limit=config.redis.memory_limit,
         )  # fmt: skip
@@ -222,7 +222,7 @@ class GatewayMember(Member):
         return {**super().health(), "waiting_clients": self._waiting()}
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
-        """Here, in the records if it is a task, or at the other gateways."""
+        """What became of a request: known here, in the records if it is a task, or at another gateway."""
         found: Mapping[str, Any] | None = self._know(request_id)
         if found is None:
             found = await self._task_desk.describe(request_id, tenant)

@@ -24,24 +24,25 @@ from penstock.types import Accepted, Failure, Outcome, Reply
 
 log = logging.getLogger("penstock.gateway")
 
-LOOK_AGAIN = 2.0  # seconds: word that a task is over may get lost in an outage
+LOOK_AGAIN = 2.0  # seconds between two looks: the notice that a task is over may get lost in an outage
 
 T = TypeVar("T")
 
 
 class Pursuit:
-    """One key that somebody waits for."""
+    """One key that somebody waits for at this gateway."""
 
     __slots__ = ("entries", "keyed", "known", "owner")
 
     def __init__(self, keyed: Keyed) -> None:
         self.keyed = keyed
         self.entries: list[Reservation] = []
-        self.owner: Reservation | None = None  # the one whose request is executed, if it is one of these
-        self.known = False  # to the records: then an outage is waited out
+        # The one of these whose request is executed, if it is one of these.
+        self.owner: Reservation | None = None
+        self.known = False  # whether the records know the key: if they do, an outage is waited out
 
     def somebody(self) -> Reservation | None:
-        """One who still waits."""
+        """One of those who still wait."""
         self.entries = [reserved for reserved in self.entries if reserved.waiting]
         return self.entries[0] if self.entries else None
 
@@ -68,7 +69,8 @@ class KeyedDesk:
         return waiter
 
     async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
-        """A client that leaves meanwhile must not leave half of it done."""
+        """The task of this key, and whether it was there already. A client that leaves meanwhile must not leave
+        half of it done."""
         return await asyncio.shield(self._start(self._place(keyed, reserved)))
 
     async def find(self, task_id: str, tenant: str) -> RemoteTask:
@@ -88,7 +90,8 @@ class KeyedDesk:
     # ---- who executes it -----------------------------------------------------------------------------------
 
     async def _place(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
-        """Returns when its request is where no gateway's death can lose it."""
+        """Claim the key and publish the request. Returns when the request is where no gateway's death can lose
+        it."""
         while True:
             claim = await self._claim(keyed, reserved, row=True)
             try:
@@ -96,11 +99,11 @@ class KeyedDesk:
                     return await self._desk.find(keyed.id, keyed.tenant), not claim.ours
                 await self._desk.tasks.wait(keyed.id, keyed.tenant, claim.seconds)
             except NotFound:
-                continue  # whoever had it was refused
+                continue  # the request that held the key was refused
 
     async def _claim(self, keyed: Keyed, reserved: Reservation, *, row: bool = False) -> Claim:
-        """Have it executed, unless somebody else does. `row`: nobody waits here, whose end would be a row in the
-        ledger. Raises Refused."""
+        """Have the request executed, unless another gateway does. `row`: nobody waits here, so its end is to be a
+        row in the ledger. Raises Refused."""
         limit = max(0.0, reserved.request.deadline - self._clock())
         request = structs.replace(
             reserved.request, key=f"{reserved.request.key}~", request_id=keyed.id, task=True, account=None
@@ -129,13 +132,13 @@ class KeyedDesk:
     async def _forget(self, keyed: Keyed, request: Accepted) -> None:
         try:
             await self._claims.forget(keyed, request)
-        except StoreDown as error:  # then the claim runs out by itself
+        except StoreDown as error:  # the claim then runs out by itself
             log.debug("a claim was left behind", extra={"error": error.message})
 
     # ---- who is told ---------------------------------------------------------------------------------------
 
     async def _pursue(self, pursuit: Pursuit) -> None:
-        """Until everyone who waits for it here has been told, or has gone."""
+        """Follow the key until everyone who waits for it here has been told, or has gone."""
         patience = Patience("Waiting for keyed requests")
         try:
             while (reserved := pursuit.somebody()) is not None:
@@ -143,7 +146,7 @@ class KeyedDesk:
                     record = await self._look(pursuit, reserved)
                     patience.succeeded()
                 except NotFound:
-                    continue  # whoever had it was refused
+                    continue  # the request that held the key was refused
                 except StoreDown as error:
                     if not pursuit.known:
                         raise
@@ -160,7 +163,7 @@ class KeyedDesk:
             del self._pursuits[pursuit.keyed.id]
 
     async def _look(self, pursuit: Pursuit, reserved: Reservation) -> TaskRecord:
-        """The task when it is over, or after a while."""
+        """The task when it is over, or as it is after a while."""
         keyed, tasks = pursuit.keyed, self._desk.tasks
         claim = await self._claim(keyed, reserved)
         pursuit.known = True
@@ -171,7 +174,7 @@ class KeyedDesk:
         record = await tasks.wait(keyed.id, keyed.tenant, min(claim.seconds, LOOK_AGAIN))
         if (
             record.answer is not None and record.answer.execution is not None
-        ):  # just now, as far as can be told
+        ):  # it ended just now, as far as can be told
             execution = record.answer.execution
             execution.started = self._clock() - execution.seconds
         return record

@@ -11,7 +11,7 @@ import msgspec
 from penstock.ports.bus import Post
 from penstock.words.messages import Question, Told, encode
 
-LIMIT = 1.0  # seconds
+LIMIT = 1.0  # seconds that the other gateways have to answer
 
 
 class _Open:
@@ -30,13 +30,13 @@ class Inquiries:
         gateways: Callable[[], Iterable[str]],
         describe: Callable[[str], Mapping[str, object] | None],
     ) -> None:
-        """`gateways`: all that are known; `describe`: what this one knows of a request."""
+        """`gateways`: names all that are known. `describe`: what this gateway knows of a request."""
         self._me, self._post, self._gateways, self._describe = me, post, gateways, describe
         self._open: dict[str, list[_Open]] = {}
         self._answering: set[asyncio.Task[bool]] = set()
 
     async def ask(self, request_id: str) -> Mapping[str, object] | None:
-        """The others; None where none of those that answered in time knows it."""
+        """Ask the other gateways. None where none of those that answered in time knows the request."""
         boxes = set(self._gateways()) - {self._me}
         if not boxes:
             return None

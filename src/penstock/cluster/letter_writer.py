@@ -14,7 +14,7 @@ from penstock.types import DeadLetter, GivenUp
 
 log = logging.getLogger("penstock.batcher")
 
-UNWRITTEN_BYTES = 16 * 2**20  # of letters that wait for the records
+UNWRITTEN_BYTES = 16 * 2**20  # bytes of the letters that wait for the records
 AGAIN = 0.5  # seconds until the next try, if the records are away
 
 
@@ -22,14 +22,14 @@ class LetterWriter(RequestObserver):
     def __init__(
         self, letters: Letters, attempts: int, clock: Clock, wall_clock: Callable[[], float]
     ) -> None:
-        """`attempts`: after which a request is given up. `run` must be running."""
+        """`attempts`: the number after which a request is given up. `run` must be running."""
         self._letters = letters
         self._attempts = attempts
         self._clock, self._wall_clock = clock, wall_clock
         self._unwritten: list[DeadLetter] = []
         self._somebody_died = asyncio.Event()
-        self.added: Counter[str] = Counter()  # by model, since the start
-        self.dropped = 0  # before their time, since the start
+        self.added: Counter[str] = Counter()  # letters since the start, by model
+        self.dropped = 0  # letters since the start that were lost before they were written
 
     def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
         ahead = self._wall_clock() - self._clock()
@@ -40,7 +40,7 @@ class LetterWriter(RequestObserver):
             self._somebody_died.set()
 
     async def run(self) -> None:
-        """Until cancelled. While the records are away, the letters wait."""
+        """Write the letters until cancelled. While the records are away, they wait."""
         while True:
             await self._somebody_died.wait()
             self._somebody_died.clear()

@@ -30,7 +30,8 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 1.0
 
 
 def _never_used_again(given: str, role: str) -> str:
-    """A name that no other process ever had: what was sent to a dead one must not reach the one after it."""
+    """A name that no other process ever had: what was sent to a dead one must not reach the next one of that
+    name."""
     return f"{given}-{secrets.token_hex(3)}" if given else f"{role}-{secrets.token_hex(5)}"
 
 
@@ -55,20 +56,20 @@ class Member:
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
     def describe(self) -> Heartbeat:
-        """For the registry: what the others need to know of it, but for where it runs."""
+        """What the others need to know of this process, for the registry, except where it runs."""
         raise NotImplementedError
 
     async def begin(self) -> None:
-        """The bus is open: start what else there is, with `loops`."""
+        """Start, with `loops`, what else there is. The bus is open."""
 
     def received(self, message: Message) -> None:
-        """From the mailbox."""
+        """Take in a message from the mailbox."""
 
     def why_not_ready(self) -> str:
         return ""
 
     def workers(self) -> Sequence[WorkerRow]:
-        """Those that are known, for people."""
+        """The workers that are known, for people."""
         return all_worker_rows(self.registry)
 
     async def request(self, request_id: str, tenant: str) -> Mapping[str, Any] | None:
@@ -80,7 +81,7 @@ class Member:
 
     @property
     def unfinished(self) -> int:
-        """Requests that somebody still waits for because of it."""
+        """Requests that somebody still waits for because of this process."""
         raise NotImplementedError
 
     async def drain(self, seconds: float) -> bool:
@@ -88,7 +89,7 @@ class Member:
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """Time is up, and not all was finished. Nothing to say, as a rule: others finish it."""
+        """Time is up, and not all was finished. Most members have nothing to say then: others finish it."""
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -96,7 +97,8 @@ class Member:
         self.loops.send("the start", self._start())
 
     async def _start(self) -> None:
-        """A Redis that is not there yet is waited for: whichever is started first."""
+        """Open the bus and begin. A bus that is not there yet is waited for, so that processes can be started in
+        any order."""
         wait = FIRST_WAIT
         while True:
             try:
@@ -116,13 +118,14 @@ class Member:
         self.loops.keep("what is set aside", self.bus.aside.run)
         try:
             await self.begin()
-        except Exception as error:  # whatever it is, somebody waits for the start to end
+        except Exception as error:  # whatever went wrong, somebody waits for the start to end
             self.started.set_exception(error)
         if not self.started.done():
             self.started.set_result(None)
 
     def _message(self, payload: bytes) -> None:
-        """One that cannot be read, or that nobody here knows what to do with, must not keep the others."""
+        """Take in one message. One that cannot be read, or that nobody here can use, must not hold up the
+        others."""
         try:
             message = decode(payload)
             if isinstance(message, Departed):
@@ -149,7 +152,7 @@ class Member:
         self._retired = True
 
     async def leave(self) -> None:
-        """Nobody need wait for our silence."""
+        """Leave the registry, so that nobody has to wait for our silence."""
         try:
             async with asyncio.timeout(1.0):
                 await self.registry.leave()
@@ -165,7 +168,7 @@ class Member:
     # ---- for the admin plane -------------------------------------------------------------------------------
 
     def watch(self, admin_url: str, listeners: Sequence[Listener]) -> None:
-        """Listeners whose end makes this process dead, and where its admin plane is."""
+        """Note the listeners, whose end makes this process dead, and the address of the admin plane."""
         self._listeners, self._admin_url = listeners, admin_url
 
     def dead_loops(self) -> Sequence[str]:

@@ -9,8 +9,8 @@ log = logging.getLogger("penstock.dispatch")
 
 
 async def sent(post: Post, messages: Sequence[tuple[str, bytes]]) -> list[bool]:
-    """Whether each was. If the bus is away for so long that this fails, the askers have been told that it is too
-    late."""
+    """Send these messages. Gives whether each was sent. If the bus is away for so long that this fails, the
+    askers have been told meanwhile that it is too late."""
     try:
         return await post.send_all(messages)
     except Exception as error:

@@ -11,26 +11,26 @@ Row = tuple[str, str, str, str, str, str, float, float]
 
 
 class Ledger(Protocol):
-    """Where rows are kept."""
+    """Where rows of the ledger are kept."""
 
     def told(self, rows: Sequence[Row], on_fate: Callable[[bool], None]) -> None:
-        """`on_fate` hears whether they are safe."""
+        """Take these rows. `on_fate` hears whether they are safe."""
         ...
 
     def missed(self, rows: int) -> None:
-        """So many ended, and nobody took them in time."""
+        """Note that so many tasks ended whose rows nobody took in time."""
         ...
 
 
 class TaskLedger:
-    """The rows of tasks that ended somewhere, whichever gateway accepted them."""
+    """Writes the rows of tasks that ended anywhere, whichever gateway accepted them."""
 
     def __init__(self, ledger: Ledger, tiers: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self._ledger, self._loop = ledger, loop
         self._tiers = dict(enumerate(tiers))
 
     async def record(self, tasks: Sequence[EndedTask]) -> bool:
-        """True when they are safe here."""
+        """Give these rows to the ledger. True when they are safe here."""
         rows = [
             (
                 task.key, task.task_id, task.tenant, self._tiers.get(task.tier, str(task.tier)), task.model,
@@ -44,6 +44,6 @@ class TaskLedger:
 
 
 def writes_for_all(registry: Registry, me: str) -> bool:
-    """One gateway writes down the tasks of all: the first by name of those that keep a ledger."""
+    """Whether this gateway writes down the tasks of all: the first by name of those that keep a ledger."""
     gateways = registry.members["gateways"]
     return me == min((name for name in gateways if gateways[name].ledger), default="")

@@ -78,7 +78,7 @@ class Held:
 
 
 class TaskDesk:
-    """`penstock.ports.Tasks` over a bus. `over` is to be told of every notice."""
+    """`penstock.ports.Tasks` over a bus. Every notice is to be told to `over`."""
 
     def __init__(self, tasks: TaskRecords, publisher: Publisher, clock: Clock, wheel: Wheel) -> None:
         self.tasks = tasks
@@ -88,12 +88,13 @@ class TaskDesk:
         self._held: dict[str, Held] = {}
 
     async def accept(self, reserved: Reservation) -> RemoteTask:
-        """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
+        """Record the task and send it. Nobody waits for it here: whoever ends it writes that down, and this
+        gateway may be gone by then."""
         request = reserved.request
         await self._create(request, watch=reserved.in_flight, retry_after=reserved.backlog_seconds())
         if not reserved.in_flight:
             return await self._send(request)
-        # Before it is on its way: it may be over before we hear that it is.
+        # This comes before the request is sent: it may be over before we hear that it was.
         held = Held(
             self._held, task_name(request.tenant, request.request_id), reserved.over, request.deadline
         )
@@ -101,11 +102,11 @@ class TaskDesk:
         try:
             return await self._send(request)
         except BaseException:
-            held.let_go()  # it is not accepted, and whoever asked for it knows
+            held.let_go()  # the task is not accepted, and whoever asked for it knows
             raise
 
     async def take(self, request: Accepted) -> RemoteTask:
-        """For nobody who counts it."""
+        """Record and send a request that counts against nobody's quota."""
         await self._create(request, watch=False, retry_after=1.0)
         return await self._send(request)
 
@@ -137,7 +138,7 @@ class TaskDesk:
         return RemoteTask(self, pending)
 
     async def describe(self, task_id: str, tenant: str) -> dict[str, object] | None:
-        """How a task stands, for people; when it came is not kept, and so neither is how long it took."""
+        """How a task stands, for people. When it came is not kept, so nor is how long it took."""
         try:
             record = await self.tasks.peek(task_id, tenant)
         except NotFound:

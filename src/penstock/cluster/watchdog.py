@@ -1,4 +1,5 @@
-"""Batches of which no word comes. A living worker ends every batch within its limit, so such a word is lost."""
+"""Ends batches of which no word comes. A living worker ends every batch within its limit, so such a word is
+lost."""
 
 import asyncio
 import logging
@@ -14,13 +15,13 @@ log = logging.getLogger("penstock.batcher")
 
 class Watchdog:
     def __init__(self, pumps: Mapping[str, Pump], heartbeat: float, lease: float, clock: Clock) -> None:
-        """`pumps`: of each model."""
+        """`pumps`: by the name of the model."""
         self._pumps = pumps
         self._heartbeat, self._lease = heartbeat, lease
         self._clock = clock
 
     async def run(self) -> None:
-        """Until cancelled: a batch without a word is given up, and its worker counts as idle."""
+        """Give up batches without a word, and count their workers as idle, until cancelled."""
         while True:
             await asyncio.sleep(self._heartbeat)
             now = self._clock()
@@ -36,8 +37,8 @@ class Watchdog:
                         pump.known(worker.id)
 
     def held_up(self, pump: Pump, message: Finished) -> float:
-        """Seconds that the word of a batch's end was on its way, if that is more than a heartbeat. A way as long as
-        that tells of the bus being away, and must not pass for the worker being slow."""
+        """Seconds that the word of a batch's end was on its way, if that is more than a heartbeat. So long a way
+        means that the bus was away, and must not count as the worker's time."""
         worker = pump.batcher.fleet.workers.get(WorkerId(message.slot))
         if worker is None or worker.batch is None:
             return 0.0

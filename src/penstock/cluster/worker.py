@@ -26,7 +26,7 @@ from penstock.words.messages import Dispatch, Message
 
 log = logging.getLogger("penstock.worker")
 
-UNKNOWN = ModelAnnouncement()  # it takes any parameters
+UNKNOWN = ModelAnnouncement()  # for a model that nothing is known of: it takes any parameters
 
 
 class WorkerMember(Member):
@@ -50,7 +50,7 @@ class WorkerMember(Member):
         )
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()
-        self._batchers: set[str] = set()  # known when we last looked
+        self._batchers: set[str] = set()  # the batchers that were there when we last looked
         self.registry.on_changed = self._look_around
 
     async def begin(self) -> None:
@@ -61,13 +61,13 @@ class WorkerMember(Member):
         for worker, (_, slot) in self._slots.slots.items():
             self.loops.keep(f"the slot {worker}", slot.run)
         await self._first_started
-        await self._announce_models()  # now it is known which parameters a function takes
+        await self._announce_models()  # by now it is known which parameters a function takes
 
     def describe(self) -> WorkerHeartbeat:
         return WorkerHeartbeat(slots=self._slots.reports(leaving=self._retired))
 
     def _look_around(self) -> None:
-        """A batcher that is gone may have died with slots of ours that it had taken from the line."""
+        """Look who has gone: a batcher may have died with slots of ours that it had taken from the line."""
         before, self._batchers = self._batchers, set(self.registry.members["batchers"])
         if not before <= self._batchers:
             self._slots.say_again()
@@ -78,11 +78,12 @@ class WorkerMember(Member):
         for name in self.config.models:
             try:
                 await self.registry.announce_model(name, self._announcement(name))
-            except StoreDown as error:  # the next heartbeat says it again
+            except StoreDown as error:  # the next heartbeat announces it again
                 log.warning("a model is announced later", extra={"model": name, "error": error.message})
 
     def _announcement(self, name: str) -> ModelAnnouncement:
-        """Which parameters a function takes is known once it has started. Until then, what was said of it last."""
+        """What to announce of a model. Which parameters a function takes is known once it has started. Until then
+        the last announcement holds."""
         backends = [slot.backend for _, slot in self._slots.of(name)]
         started = [backend for backend in backends if getattr(backend, "is_known", True)]
         if not started:
@@ -93,7 +94,8 @@ class WorkerMember(Member):
         return announcement_of(self.config, name, takes, next(filter(None, known), None))
 
     def _slot_started(self, worker: WorkerId, error: BackendError | None) -> None:
-        """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
+        """Note how a slot started. A function that cannot even start is the operator's mistake; an endpoint may
+        yet come up."""
         model = self._slots.model_of(worker)
         if error is not None:
             is_function = self.config.models[model].is_function
@@ -101,7 +103,7 @@ class WorkerMember(Member):
                 self.started.set_exception(UserMistake(error.message, details=error.details))
                 return
             log.error("worker did not start", extra={"worker": worker, "error": error.message})
-        else:  # it may be another than it was before: mended, and started anew
+        else:  # a function that was mended and started anew may take other parameters
             self.registry.describe_model(model, self._announcement(model))
         self._not_started.discard(model)
         if not self._not_started and not self._first_started.done():
@@ -124,7 +126,8 @@ class WorkerMember(Member):
         return self._slots.in_flight
 
     async def drain(self, seconds: float) -> bool:
-        """The registry tells the batchers; a batch that is on its way all the same is still done."""
+        """Finish what is in hand. The registry tells the batchers that we leave; a batch that is already on its
+        way is still done."""
         docks = self._slots.docks.values()
         try:
             async with asyncio.timeout(seconds):

@@ -1,4 +1,5 @@
-"""What a worker says of a batch: outputs straight to the gateways, and to the batcher that it is done."""
+"""What a worker says of a batch: outputs go straight to the gateways, and the batcher is told that the batch is
+done."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,13 +19,13 @@ class WorkerPost:
         self._records = endings
 
     async def answer(self, batch: Dispatch, result: Result, seconds: float, worker: str) -> None:
-        """To every asker its output; there must be one for each member that did not fail."""
+        """Send every asker its output. There must be one for each member that did not fail."""
         keys: defaultdict[str, list[str]] = defaultdict(list)
         outputs: defaultdict[str, list[bytes]] = defaultdict(list)
         endings = []
         size = len(batch.members)
         execution = encode_execution(worker, batch.batch_id, size, seconds, result.version)
-        failures = result.failures or {}  # the batcher tells those
+        failures = result.failures or {}  # the batcher tells the askers of failures
         for place, (member, output) in enumerate(zip(batch.members, result.outputs, strict=True)):
             if place in failures:
                 continue
@@ -55,7 +56,8 @@ class WorkerPost:
             await self._records.settle(endings)
 
     async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
-        """To the batcher: the slot has done with it. After `answer`, so that a success has been delivered."""
+        """Tell the batcher that the slot is done with the batch. Called after `answer`, so that a success has
+        been delivered."""
         if isinstance(outcome, Failure):
             message = Finished(
                 batch.slot, batch.batch_id, 0, seconds, "",

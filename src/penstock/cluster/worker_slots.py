@@ -17,7 +17,7 @@ from penstock.types import WorkerId
 from penstock.words.heartbeats import SlotReport
 from penstock.words.slot_name import SlotName
 
-# Given the names of a model and of this process, a maker of backends by the number of the slot.
+# Given the name of a model and of this process, a maker of backends, which takes the number of the slot.
 MakeBackends = Callable[[str, str], Callable[[int], Backend]]
 
 
@@ -69,11 +69,12 @@ class WorkerSlots:
 
     @property
     def in_flight(self) -> int:
-        """Requests."""
+        """Requests that are on the slots of this process."""
         return sum(self.docks[model].in_flight(worker) for worker, (model, _) in self.slots.items())
 
     def say_again(self) -> None:
-        """That the idle ones are idle: a batcher may have died with some that it had taken from the line."""
+        """Let idle slots say again that they are idle: a batcher may have died with slots it had taken from the
+        line."""
         for dock in self.docks.values():
             dock.say_again()
 
@@ -87,13 +88,13 @@ class WorkerSlots:
         return f"no healthy slot for {', '.join(without)}" if without else ""
 
     def reports(self, *, leaving: bool) -> dict[WorkerId, SlotReport]:
-        """For the registry."""
+        """How each slot stands, for the registry."""
         busy = {worker: self.docks[model].busy_seconds[worker] for worker, (model, _) in self.slots.items()}
         self._utilization.look(busy, self._clock())
         return {worker: self._report(worker, leaving) for worker in self.slots}
 
     def rows(self, *, leaving: bool) -> Sequence[WorkerRow]:
-        """For people."""
+        """How each slot stands, for people."""
         return [row_here(worker, self._report(worker, leaving)) for worker in self.slots]
 
     def _report(self, worker: WorkerId, leaving: bool) -> SlotReport:

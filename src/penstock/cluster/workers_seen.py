@@ -19,24 +19,25 @@ MOST_DEPARTED = 1000  # processes that are remembered as gone
 
 class WorkersSeen:
     def __init__(self, registry: Registry, pumps: Mapping[str, Pump]) -> None:
-        """`pumps`: of each model."""
+        """`pumps`: by the name of the model."""
         self._registry = registry
         self._pumps = pumps
         self._slots: dict[str, dict[WorkerId, str]] = {}  # by worker process: the model of each of its slots
         self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
 
     def look(self) -> None:
-        """With every heartbeat."""
+        """Take in the registry. Called with every heartbeat."""
         for process, said in self._registry.members["workers"].items():
             self._see(process, said.slots)
 
     def miss(self) -> None:
-        """Those that are not in the registry any more have left."""
+        """Note the workers that are no longer in the registry: they have left."""
         for process in self._slots.keys() - self._registry.members["workers"].keys():
             self.left(process)
 
     def left(self, process: str) -> None:
-        """Dead, or gone without waiting for us: what its slots had in hand is sent to others."""
+        """Note that a worker process died, or went without waiting for us. What its slots had in hand is sent to
+        others."""
         for slot, model in self._slots.pop(process, {}).items():
             self._pumps[model].removed(slot)
         self._departed[process] = None
@@ -44,18 +45,18 @@ class WorkersSeen:
             del self._departed[next(iter(self._departed))]
 
     def is_gone(self, slot: str) -> bool:
-        """One we have not heard of yet stands in the line again soon; one that died before we came does not, nor
-        does what never was a slot."""
+        """Whether this slot is gone. A slot we have not heard of yet stands in the line again soon; one that died
+        before we came does not, nor does what never was a slot."""
         process = process_of(slot)
         return process in self._departed or slot not in self._slots.get(process, ())
 
     def pump_of(self, slot: str) -> Pump | None:
-        """Of the model that a slot runs."""
+        """The pump of the model that a slot runs."""
         name = SlotName.parse(slot)
         return None if name is None else self._pumps.get(name.model)
 
     def _see(self, process: str, slots: Mapping[WorkerId, SlotReport]) -> None:
-        self._departed.pop(process, None)  # it was only cut off for a while
+        self._departed.pop(process, None)  # the process was only cut off for a while
         known, silent = self._slots.setdefault(process, {}), self._registry.is_silent(process)
         for slot, said in slots.items():
             pump = self._pumps.get(said.model)

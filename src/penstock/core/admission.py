@@ -1,220 +1,148 @@
-"""Who is let in: what cannot make its deadline is refused at the door, with a true wait.
+"""Which requests a batcher lets in: the queue has the first word (`refusal`), the tiers the last (`tier_gate`).
 
-The expected start of a new request is when the next worker frees, plus one gap between batches for every full
-batch ahead of it. `ahead` counts what the order of the buffer puts before it:
-- of its own tier those of its own tenant, and of each other tenant as many and one more, for tenants take turns.
-  So a tenant with few waiting is not refused because another has filled the queue. Those it overtakes
-  wait longer than their number says, and `slower` is by how much;
-- under strict tiers all better ones; under weighted tiers its own, stretched by its tier's share of the service.
-
-The last part of the longest queue, `ROOM`, is for tenants that have less than an even share of it.
+Nearly always there is room for everybody. So what is found for one request is put in terms that hold for those
+after it: while fewer than so many wait, any request of its tier that has more than so much time is let in without
+a closer look. The finding holds until a batch ends, or a worker comes or goes; the next request then works it out
+anew. It is a bound on the safe side: it never lets in what a closer look would have refused.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from math import inf
 
-from penstock.core.apart import QUEUE
 from penstock.core.batcher import Batcher
-from penstock.core.estimator import GUARD, LEAST_SPREAD
-from penstock.errors import HopelessDeadline, Overloaded, Refused, Unacceptable
-from penstock.types import Request, Seconds, has_own_limit
-
-# Of the time it has beyond one batch: a long wait may be longer than expected, and a late answer is wasted.
-SURE = 0.9
-ROOM = 0.1  # of the longest queue, for tenants with less than their share
-SOON = 0.1
-FEW_LANES = 16
-SET_APART = (
-    "requests like this one have made their batches fail, so they run apart for a while, and too many of them"
-    " wait: send fewer, and find in the dead letters which inputs fail"
-)
-UNKNOWN_BACKLOG = 1.0  # seconds after which somebody may know
+from penstock.core.capacity import CapacityRules, capacity
+from penstock.core.estimator import RateMeter
+from penstock.core.forecast import SURE, in_turn
+from penstock.core.refusal import ROOM, AdmissionRules, refusal, refusal_apart, refusal_of_more
+from penstock.core.tier_gate import LEAST_LEFT, WINDOW, TierGate
+from penstock.errors import Overloaded, Refused
+from penstock.types import Request, Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRules:
-    max_queue: int = 20_000
-    max_queue_bytes: int = 512 * 2**20
+class _Calm:
+    """When no closer look is needed at a request of one tier."""
+
+    __slots__ = ("again", "changes", "let_in", "more", "needs", "overtaken", "overtaking", "waiting")
+
+    def __init__(self) -> None:
+        # `changes` of the batcher when this was worked out. -1: it was not, and a closer look is due.
+        self.changes = -1
+        self.again = 0  # once so many wait, the bound is worth working out again
+        self.waiting = 0.0  # while fewer than this wait, no closer look is needed
+        self.more = 0.0  # so many may come before a closer look is due
+        self.needs: Seconds = inf  # a request with more time than this needs no closer look
+        self.let_in = 0  # how many were let in since the gate was told
+        # The part of the capacity that goes to those who are let in before others of their tier.
+        self.overtaking = RateMeter(WINDOW)
+        self.overtaken = 0.0  # what these take and lower tiers keep of the capacity, when this was worked out
 
 
-class Forecast(NamedTuple):
-    start: Seconds  # when a request arriving now can expect to be sent
-    seconds: Seconds  # how long its batch should take, with guard
-    drain_rate: float  # requests a second that leave at full batches
+class Admission:
+    __slots__ = ("_batcher", "_calm", "_gate", "_max_bytes", "_max_cost", "_max_queue", "_rules")
 
+    def __init__(self, batcher: Batcher, rules: AdmissionRules, capacity_rules: CapacityRules) -> None:
+        self._batcher = batcher
+        self._rules = rules
+        self._max_cost = batcher.rules.max_cost
+        # Beyond these two limits the tenant matters: the room that is left is for those with less than their share.
+        self._max_queue = (1.0 - ROOM) * rules.max_queue
+        self._max_bytes = (1.0 - ROOM) * rules.max_queue_bytes
+        self._gate = TierGate(batcher, capacity_rules)
+        self._calm = [_Calm() for _ in batcher.depth.by_tier]
 
-def forecast(
-    batcher: Batcher, tier: int, now: Seconds, in_tier: float | None = None, slower: float = 0.0
-) -> Forecast | None:
-    """None when nobody can say: no worker is there, and none has said when it will be. `in_tier`: so many of its
-    own tier go before it, all by default; `slower`: the part of the service that those take who overtake it."""
-    curve, fleet = batcher.curve, batcher.fleet
-    size = curve.best_size
-    free = fleet.next_free(curve, now)
-    if free is None:
+    def refusal(self, request: Request, now: Seconds) -> Refused | None:
+        """Why this request is not let in, or None if it is."""
+        batcher, calm = self._batcher, self._calm[request.tier]
+        if batcher.apart.known and batcher.apart.holds(request, now):
+            return refusal_apart(batcher, self._rules, request, now)
+        if calm.changes != batcher.changes and calm.changes >= 0:
+            self._look_around(calm, request, now)
+        depth, needs = batcher.depth, calm.needs
+        if (
+            depth.total < calm.waiting
+            and calm.let_in < calm.more
+            and request.expires - now > needs
+            and request.deadline - now > needs
+            and request.cost <= self._max_cost
+            and depth.bytes + len(request.input) <= self._max_bytes
+        ):
+            calm.let_in += 1
+            return None
+        return self._look_closer(request, now)
+
+    def refusal_of_more(self, request: Request, number: int, now: Seconds) -> Overloaded | None:
+        """Why so many more like this one, which was let in, are sure not to be let in all. None: ask one by one."""
+        batcher = self._batcher
+        if batcher.apart.known and batcher.apart.holds(request, now):
+            return None
+        refused = refusal_of_more(batcher, self._rules, request, number, now)
+        if refused is not None and request.tier == 0:
+            self._gate.turned_away(now)
+        return refused
+
+    def _look_around(self, calm: _Calm, request: Request, now: Seconds) -> None:
+        """Something has changed since the last closer look: is it calm now?"""
+        self._tell_gate(now)
+        if request.tier == 0:
+            self._gate.note_patience(request, now)
+        self._calm_down(calm, request.tier, now)
+
+    def _look_closer(self, request: Request, now: Seconds) -> Refused | None:
+        self._tell_gate(now)
+        was_mixed = self._gate.is_mixed(now)
+        calm = self._calm[request.tier]
+        refused: Refused | None = refusal(self._batcher, self._rules, request, now, calm.overtaken)
+        if refused is None:
+            refused = self._gate.refusal(request, now)
+        elif request.tier == 0 and isinstance(refused, Overloaded):
+            self._gate.turned_away(now)
+        self._mind_tiers(was_mixed, now)
+        if refused is not None:
+            return refused
+        self._note_overtaking(calm, request, now)
+        calm.more -= 1
+        if calm.changes < 0 or self._batcher.depth.total >= calm.again:
+            self._calm_down(calm, request.tier, now)
         return None
-    gap = curve.best_seconds / fleet.counted
-    ahead = _ahead(batcher, tier, batcher.depth.by_tier[tier] if in_tier is None else in_tier)
-    seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
-    if ahead >= fleet.free:  # with workers to spare, trying costs nobody anything
-        seconds *= 1.0 + GUARD * max(curve.spread, LEAST_SPREAD)
-    return Forecast(
-        free + ahead // size * gap / (1.0 - slower),
-        seconds,
-        size / gap if gap > 0 else float("inf"),
-    )
 
+    def _note_overtaking(self, calm: _Calm, request: Request, now: Seconds) -> None:
+        """Measure how much of the queue of its tier this request goes before."""
+        waiting, rate = self._batcher.depth.by_tier[request.tier], capacity(self._batcher)
+        if waiting and rate:
+            before = 1.0 - in_turn(self._batcher, request) / waiting
+            if before > 0.0:
+                calm.overtaking.add(now, before / rate)
 
-def backlog_seconds(batcher: Batcher, now: Seconds) -> Seconds:
-    """How long what waits now will take; a second where nobody can say."""
-    expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
-    return UNKNOWN_BACKLOG if expected is None else expected.start + expected.seconds - now
+    def _tell_gate(self, now: Seconds) -> None:
+        """Tell the tier gate of the requests that were let in without asking it."""
+        was_mixed = self._gate.is_mixed(now)
+        for tier, calm in enumerate(self._calm):
+            if calm.let_in:
+                self._gate.let_in(tier, calm.let_in, now)
+                calm.more -= calm.let_in
+                calm.let_in = 0
+        self._mind_tiers(was_mixed, now)
 
+    def _mind_tiers(self, was_mixed: bool, now: Seconds) -> None:
+        """What was worked out while only one tier came knows nothing of the rules among several."""
+        if not was_mixed and self._gate.is_mixed(now):
+            for calm in self._calm:
+                calm.changes, calm.waiting = -1, 0.0
 
-def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
-    """How many requests go before one of this tier that arrives now, in effect."""
-    depth, retries, tiers = batcher.depth, batcher.delivery.waiting, batcher.rules.tiers
-    own = depth.by_tier[tier]
-    if own == depth.total:  # nobody else waits, the usual case
-        return in_tier + retries
-    if tiers.strict:
-        return sum(depth.by_tier[:tier]) + in_tier + retries
-    active = sum(weight for weight, waiting in zip(tiers.weights, depth.by_tier, strict=True) if waiting)
-    if not own:
-        active += tiers.weights[tier]
-    return min(in_tier * active / tiers.weights[tier], depth.total - own + in_tier) + retries
-
-
-def in_turn(batcher: Batcher, request: Request) -> float:
-    """How many of its own tier go before it. Tenants take turns between lanes as they do within one. Where there
-    are many lanes, all that waits in the others is taken to go first, for each of them would have to be asked."""
-    waiting, lanes = batcher.depth.by_tier[request.tier], batcher.lanes
-    if not waiting:
-        return 0.0
-    lane = lanes.get((request.parameters, 0) if lanes.plain else lanes.key_of(request))
-    if lane is not None and len(lanes) == 1:  # the usual case
-        return waiting - lane.buffer.overtakes(request, lane.buffer.of_tenant(request))
-    asked = lanes.values() if len(lanes) <= FEW_LANES else [lane] if lane is not None else []
-    buffers = [each.buffer for each in asked if each.buffer.waiting]
-    own = sum([buffer.of_tenant(request) for buffer in buffers])
-    return waiting - sum([buffer.overtakes(request, own) for buffer in buffers])
-
-
-def refusal(
-    batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds, overtaken: float = 0.0
-) -> Refused | None:
-    """Why this request is not let in, or None if it is. `overtaken`: the part of the service that goes to those who
-    overtake the last one of its tier."""
-    limit = batcher.rules.max_cost
-    if request.cost > limit:
-        return _too_dear(request, limit)
-    depth, in_tier = batcher.depth, in_turn(batcher, request)
-    slower = overtaken * in_tier / (depth.by_tier[request.tier] or 1)
-    expected = forecast(batcher, request.tier, now, in_tier, slower)
-    if expected is None:
-        loaded_in = batcher.fleet.loaded_in(now)
-        if loaded_in is not None:
-            return Overloaded("the model is still loading", retry_after=max(1.0, loaded_in))
-        return Overloaded("no worker is ready yet", retry_after=1.0)
-    seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
-    late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
-    if late > 0:
-        if request.deadline - now < batcher.curve.single:
-            return _hopeless(request, batcher.curve.single)
-        return Overloaded("the queue is too long for its deadline", retry_after=late)
-    size = len(request.input)
-    total, held = depth.total + batcher.apart.depth.total, depth.bytes + batcher.apart.depth.bytes
-    if is_full(batcher, request, rules.max_queue, total):
-        return _full("limits.max_queue", rules.max_queue, depth.total / expected.drain_rate)
-    if is_full(batcher, request, rules.max_queue_bytes - size + 1, held, size):
-        return _full("limits.max_queue_bytes", rules.max_queue_bytes, depth.total / expected.drain_rate)
-    if not batcher.has_room_for(request):
-        return Overloaded(
-            f"too many sets of parameters are waiting: limits.max_lanes is {batcher.rules.max_lanes}",
-            retry_after=expected.seconds,
-        )
-    return None
-
-
-def refusal_of_more(
-    batcher: Batcher, rules: AdmissionRules, request: Request, number: int, now: Seconds
-) -> Overloaded | None:
-    """Why the last of so many more is sure not to be let in, if all are like this one, which waits already. None:
-    they must be asked for one by one. Each that goes before it makes the queue longer, and none lets it overtake
-    more; so what is refused here would be refused there too. Holds where all requests cost the same."""
-    before = number - 1
-    expected = None
-    if len(batcher.lanes) == 1:  # among several lanes it may overtake more than this one does
-        expected = forecast(batcher, request.tier, now, in_turn(batcher, request) + before)
-    if expected is not None:
-        seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
-        limit = min(request.expires, request.deadline - seconds)
-        late = expected.start - now - can_wait(batcher, limit - now)
-        if late > 0:
-            return Overloaded("the queue is too long for its deadline", retry_after=late)
-    total = batcher.depth.total + batcher.apart.depth.total
-    if is_full(batcher, request, rules.max_queue, total, more=before):
-        return _full("limits.max_queue", rules.max_queue, backlog_seconds(batcher, now))
-    return None
-
-
-def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
-    """Why a request that is set apart is not let in. Those have a small part of the queue."""
-    limit = batcher.rules.max_cost
-    if request.cost > limit:
-        return _too_dear(request, limit)
-    apart = batcher.apart
-    if not apart.lanes.has_room_for(request):
-        return Overloaded(SET_APART, retry_after=1.0)
-    late = apart.wait(request, batcher.curve.single, batcher.parts.workers_apart(now), now) - (
-        min(request.expires, request.deadline - batcher.curve.single) - now
-    )
-    full = (
-        apart.depth.total >= QUEUE * rules.max_queue
-        or apart.depth.bytes + len(request.input) > QUEUE * rules.max_queue_bytes
-    )
-    return Overloaded(SET_APART, retry_after=max(late, SOON)) if full or late > 0.0 else None
-
-
-def _too_dear(request: Request, limit: float) -> Unacceptable:
-    return Unacceptable(
-        f"this input costs {request.cost:g}, and max_cost of the model is {limit:g}: make it shorter"
-    )
-
-
-def _full(setting: str, limit: int, drains_in: Seconds) -> Overloaded:
-    return Overloaded(f"the queue is full: {setting} is {limit}", retry_after=drains_in)
-
-
-def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
-    """Not even an idle server could answer it in time."""
-    has = request.deadline - request.arrival
-    limit = (
-        f"timeout_ms was {has * 1e3:.0f}" if has_own_limit(request) else f"timeouts.request is {has:.3g} s"
-    )
-    return HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
-
-
-def is_full(
-    batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0, more: int = 0
-) -> bool:
-    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`,
-    once so many `more` of them wait.
-    The last part is kept for tenants with less than an even share. That is counted with one tenant more than there
-    are, since somebody may yet come."""
-    waiting += more * each
-    if waiting >= limit:
-        return True
-    if waiting < limit - int(ROOM * limit):
-        return False
-    own, tenants = more, 1
-    for lane in batcher.lanes.values():
-        here, others = lane.buffer.shared_by(request)
-        own, tenants = own + here, tenants + others
-    return own * each * tenants >= limit
-
-
-def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
-    """For how long it may be expected to wait, if it has so long: the further ahead, the less sure the forecast."""
-    batch = batcher.curve.best_seconds
-    return batch + SURE * (seconds - batch) if seconds > batch else seconds
+    def _calm_down(self, calm: _Calm, tier: int, now: Seconds) -> None:
+        batcher, gate = self._batcher, self._gate
+        curve, fleet = batcher.curve, batcher.fleet
+        calm.changes = batcher.changes
+        # The bound is worked out for twice as many as wait now: the more may wait, the more time each must have.
+        calm.again = 2 * (batcher.waiting + curve.best_size)
+        calm.waiting = 0.0
+        before = calm.overtaking.rate(now) + gate.kept_from(tier, now) + batcher.used_up(now)
+        calm.overtaken = min(1.0 - LEAST_LEFT, before)
+        if not fleet.healthy or batcher.lanes.crowded:
+            return
+        most, calm.more = gate.room(tier, now)
+        waiting = min(calm.again, most, self._max_queue)
+        # Even behind everything that waits, and with all workers just started.
+        rate = curve.best_size * fleet.counted * (1.0 - calm.overtaken)
+        last = curve.worst + curve.best_seconds * waiting / (rate * SURE)
+        calm.needs = max(last, gate.needs(tier, waiting, now))
+        calm.waiting = waiting - batcher.delivery.waiting

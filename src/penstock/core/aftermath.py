@@ -1,13 +1,12 @@
-"""What a batch that is over means: for who asked, for its worker, and for the tenants whose requests were in it.
+"""What the end of a batch means for those who asked, for its worker, and for the tenants whose requests were in it.
 
-it has outputs         its members are answered, and its time is learned from
-it was refused, or its worker was lost
-                       the worker has failed: its breaker counts that
-it was refused again   that tells of its members, and of no worker
-it ran out of time     that tells of its members, if it is a part of one that did; of workers, if several do so
-                       in a row
-it failed in any way   `delivery` says which of its members are tried again; those of tenants that are set apart by
-                       now go on among their own
+outputs                   the members are answered, and the batch's time is learned from
+refused, or worker lost   the worker has failed, and its breaker counts that
+refused once more         its members are suspected, and no worker
+out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
+                          are, if several batches do so in a row
+any failure               `delivery` says which members are tried again; members of tenants that are set apart by
+                          now go on among their own
 """
 
 from dataclasses import replace
@@ -22,7 +21,8 @@ from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.types import Execution, Failure, GivenUp, Outcome, Reply, Result, Seconds
 
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
-# A first batch that takes long: the worker may be loading, or an input may hang. So another does it in parts.
+# Told of a first batch that takes long. Its worker may be loading, or an input may hang, so another worker does
+# it in parts.
 STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
 ENDS_WORKERS = (BackendCrashed.code, BackendTimeout.code)
 HUNG = 3  # batches that ran out of time in a row, on whichever worker: then no input is to blame
@@ -34,26 +34,27 @@ class Aftermath:
         self._ids, self._curve, self._fleet, self._lanes = parts.ids, parts.curve, parts.fleet, parts.lanes
         self._delivery, self._patience = parts.delivery, parts.patience
         self._apart, self._caution = parts.apart, parts.caution
-        self._effects = Effects([], [], [], [])  # of the batches that have ended since the last step
+        self._effects = Effects([], [], [], [])  # the effects of batches that have ended since the last step
 
     def collect(self) -> Effects:
-        """What has come of it since this was asked last."""
+        """Hand out the effects since the last call."""
         effects, self._effects = self._effects, Effects([], [], [], [])
         return effects
 
     def abandon(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
-        """Its worker may be loading, so another does it; should it end all the same, nobody waits for that."""
+        """Give a batch to another worker, since its own may be loading. If its own ends it all the same, nobody
+        waits for that."""
         self._fleet.release(worker.id, now)
         self._effects.ended.append(Ended(batch, _execution(worker, batch, now), STILL_LOADING))
         self._retry_later(worker, batch, STILL_LOADING, now)
 
     def end(self, worker: Worker, batch: Sealed, outcome: Result | Failure, now: Seconds) -> None:
-        """Outputs go by position; a wrong count is a failure."""
+        """Take in the end of a batch. Outputs go by position; a wrong number of them is a failure."""
         seconds = now - worker.started
         self._fleet.release(worker.id, now)
         self._parts.last_finish = now
         if batch.apart or (isinstance(outcome, Failure) and outcome.code == BatchRejected.code):
-            parts = 1 if batch.apart else 2  # of one that was refused, another part is run as well
+            parts = 1 if batch.apart else 2  # where a batch was refused, another part of it is run as well
             self._parts.used_up.add(now, parts * seconds / self._fleet.counted)
         if batch.apart:
             self._charge(batch, outcome, seconds, now)
@@ -70,7 +71,7 @@ class Aftermath:
         self._failed(worker, batch, outcome, now)
 
     def _charge(self, batch: Sealed, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
-        """One of those who are set apart is over: how it ended, and what it took beyond what was expected."""
+        """Charge a batch of those who are set apart: how it ended, and what it took beyond what was expected."""
         well = isinstance(outcome, Result) and outcome.size == batch.size
         lost = isinstance(outcome, Failure) and outcome.code == BackendCrashed.code
         self._apart.ended(batch, well=well)
@@ -82,7 +83,7 @@ class Aftermath:
         self, worker: Worker, batch: Sealed, result: Result, seconds: Seconds, now: Seconds
     ) -> None:
         self._patience.succeeded()
-        if not worker.loading:  # the time of a worker that loads tells of loading
+        if not worker.loading:  # the time of a worker that loads says nothing of batches
             self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(
             worker.id, batch.id, batch.size, worker.started, seconds, result.version,
@@ -102,7 +103,8 @@ class Aftermath:
         self._effects.replies += replies
 
     def _learn(self, worker: Worker, batch: Sealed, size: int, seconds: Seconds) -> None:
-        """`size`: of what was executed, which is what the time tells of."""
+        """Learn from the time of a batch. `size`: the number of inputs that were executed, to which the time
+        belongs."""
         expected = self._curve(size)
         self._fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
         self._curve.observe(size, seconds)
@@ -112,7 +114,7 @@ class Aftermath:
 
     def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
-            batch.risky = True  # where a whole process has left, no input is to blame
+            batch.risky = True  # not so if a whole process has left: no input is to blame for that
             if self._fleet.shared:
                 self._caution.lost(worker, now)
         if failure.code == BackendTimeout.code:
@@ -120,15 +122,15 @@ class Aftermath:
         elif (batch.retry or batch.apart) and failure.code == BatchRejected.code:
             self._fleet.refused(
                 worker
-            )  # a batch that failed before, or was likely to: that tells of the batch
+            )  # what failed before, or was likely to fail, tells of the batch and not of its worker
         else:
             self._fleet.failed(worker, now, at_once=False)
         self._retry_later(worker, batch, failure, now)
 
     def _hung(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
-        """Is it the worker that hangs, or an input? One of a batch that hung before probably is an input; so may be
-        one that was cut short of `processing`, the first time. Several in a row are the worker. One of those who
-        are set apart tells of nobody else."""
+        """Decide whether the worker hangs, or an input. In a batch that hung before it probably is an input; so
+        it may be, the first time, in one that was cut short of `processing`. Several such batches in a row are
+        the worker's doing. A batch of those who are set apart tells of nobody else."""
         if batch.apart:
             self._fleet.refused(worker)
             return
@@ -150,7 +152,8 @@ class Aftermath:
         self._give_up(delivery.failed(batch, failure, self._curve, self._ids.some(PARTS), now))
 
     def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
-        """Whether members of it were set apart. The others go together, for they are probably not to blame."""
+        """Take a failed batch apart. Gives whether members of it were set apart. The others go together, for they
+        are probably not to blame."""
         innocent, guilty = self._apart.divide(batch.requests, now)
         if not guilty:
             return False
@@ -172,7 +175,7 @@ class Aftermath:
 
 
 def _execution(worker: Worker, batch: Sealed, now: Seconds) -> Execution:
-    """One that has come to nothing, until now."""
+    """The execution of a batch that has come to nothing, until now."""
     started = worker.started
     return Execution(
         worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent

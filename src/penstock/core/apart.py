@@ -1,16 +1,16 @@
-"""Those whose requests spoil batches are set apart: they run in batches of their own for a while.
+"""Culprits, whose requests spoil batches, are set apart: their requests run in batches of their own for a while.
 
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.
 - Two such batches within a short while set a culprit apart. They are forgotten exponentially.
 - Nobody is set apart while nobody else asks. Few are at a time: where everybody's batches fail, no tenant is to
   blame.
-- A culprit's batches are halved when one fails and doubled when one succeeds: nothing but poison soon goes one by
-  one, which is what it costs at least.
-- Their failures are retried from a budget of their own.
-- All who are set apart have, together, a part of the workers' time: what the others leave, by twice what these ask
-  for; or a fair part, by the tenants that wait, and at most half, if that is more. Each of their batches pushes the
-  next one back by its time over that part.
+- A culprit's batches are halved when one fails and doubled when one succeeds. A culprit that sends nothing but
+  poison soon has its requests run one by one.
+- The failures of culprits are retried from a budget of their own.
+- All culprits together have a part of the workers' time: what the others leave, if these had twice what they ask
+  for; or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit
+  pushes the next one back by its time over that part.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ from penstock.types import Request, Seconds
 
 MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
 SET_APART = 1.5  # spoilt batches: the second within some ten seconds
-FEARED = 1.0  # spoilt batches: less than sets apart, so that who waits is not let go in between
+FEARED = 1.0  # spoilt batches: fewer than set apart, so that a culprit that waits is not let go in between
 MOST_COUNTED = 6.0  # spoilt batches: so a culprit that has mended its ways is let out within half a minute
 FORGOTTEN = 0.2
-MOST_KNOWN = 16  # culprits
-OTHERS_ASK = 10.0  # seconds since somebody else asked
-OVERDUE = 0.1  # seconds since a batch of theirs could have gone, after which it goes before the others'
-MOST_FAIR, LEAST_FAIR = 0.5, 0.02  # of the workers' time
-LEAST_SECONDS = 0.001  # a batch that was quicker counts as so many
+MOST_KNOWN = 16  # culprits that are remembered
+OTHERS_ASK = 10.0  # seconds for which somebody else counts as asking
+OVERDUE = 0.1  # seconds since a batch of culprits could have gone, after which it goes before the others'
+MOST_FAIR, LEAST_FAIR = 0.5, 0.02  # the fair part of the workers' time, at most and at least
+LEAST_SECONDS = 0.001  # seconds that a quicker batch counts as
 RESTART = 1.0  # seconds that the loss of a worker counts for
-QUEUE = 0.05  # of the longest queue: so much of it those who are set apart may fill
+QUEUE = 0.05  # the part of the longest queue that those who are set apart may fill
 
 
 class _Record:
@@ -59,7 +59,7 @@ class _Record:
 
 
 class ApartLanes(Lanes):
-    """A lane is one culprit's."""
+    """The lanes of those who are set apart, one for each culprit."""
 
     def key_of(self, request: Request) -> LaneKey:
         return (*super().key_of(request), culprit(request))
@@ -74,15 +74,16 @@ class Apart:
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules, curve: ServiceCurve) -> None:
-        self.known: dict[Culprit, _Record] = {}  # empty in the usual case: then nothing here is asked
+        # What is known of each culprit; empty in the usual case, and then nothing here is asked.
+        self.known: dict[Culprit, _Record] = {}
         self.depth = Depth(len(rules.tiers.weights))
         self.lanes = ApartLanes(rules, self.depth, curve)
         self.delivery = Delivery(rules.retries)
-        self.free_at: Seconds = 0.0  # when their next batch may go
+        self.free_at: Seconds = 0.0  # when the next batch of those who are set apart may go
         self._max_batch = rules.max_batch
         self._attempts = rules.retries.attempts
-        self._latest: Culprit | None = None  # who asked last
-        self._others_until: Seconds = -inf  # when nobody but the latest will have asked for a while
+        self._latest: Culprit | None = None  # the culprit that asked last
+        self._others_until: Seconds = -inf  # until when somebody other than the latest counts as asking
         self._sweep_at: Seconds = 0.0
 
     @property
@@ -92,7 +93,7 @@ class Apart:
     # ---- who is set apart ----------------------------------------------------------------------------------
 
     def holds(self, request: Request, now: Seconds) -> bool:
-        """Whether this one is to go apart. Not worth asking while nobody is known."""
+        """Whether this request is to go apart. Not worth asking while `known` is empty."""
         who = culprit(request)
         if who != self._latest:
             if self._latest is not None:
@@ -104,17 +105,17 @@ class Apart:
         return record is not None and now < self._others_until and record.score(now) >= SET_APART
 
     def is_feared(self, who: Culprit, now: Seconds) -> bool:
-        """Whether it was set apart of late, and workers died or hung of what it sent."""
+        """Whether a culprit was set apart of late, and workers died or hung of what it sent."""
         record = self.known.get(who)
         return record is not None and record.feared and record.score(now) > FEARED
 
     def tenants(self, now: Seconds) -> list[str]:
-        """Those that are set apart, by name."""
+        """The tenants that are set apart, by name."""
         names = [(who, record) for who, record in self.known.items() if isinstance(who, str)]
         return sorted(who for who, record in names if record.score(now) >= SET_APART)
 
     def divide(self, requests: Sequence[Queued], now: Seconds) -> tuple[list[Queued], list[list[Queued]]]:
-        """Those that may stay together, and those of each culprit that is set apart."""
+        """The requests of a batch that may stay together, and those of each culprit that is set apart."""
         innocent: list[Queued] = []
         guilty: dict[Culprit, list[Queued]] = {}
         for request in requests:
@@ -125,7 +126,7 @@ class Apart:
         return innocent, list(guilty.values())
 
     def spoilt(self, batch: Sealed, now: Seconds) -> None:
-        """A batch failed in which one member may be to blame."""
+        """Note that a batch failed in which one member may be to blame."""
         if not batch.retry or batch.charged:
             return
         first = culprit(batch.requests[0])
@@ -160,8 +161,8 @@ class Apart:
         lane.buffer.push(request)
 
     def next_lane(self, now: Seconds, *, risk: bool) -> Lane | None:
-        """Of those in which something waits, the one that has sent nothing for longest. Those of the feared only
-        with `risk`."""
+        """Of the lanes in which something waits, the one that has sent nothing for longest. Lanes of feared
+        culprits count only with `risk`."""
         waiting = [
             lane
             for lane in self.lanes.values()
@@ -174,17 +175,19 @@ class Apart:
         return self._max_batch if record is None else record.size
 
     def ended(self, batch: Sealed, *, well: bool) -> None:
-        """A batch of theirs is over."""
+        """Note that a batch of those who are set apart is over."""
         record = self.known.get(culprit(batch.requests[0]))
         if record is not None and not batch.retry:
             record.size = min(self._max_batch, 2 * record.size) if well else max(1, record.size // 2)
 
     def wait(self, request: Request, seconds: Seconds, workers: float, now: Seconds) -> Seconds:
-        """Until one that comes now can go, if a batch takes so long and so many workers do them: behind what is
-        retried, and what its own culprit has waiting. The others take turns with it."""
+        """How long a request that comes now must wait until it can go, if a batch takes so long and so many
+        workers do them. It stands behind what is retried, and what its own culprit has waiting. Other culprits
+        take turns with it."""
         own = self.lanes.get(self.lanes.key_of(request))
         before = 0 if own is None else own.buffer.waiting // self.size_of(own)
-        if own is not None and self.size_of(own) == 1:  # nearly all of these fail as often as they may
+        # Nearly all batches of this culprit fail as often as they may.
+        if own is not None and self.size_of(own) == 1:
             before *= self._attempts
         turns = sum(lane.buffer.waiting > 0 for lane in self.lanes.values()) or 1
         batches = self.delivery.batches + before * turns
@@ -193,12 +196,13 @@ class Apart:
     # ---- their part of the workers' time -------------------------------------------------------------------
 
     def share(self, load: float, tenants: int) -> float:
-        """`load`: what the others ask for, as a part of the capacity; `tenants`: how many of these wait."""
+        """The part of the workers' time for those who are set apart. `load`: what all others ask for, as a part
+        of the capacity. `tenants`: how many of the others wait."""
         apart = len({lane.key[-1] for lane in self.lanes.values() if lane.buffer.waiting}) or 1
         fair = min(MOST_FAIR, apart / (apart + max(1, tenants)))
         return max(fair, 1.0 - 2.0 * load, LEAST_FAIR)
 
     def charge(self, seconds: Seconds, workers: float, now: Seconds) -> None:
-        """A batch of theirs takes so long, and pushes the next one back. `workers`: how many they may have at a
-        time, by their share."""
+        """Note that a batch of those who are set apart takes so long, which pushes their next one back.
+        `workers`: how many they may have at a time, by their share."""
         self.free_at = max(now, self.free_at) + max(seconds, LEAST_SECONDS) / workers

@@ -6,13 +6,15 @@ GOLDEN = 0.6180339887498949  # multiples of it fall evenly into [0, 1): jitter w
 
 
 def backoff(attempt: int, base: Seconds, longest: Seconds, salt: int = 0) -> Seconds:
-    """Exponential, with jitter over the upper half: attempt 1 waits about `base`."""
+    """Seconds to wait before this attempt: exponential, with jitter over the upper half. Attempt 1 waits about
+    `base`."""
     whole = min(longest, base * 2.0 ** (attempt - 1))
     return whole * (0.5 + 0.5 * ((salt * GOLDEN) % 1.0))
 
 
 class RetryBudget:
-    """Retries may be a fraction of fresh batches, and a few a second besides: no storms."""
+    """How many retries are allowed: a fraction of fresh batches, and a few a second besides, so that there are no
+    storms."""
 
     __slots__ = ("_last", "_per_second", "_ratio", "_tokens", "limit")
 
@@ -24,7 +26,7 @@ class RetryBudget:
         self._last = 0.0
 
     def earn(self) -> None:
-        """A fresh batch was sent."""
+        """Note that a fresh batch was sent."""
         self._tokens = min(self.limit, self._tokens + self._ratio)
 
     def spend(self, now: Seconds) -> bool:

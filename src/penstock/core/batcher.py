@@ -40,9 +40,11 @@ class Batcher:
         self.parts = parts = Parts(rules)
         self.curve, self.depth, self.lanes, self.fleet = parts.curve, parts.depth, parts.lanes, parts.fleet
         self.delivery, self.apart, self.caution = parts.delivery, parts.apart, parts.caution
-        # Who was refused a lane last: the batches sent by then, the requests waiting, and its tenant.
+        # The last request that was refused a lane: the batches sent by then, the requests waiting, and its
+        # tenant.
         self._no_lane = (-1, 0, "")
-        self.changes = 0  # in workers, lanes and what they can do: whatever was worked out from these is old
+        # How often workers, lanes and what they can do have changed: what was worked out before that is old.
+        self.changes = 0
         self._aftermath = Aftermath(parts)
         self._sealing = Sealing(parts)
 
@@ -57,7 +59,7 @@ class Batcher:
         return sum(lane.meter.rate(now) for lane in self.lanes.values())
 
     def has_room_for(self, request: Request) -> bool:
-        """Whether its lane exists or may be opened: lanes are bounded, and the last are for tenants that
+        """Whether a request's lane exists or may be opened: lanes are bounded, and the last are for tenants that
         have few. A tenant that was refused one is refused as cheaply as can be until a lane may have emptied."""
         lanes = self.lanes
         if not lanes.crowded or lanes.key_of(request) in lanes:
@@ -86,7 +88,7 @@ class Batcher:
         self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
-        """Something waits, and no idle worker may take it. To be asked after a step."""
+        """Whether something waits, and no idle worker may take it. To be asked after a step."""
         return (
             self.caution.due(self.delivery, now)
             or (self.depth.total > 0 and not self.fleet.idle)
@@ -94,7 +96,8 @@ class Batcher:
         )
 
     def spare(self, now: Seconds) -> list[WorkerId]:
-        """Credits held for nothing, to be given back: nothing waits for them, or their breaker is open."""
+        """Credits that are held for nothing and to be given back: nothing waits for their workers, or a breaker
+        is open."""
         caution = self.caution
         needed = self.depth.total > 0 or caution.due(self.delivery, now) or caution.apart_due(now)
         return self.fleet.kept(resting=True) + ([] if needed else self.fleet.kept(resting=False))
@@ -102,8 +105,8 @@ class Batcher:
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Queued, now: Seconds) -> bool:
-        """Take it in. Whether a step is called for: while all workers are busy, one that is not the most urgent
-        changes nothing until a worker frees, and that is a step anyway."""
+        """Take a request in. Gives whether a step is called for. While all workers are busy, a request that is
+        not the most urgent changes nothing until a worker frees, and that is a step anyway."""
         if self.apart.known and self.apart.holds(request, now):
             self.apart.add(request, now)
             return True
@@ -123,7 +126,8 @@ class Batcher:
         )
 
     def withdraw(self, request: Queued) -> bool:
-        """The asker left or cancelled. True if it had not gone to a worker, and now never goes."""
+        """Withdraw a request whose asker left or cancelled. True if it had not gone to a worker, and now never
+        goes."""
         if request.waiting:
             lanes = self.apart.lanes if request.apart else self.lanes
             lanes[lanes.key_of(request)].buffer.discard(request)
@@ -131,21 +135,21 @@ class Batcher:
         return self.delivery.withdraw(request) or self.apart.delivery.withdraw(request)
 
     def worker_ready(self, worker: WorkerId) -> None:
-        """It takes its next batch from us; in a shared fleet: we have taken its credit."""
+        """The worker takes its next batch from us; in a shared fleet, we have taken its credit."""
         self.changes += 1
         self.fleet.ready(worker)
 
     def worker_known(self, worker: WorkerId) -> None:
-        """It is there and healthy, in a shared fleet; whether for us, its credit decides."""
+        """The worker is there and healthy, in a shared fleet. Whether it works for us, its credit decides."""
         self.changes += 1
         self.fleet.known(worker)
 
     def worker_lent(self, worker: WorkerId) -> None:
-        """Its credit was given back."""
+        """The worker's credit was given back."""
         self.fleet.lent(worker)
 
     def worker_gone(self, worker_id: WorkerId, now: Seconds, back_at: Seconds | None = None) -> None:
-        """It takes nothing until it is ready again; what it had in hand is retried."""
+        """The worker takes nothing until it is ready again; what it had in hand is retried."""
         self.changes += 1
         self.fleet.gone(worker_id, back_at)
         worker = self.fleet.workers[worker_id]
@@ -153,15 +157,15 @@ class Batcher:
             self._aftermath.end(worker, worker.batch, WORKER_LOST, now)
 
     def worker_doubted(self, worker_id: WorkerId) -> None:
-        """Nothing has been heard of it for a while, in a shared fleet: nobody counts on it until that changes, and
-        what it has in hand it may yet finish."""
+        """In a shared fleet, nothing has been heard of the worker for a while. Nobody counts on it until that
+        changes, and what it has in hand it may yet finish."""
         self.changes += 1
         self.fleet.gone(worker_id, None)
 
     def worker_loading(self, worker_id: WorkerId, now: Seconds, takes: Seconds | None) -> None:
-        """Its first batch takes long: it loads or compiles, for `takes` seconds if anybody knows. Nobody counts on
-        it until it is ready again. Another does its batch if one is there that has answered before; else it goes
-        on, and may yet answer."""
+        """The worker's first batch takes long: it loads or compiles, for `takes` seconds if anybody knows. Nobody
+        counts on it until it is ready again. Another worker does its batch if one is there that has answered
+        before. Otherwise it goes on, and may yet answer."""
         self.changes += 1
         self.fleet.loads(worker_id, now, takes)
         worker = self.fleet.workers[worker_id]
@@ -169,17 +173,17 @@ class Batcher:
             self._aftermath.abandon(worker, worker.batch, now)
 
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
-        """It is never coming back."""
+        """The worker is never coming back."""
         self.worker_gone(worker_id, now)
         self.fleet.remove(worker_id)
 
     def drain(self) -> None:
-        """Nothing new will come: send what there is without waiting for more."""
+        """Send what there is without waiting for more, since nothing new will come."""
         self.parts.draining = True
 
     def finished(self, worker_id: WorkerId, batch_id: int, outcome: Result | Failure, now: Seconds) -> None:
-        """The batch is over. Ignored unless that worker holds that very batch: else it was given up on, and what
-        became of it has long been decided."""
+        """The worker's batch is over. Ignored unless the worker holds that very batch: otherwise it was given up
+        on, and what became of it has long been decided."""
         worker = self.fleet.workers.get(worker_id)
         if worker is not None and worker.batch is not None and worker.batch.id == batch_id:
             self.changes += 1

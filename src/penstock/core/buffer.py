@@ -19,7 +19,7 @@ from penstock.core.queued import Queued
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
-ROUNDS = 2  # in which the tiers fill most of a batch
+ROUNDS = 2  # rounds in which the tiers fill most of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Buffer:
         depth.bytes += len(request.input)
 
     def discard(self, request: Queued) -> None:
-        """Out of the queue: it left, was cancelled, or can no longer make it."""
+        """Take a request out of the queue: it left, was cancelled, or can no longer make its deadline."""
         request.waiting = False
         tier = self._tiers[request.tier]
         tier.discard()
@@ -82,41 +82,41 @@ class Buffer:
         self._depth.bytes -= size
 
     def of_tenant(self, request: Request) -> int:
-        """How many of its tenant wait here, in its tier."""
+        """How many requests of this one's tenant wait here, in its tier."""
         return self._tiers[request.tier].of_tenant(request.tenant)
 
     def overtakes(self, request: Request, own: int) -> float:
-        """How many of its own tier here it would go before, if it came now. `own`: how many its tenant has waiting,
-        here and in other lanes. Something must wait."""
+        """How many requests of its own tier a request would go before here, if it came now. `own`: how many its
+        tenant has waiting, here and in other lanes. Something must wait."""
         size = (request.cost or 1.0) * self.waiting / (self.cost or self.waiting)
         return self._tiers[request.tier].overtakes(request.tenant, size, own)
 
     def shared_by(self, request: Request) -> tuple[int, int]:
-        """How many its tenant has here, in its tier; and how many tenants wait, in all tiers."""
+        """How many requests a request's tenant has here, in its tier; and how many tenants wait, in all tiers."""
         return self._tiers[request.tier].of_tenant(request.tenant), self.tenants
 
     @property
     def tenants(self) -> int:
-        """How many wait, in all tiers."""
+        """How many tenants wait, in all tiers."""
         return sum([len(tier.tenants) for tier in self._tiers])
 
     def oldest(self) -> Queued | None:
         found: Queued | None = None
         for tier in self._tiers:
             if tier.waiting:
-                oldest = tier.line.oldest()
+                oldest = tier.by_urgency.oldest()
                 assert oldest is not None
                 if found is None or oldest.arrival < found.arrival:
                     found = oldest
         return found
 
     def most_urgent(self, horizon: Seconds) -> Queued | None:
-        """The one whose time runs out first, if a batch takes `horizon`."""
+        """The request whose time runs out first, if a batch takes `horizon`."""
         found: Queued | None = None
         first = inf
         for tier in self._tiers:
             if tier.waiting:
-                urgent = tier.line.most_urgent(horizon)
+                urgent = tier.by_urgency.most_urgent(horizon)
                 assert urgent is not None
                 limit = min(urgent.expires, urgent.deadline - horizon)
                 if found is None or limit < first:
@@ -130,11 +130,12 @@ class Buffer:
         return len(self._tiers)
 
     def some_tenants(self, most: int) -> list[str]:
-        """Who waits, up to so many of each tier."""
+        """Tenants that wait, up to so many of each tier."""
         return [name for tier in self._tiers if tier.waiting for name in islice(tier.tenants, most)]
 
     def take(self, count: int, max_cost: float, now: Seconds) -> list[Queued]:
-        """The best `count` that fit in `max_cost`; one that alone does not fit goes alone. Something must wait."""
+        """Take the best `count` requests that fit in `max_cost`. One that alone does not fit goes alone.
+        Something must wait."""
         taken: list[Queued] = []
         spent, ageing, by_tier = 0.0, self._rules.ageing, self._depth.by_tier
         left = self.waiting if self.waiting < count else count
@@ -143,7 +144,7 @@ class Buffer:
             tier, before = self._tiers[rank], len(taken)
             spent += tier.serve(taken, before + in_a_row, count, max_cost - spent, until, now, ageing)
             served = len(taken) - before
-            if not served:  # the next one does not fit
+            if not served:  # the next request does not fit
                 break
             self._clock = tier.start
             by_tier[rank] -= served
@@ -154,9 +155,9 @@ class Buffer:
         return taken
 
     def _next_tier(self, left: int) -> tuple[int, float, int]:
-        """The tier that is furthest behind, up to which virtual time it is, and how many of it go in a row all the
-        same: while many places are left in the batch, the others will have caught up by its end, and whose turn it
-        is need not be asked for each request."""
+        """The tier that is furthest behind, up to which virtual time it is, and how many of its requests go in a
+        row all the same. While many places are left in the batch, the other tiers will have caught up by its end,
+        and whose turn it is need not be asked for each request."""
         best, behind, until, weights = -1, inf, inf, 0.0
         for rank, tier in enumerate(self._tiers):
             if tier.waiting:

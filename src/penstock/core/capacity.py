@@ -13,12 +13,13 @@ WARNING_ROUNDS, CRITICAL_ROUNDS = 2.0, 4.0  # full batches for each worker
 
 @dataclass(frozen=True, slots=True)
 class CapacityRules:
-    lowest_share: float = 0.7  # of the capacity, for the lowest tier
-    warning: float = 100.0  # waiting: the lowest tier is refused
-    critical: float = 500.0  # waiting: all but the best are
-    reference: float = 320.0  # requests a second, the capacity both are meant for
+    lowest_share: float = 0.7  # the part of the capacity that the lowest tier may have
+    warning: float = 100.0  # waiting requests at which the lowest tier is refused
+    critical: float = 500.0  # waiting requests at which all but the best are refused
+    reference: float = 320.0  # requests a second: the capacity that both numbers are meant for
     max_queue: int = 20_000
-    queue_shares: tuple[float, ...] = ()  # of that, by tier; empty: each may fill it
+    # The part of the queue that each tier may fill; empty: each may fill all of it.
+    queue_shares: tuple[float, ...] = ()
 
 
 class Depths(NamedTuple):
@@ -37,7 +38,7 @@ def fleet_capacity(batcher: Batcher) -> float:
 
 
 def capacity(batcher: Batcher) -> float:
-    """What of that this batcher may count on."""
+    """The part of the fleet's capacity that this batcher may count on."""
     return fleet_capacity(batcher) * batcher.fleet.share
 
 

@@ -46,17 +46,17 @@ class Caution:
         self._curve = curve
 
     def lost(self, worker: Worker, now: Seconds) -> None:
-        """It died or hung, and said so. A credit in hand tells that it is back already."""
+        """Note that a worker died or hung, and said so. A credit in hand tells that it is back already."""
         if not worker.held:
             worker.unsure_until = now + UNSURE
 
     def may_risk_one(self, now: Seconds) -> bool:
-        """Whether somebody is well besides the one that a risky batch would be given to."""
+        """Whether some worker is well besides the one that a risky batch would be given to."""
         fleet = self._fleet
         return len(fleet.workers) == 1 or fleet.healthy - len(self._unsure(now)) > 1
 
     def _unsure(self, now: Seconds) -> list[Worker]:
-        """Those that count as healthy and may not be well."""
+        """The workers that count as healthy and may not be well."""
         return [
             worker
             for worker in self._fleet.trusted
@@ -64,7 +64,7 @@ class Caution:
         ]
 
     def held_until(self, retry: Retry, now: Seconds) -> Seconds:
-        """When one that is due is to be looked at again; at once if it need not wait."""
+        """When a retry that is due is to be looked at again; now if it need not wait."""
         batch = retry.batch
         if not batch.risky or self.may_risk_one(now):
             return now
@@ -81,11 +81,11 @@ class Caution:
         return min(until, again, unknown if unknown > now else inf)
 
     def sure_at(self, now: Seconds) -> Seconds:
-        """When a worker counts as well again only because time has passed."""
+        """When a worker will count as well again only because time has passed."""
         return min((worker.unsure_until for worker in self._unsure(now) if worker.batch is None), default=inf)
 
     def _another_by(self, then: Seconds, since: Seconds, now: Seconds) -> bool:
-        """Whether one that is not well may soon be, and by then. Of one that loads nobody knows."""
+        """Whether a worker that is not well may soon be, and by `then`. Of a worker that loads nobody knows."""
         soon = min(then, now + HOLD)
         return bool(self._unsure(now)) or any(
             now < since + HOLD if worker.back_at is None else worker.back_at <= soon

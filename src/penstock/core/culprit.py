@@ -22,9 +22,9 @@ def _by_culprit(request: Request) -> tuple[str, int]:
 
 
 def halves(requests: list[Queued]) -> list[list[Queued]]:
-    """Two parts, neither of them empty. What one culprit has in the batch stays together while others are with it:
-    then one tenant's poison, however much of it, is found in a few steps, and most of the others are out of it with
-    the first. The cut is where a culprit's requests end, as near the middle as may be."""
+    """Two parts, neither of them empty. What one culprit has in the batch stays together while others are with
+    it. Then one tenant's poison, however much of it, is found in a few steps, and most of the others are out of
+    it with the first. The cut is where a culprit's requests end, as near the middle as may be."""
     ordered = sorted(requests, key=_by_culprit)
     size = len(ordered)
     cuts = [
@@ -37,7 +37,7 @@ def halves(requests: list[Queued]) -> list[list[Queued]]:
 
 
 def even_parts(requests: list[Queued], number: int) -> list[list[Queued]]:
-    """As even as they can be, and none empty."""
+    """The requests in so many parts, as even as they can be, and none empty."""
     number = min(number, len(requests))
     cuts = [len(requests) * cut // number for cut in range(number + 1)]
     return [requests[begin:end] for begin, end in itertools.pairwise(cuts)]

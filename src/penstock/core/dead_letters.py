@@ -11,10 +11,11 @@ from penstock.types import DeadLetter, GivenUp, Seconds
 
 
 def is_dead(reply: GivenUp, attempts: int) -> bool:
-    """Whether it failed for good by its own doing, or spent all its attempts.
+    """Whether a request failed for good by its own doing, or spent all its attempts.
 
-    A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is no
-    letter: sent again, it would be served."""
+    A request that merely shared a batch with the bad one, or whose worker was lost, and that ran out of time, is
+    no letter: sent again, it would be served.
+    """
     last = reply.history[-1]
     if last.code == BatchRejected.code and (last.batch_size == 1 or not last.splittable):
         return True  # the backend lives, and refused this very request
@@ -22,7 +23,8 @@ def is_dead(reply: GivenUp, attempts: int) -> bool:
 
 
 def letter_of(reply: GivenUp, ahead: Seconds) -> DeadLetter:
-    """Attempts are told by the time of day from here on: `ahead` is what that has more than our clock."""
+    """The dead letter of a request. Its attempts are told by the time of day: `ahead` is what that has more than
+    our clock."""
     request, failure = reply.request, reply.failure
     assert failure is not None
     return DeadLetter(
@@ -33,13 +35,13 @@ def letter_of(reply: GivenUp, ahead: Seconds) -> DeadLetter:
 
 
 def size_of(letter: DeadLetter) -> int:
-    """Bytes that it counts for."""
+    """The bytes that a letter counts for."""
     told = sum(len(attempt.message) + len(attempt.details) for attempt in letter.history)
     words = len(letter.message) + len(letter.details)
     return OVERHEAD + len(letter.input) + len(letter.parameters) + words + told
 
 
 def within(size: int, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """The first of them, as many as take no more bytes."""
+    """The first of these letters, as many as take no more bytes."""
     taken = accumulate(size_of(letter) for letter in letters)
     return [letter for letter, so_far in zip(letters, taken, strict=True) if so_far <= size]

@@ -27,7 +27,7 @@ from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendTimeout, BatchRejected
 from penstock.types import Attempt, Failure, GivenUp, Outcome, Seconds
 
-PARTS = 8  # a batch that hung is split into so many
+PARTS = 8  # the number of parts that a batch that hung is split into
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ def note_attempt(request: Queued, attempt: Attempt) -> None:
 
 
 def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
-    """In the history of each member. Gives what its members are told: the details may quote whoever caused it, so
-    they are for one that was alone."""
+    """Add a failure to the history of each member. Gives the failure that members are told: the details may quote
+    whoever caused it, so they are for a request that was alone."""
     told = failure if batch.size == 1 else replace(failure, details="")
     attempt = attempt_of(told, batch.avoid or "", batch.size, now)
     for request in batch.requests:
         note_attempt(request, attempt)
-        if request.expires < request.deadline:  # alike, they tell of a client's own limit
+        if request.expires < request.deadline:  # equal limits mean that the client set one of its own
             request.expires = inf
     return told
 
@@ -72,12 +72,12 @@ class Retry:
 
     start: Seconds
     batch: Sealed
-    failure: Failure  # what it is retried for
+    failure: Failure  # why the batch is retried
     parts: int  # how many parts the failed batch was split into
     deadline: Seconds = inf
 
     def look(self) -> None:
-        """Its members have changed."""
+        """Note that members have gone."""
         self.deadline = min(request.deadline for request in self.batch.requests)
 
     def give_up(self, curve: ServiceCurve) -> Seconds:
@@ -100,7 +100,7 @@ class Delivery:
     def failed(
         self, batch: Sealed, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
     ) -> list[GivenUp]:
-        """Take a failed batch; what can be retried will be, and the rest is answered here.
+        """Take a failed batch: what can be retried will be, and the rest is answered here.
 
         The batches this makes are named from `next_id` on; there are at most `PARTS`.
         """
@@ -120,7 +120,7 @@ class Delivery:
         next_id: int,
         now: Seconds,
     ) -> list[GivenUp]:
-        """Each part of a failed batch goes at once, on its own, if its members have the time."""
+        """Take the parts of a failed batch. Each goes at once, on its own, if its members have the time."""
         replies: list[GivenUp] = []
         for offset, part in enumerate(parts):
             alive = self._in_time(part, told, curve(len(part)), now, replies)
@@ -130,7 +130,7 @@ class Delivery:
     def _again(
         self, batch: Sealed, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
     ) -> list[GivenUp]:
-        """The whole of it, after a back-off."""
+        """Retry the whole batch, after a back-off."""
         rules, hung = self._rules, told.code == BackendTimeout.code
         attempts = rules.attempts + (hung and batch.hurried)
         tries = min(request.executions for request in batch.requests)
@@ -147,7 +147,7 @@ class Delivery:
     def _in_time(
         self, part: list[Queued], told: Failure, seconds: Seconds, start: Seconds, replies: list[GivenUp]
     ) -> list[Queued]:
-        """Those that can make it if they start then; the others are answered."""
+        """The members that can make it if they start then. The others are answered."""
         late = [request for request in part if start > request.deadline - seconds]
         replies += [given_up(request, told) for request in late]
         return [request for request in part if start <= request.deadline - seconds] if late else part
@@ -174,11 +174,12 @@ class Delivery:
 
     @property
     def batches(self) -> int:
-        """How many wait."""
+        """How many batches wait."""
         return len(self._retries)
 
     def withdraw(self, request: Queued) -> bool:
-        """Out of the retries, if it is there. Rare, so a search is good enough."""
+        """Take a request out of the retries. Gives whether it was there. This is rare, so a search is good
+        enough."""
         for retry in self._retries.values():
             if request in retry.batch.requests:
                 retry.batch.requests.remove(request)
@@ -188,7 +189,7 @@ class Delivery:
         return False
 
     def expire(self, curve: ServiceCurve, now: Seconds) -> list[GivenUp]:
-        """Answer those that can no longer make it, each with the failure it was retried for."""
+        """Answer members that can no longer make it, each with the failure it was retried for."""
         replies: list[GivenUp] = []
         for retry in [retry for retry in self._retries.values() if now > retry.give_up(curve)]:
             requests, seconds = retry.batch.requests, curve(retry.batch.size)
@@ -200,7 +201,8 @@ class Delivery:
         return replies
 
     def ready(self, now: Seconds) -> list[Retry]:
-        """Those that may go now, in the order since when; the caller takes each, or leaves it."""
+        """The retries that may go now, in the order in which they became due; the caller takes each, or leaves
+        it."""
         due = [retry for retry in self._retries.values() if retry.start <= now]
         due.sort(key=lambda retry: (retry.start, retry.batch.id))
         return due
@@ -211,7 +213,7 @@ class Delivery:
         return batch
 
     def take_one(self, batch: Sealed, batch_id: int) -> Sealed:
-        """One member of it, as a batch of its own; the others go on waiting."""
+        """Take one member of a batch as a batch of its own; the others go on waiting."""
         self.waiting -= 1
         one = replace(batch, id=batch_id, requests=[batch.requests.pop(0)])
         self._changed(self._retries[batch.id])
@@ -224,7 +226,7 @@ class Delivery:
             del self._retries[retry.batch.id]
 
     def next_start(self, now: Seconds) -> Seconds:
-        """When the next retry may go, of those that may not yet."""
+        """When the next retry may go, of those that may not go yet."""
         return min((retry.start for retry in self._retries.values() if retry.start > now), default=inf)
 
     def next_expiry(self, curve: ServiceCurve) -> Seconds:

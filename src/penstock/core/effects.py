@@ -21,6 +21,7 @@ class Effects:
 
     dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
-    given_up: list[GivenUp] = field(default_factory=list)  # of these replies
-    ended: list[Ended] = field(default_factory=list)  # batches
+    # Requests that failed for good, which are among the replies.
+    given_up: list[GivenUp] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)  # batches that have ended
     wake: Seconds | None = None

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from penstock.types import Request
 
-FORM = b"penstock answers 1"  # to be changed with the form of the key or of what is stored under it
+FORM = b"penstock answers 1"  # changes with the form of the key, and of what is stored under it
 MAKER_BYTES = 16
 
 
@@ -32,5 +32,6 @@ class Fingerprints:
 
 
 def maker(tenant: str) -> bytes:
-    """Stands for a tenant beside an answer that others may be given: enough to know one's own again."""
+    """Stands for a tenant beside an answer that others may be given. It is enough for the tenant to know its own
+    answer again."""
     return sha256(b"penstock maker:" + tenant.encode()).digest()[:MAKER_BYTES]

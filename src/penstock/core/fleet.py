@@ -28,24 +28,26 @@ from penstock.types import Seconds, WorkerId
 
 LONGEST_COOLDOWN = 5.0
 SPEED_MEMORY = 0.2
-LEAST_SHARE = 0.01  # of a worker: what a batcher without shards, or a lane that has gone quiet, may count on
+# Of a worker: a batcher without shards, or a lane that has gone quiet, may count on so much.
+LEAST_SHARE = 0.01
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
     id: WorkerId
     ready: bool = False
-    held: bool = False  # it takes its next batch from us: always so unless the fleet is shared
+    held: bool = False  # whether it takes its next batch from us: always so unless the fleet is shared
     batch: Sealed | None = None
     started: Seconds = 0.0
-    back_at: Seconds | None = None  # while gone: when it may be back, if anybody knows
-    loading: bool = False  # gone, with its first batch: it loads or compiles
-    loads_in: Seconds | None = None  # how long that took last time, if anybody knows
-    unsure_until: Seconds = 0.0  # lost with a batch, in a shared fleet, and not heard of since
-    failures: int = 0  # in a row
+    back_at: Seconds | None = None  # for a worker that is gone, when it may be back, if anybody knows
+    loading: bool = False  # whether it is gone with its first batch, which loads or compiles
+    loads_in: Seconds | None = None  # seconds that its first batch took last time, if anybody knows
+    # Until when it is not known whether it is back: it was lost with a batch, in a shared fleet.
+    unsure_until: Seconds = 0.0
+    failures: int = 0  # failures in a row
     open_until: Seconds = 0.0
-    cooldown: Seconds = 0.0  # 0: closed
-    speed: float = 1.0  # its service time over the lane's curve
+    cooldown: Seconds = 0.0  # seconds that the breaker stays open; 0: it is closed
+    speed: float = 1.0  # its service time as a multiple of the lane's curve
     batches: int = 0
     busy_seconds: Seconds = 0.0
 
@@ -54,7 +56,7 @@ class Worker:
         return self.cooldown > 0.0
 
     def busy_for(self, now: Seconds) -> Seconds:
-        """In all, the batch in hand included."""
+        """Seconds that it was busy in all, the batch in hand included."""
         return self.busy_seconds + (now - self.started if self.batch is not None else 0.0)
 
 
@@ -75,20 +77,21 @@ class Fleet:
 
     def __init__(self, breaker_failures: int, breaker_cooldown: Seconds, *, shared: bool = False) -> None:
         self.shared = shared
-        self.share = 1.0  # of a shared fleet: the part this batcher may count on
+        self.share = 1.0  # the part of a shared fleet that this batcher may count on
         self.workers: dict[WorkerId, Worker] = {}
         self._ready = 0
-        # Worked out when they change, since they are asked for more often.
-        self.healthy = 0  # ready, and not resting with an open breaker
-        self.counted = 1.0  # how many this batcher may count on; of none, as if one were about to come
+        # What follows is asked for more often than it changes, so it is kept and not computed.
+        self.healthy = 0  # how many workers are ready, and not resting with an open breaker
+        # How many workers this batcher may count on; of none, as if one were about to come.
+        self.counted = 1.0
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
-        self._idle: dict[WorkerId, Worker] = {}  # in the order they became idle
-        self._busy: dict[WorkerId, Worker] = {}  # in the order they started
-        self._resting: dict[WorkerId, Worker] = {}  # ready, but the breaker is open
+        self._idle: dict[WorkerId, Worker] = {}  # idle workers, in the order they became idle
+        self._busy: dict[WorkerId, Worker] = {}  # busy workers, in the order they started
+        self._resting: dict[WorkerId, Worker] = {}  # workers that are ready, and whose breaker is open
 
     def known(self, worker_id: WorkerId) -> Worker:
-        """It exists and is healthy; whose it is does not change."""
+        """The worker exists and is healthy. Whom it works for does not change."""
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         if not worker.ready:
             self._ready += 1
@@ -100,7 +103,8 @@ class Fleet:
         return worker
 
     def ready(self, worker_id: WorkerId) -> None:
-        """It takes its next batch from us. Of a shared one this may be heard before the end of its last."""
+        """The worker takes its next batch from us. Of a shared worker this may be heard before the end of its
+        last batch."""
         worker = self.known(worker_id)
         worker.unsure_until = 0.0
         if not worker.held:
@@ -108,7 +112,7 @@ class Fleet:
             self._place(worker)
 
     def lent(self, worker_id: WorkerId) -> None:
-        """Its credit was given back: others may have it."""
+        """The worker's credit was given back: another batcher may have it."""
         worker = self.workers.get(worker_id)
         if worker is not None:
             worker.held = False
@@ -124,16 +128,16 @@ class Fleet:
         self._recount()
 
     def loads(self, worker_id: WorkerId, now: Seconds, takes: Seconds | None) -> None:
-        """Its first batch takes long; `takes` seconds in all, if anybody knows."""
+        """The worker's first batch takes long; `takes` seconds in all, if anybody knows."""
         self.gone(worker_id, None)
         worker = self.workers[worker_id]
         worker.loading, worker.loads_in = True, takes
-        if worker.batch is None:  # another batcher's; when that began is not known here
+        if worker.batch is None:  # its batch is another batcher's, and when that began is not known here
             worker.started = now
 
     def loaded_in(self, now: Seconds) -> Seconds | None:
-        """When the first of those that are loading should be done: as last time, or else as long again as it has
-        taken so far. None if nobody is loading."""
+        """When the first of the workers that load should be done: as last time, or else as long again as it has
+        taken so far. None if none loads."""
         loading = [worker for worker in self.workers.values() if worker.loading]
         return min(
             (
@@ -145,7 +149,7 @@ class Fleet:
 
     @property
     def proven(self) -> bool:
-        """Whether somebody is ready who has had a batch of ours before."""
+        """Whether a worker is ready that has had a batch of ours before."""
         return any(worker.ready and worker.batches for worker in self.workers.values())
 
     def remove(self, worker_id: WorkerId) -> None:
@@ -153,7 +157,7 @@ class Fleet:
         del self.workers[worker_id]
 
     def wake(self, now: Seconds) -> Seconds:
-        """Let those whose cool-down is over back in, on probation; say when the next one is due."""
+        """Let workers whose cool-down is over back in, on probation. Gives when the next one is due."""
         if not self._resting:
             return inf
         for worker in [w for w in self._resting.values() if w.open_until <= now]:
@@ -180,7 +184,7 @@ class Fleet:
 
     @property
     def busy(self) -> int:
-        """With batches of ours."""
+        """How many workers have batches of ours."""
         return len(self._busy)
 
     def count_on(self, share: float) -> None:
@@ -193,25 +197,25 @@ class Fleet:
 
     @property
     def free(self) -> int:
-        """The idle ones, and of a shared fleet those that can be expected at once."""
+        """How many workers are idle; of a shared fleet, also those that can be expected at once."""
         if not self.shared:
             return len(self._idle)
         return max(len(self._idle), ceil(min(self.counted, self.healthy) - len(self._busy)))
 
     @property
     def trusted(self) -> list[Worker]:
-        """Those that `healthy` counts."""
+        """The workers that `healthy` counts."""
         return [worker for worker in self.workers.values() if worker.ready and worker.id not in self._resting]
 
     def kept(self, *, resting: bool) -> list[WorkerId]:
-        """Credits in hand: of those that rest, or of the idle ones."""
+        """Credits in hand: those of workers that rest, or those of idle ones."""
         return [worker.id for worker in (self._resting if resting else self._idle).values() if worker.held]
 
     def assign(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
         del self._idle[worker.id]
         worker.batch = batch
         worker.started = now
-        worker.held = not self.shared  # a shared one posts its credit anew, and anybody may take that
+        worker.held = not self.shared  # a shared worker posts its credit anew, and any batcher may take that
         self._busy[worker.id] = worker
 
     def release(self, worker_id: WorkerId, now: Seconds) -> Worker:
@@ -223,7 +227,7 @@ class Fleet:
         return worker
 
     def succeeded(self, worker: Worker, ratio: float) -> None:
-        """`ratio`: its time over what the curve expected."""
+        """The worker's batch succeeded. `ratio`: its time as a multiple of what the curve expected."""
         worker.failures = 0
         worker.cooldown = 0.0
         worker.speed += SPEED_MEMORY * (ratio - worker.speed)
@@ -238,11 +242,12 @@ class Fleet:
         self._place(worker)
 
     def refused(self, worker: Worker) -> None:
-        """It lives, and said no to a batch that others had said no to: nothing is held against it."""
+        """The worker refused a batch that others had refused as well: it lives, and nothing is held against it."""
         self._place(worker)
 
     def _place(self, worker: Worker) -> None:
-        """Resting, idle, or away. One whose cool-down is over rests as well, until the next `wake`."""
+        """Put the worker among the resting, the idle or those that are away. One whose cool-down is over rests as
+        well, until the next `wake`."""
         if worker.ready and worker.batch is None:
             if worker.on_probation:
                 self._resting[worker.id] = worker
@@ -262,7 +267,7 @@ class Fleet:
                 assert worker.batch is not None
                 return max(now, worker.started + expected(worker.batch.size))
         if any(not worker.loading for worker in self._busy.values()):
-            return now  # nobody has been heard of lately: they may yet be done
+            return now  # nothing was heard of the busy ones lately, and they may yet be done
         times = [w.open_until for w in self._resting.values()]
         times += [w.back_at for w in self.workers.values() if w.back_at is not None]
         return max(now, min(times)) if times else None

@@ -4,16 +4,18 @@ from math import inf
 
 from penstock.core.buffer import Buffer, Depth, TierRules
 from penstock.core.culprit import Culprit
-from penstock.core.estimator import RateMeter, ServiceCurve
+from penstock.core.estimator import ArrivalMeter, ServiceCurve
 from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
-# Parameters, the length class where like lengths are grouped, and who is set apart if somebody is.
+# What makes a lane: the parameters, the length class where like lengths are grouped, and the culprit where one is
+# set apart.
 LaneKey = tuple[bytes, int] | tuple[bytes, int, Culprit]
 
 TRUSTED = 4  # batches a lane must have seen before its own curve is believed over the model's
-FORGOTTEN = 100  # batches of the model, none of them the lane's, after which it no longer is
-ROOM = 0.1  # of the lanes, for tenants with less than their share of them
+# Batches of the model, none of them the lane's, after which its own curve is no longer believed.
+FORGOTTEN = 100
+ROOM = 0.1  # the part of the lanes for tenants with less than their share of them
 MEMORY = 0.25  # seconds of arrivals the rate is taken over, or three service times if that is longer
 
 
@@ -33,10 +35,11 @@ class Lane:
     def __init__(self, key: LaneKey, rules: TierRules, depth: Depth, model_curve: ServiceCurve) -> None:
         self.key = key
         self.buffer = Buffer(rules, depth)
-        self.meter = RateMeter(MEMORY)
+        self.meter = ArrivalMeter(MEMORY)
         self.last_dispatch: Seconds = -inf
-        self.give_up: Seconds = inf  # when the most urgent that waits must be on a worker at the latest
-        self.horizon: Seconds = 0.0  # how long its batch was then expected to take, with a guard
+        # When the most urgent request that waits must be on a worker at the latest.
+        self.give_up: Seconds = inf
+        self.horizon: Seconds = 0.0  # how long a batch of the lane was then expected to take, with a guard
         self._model_curve = model_curve
         self._own_curve = ServiceCurve(model_curve.limit)
         self._learned = 0  # batches the model had seen when this lane last learned something
@@ -48,7 +51,8 @@ class Lane:
         return own if trusted else model
 
     def learn(self, size: int, seconds: Seconds, *, alone: bool) -> None:
-        """After the model's curve has; a lane that is alone has nothing to tell that the model has not seen."""
+        """Learn from a batch, after the model's curve has. A lane that is alone has nothing to tell that the
+        model has not seen."""
         if not alone:
             self._own_curve.observe(size, seconds)
             self._learned = self._model_curve.samples
@@ -58,7 +62,7 @@ class Lane:
 
 
 def lane_key(request: Request, *, per_item: bool, group_lengths: bool) -> tuple[bytes, int]:
-    """Lengths are grouped by powers of two: padding then wastes less than half."""
+    """The key of a request's lane. Lengths are grouped by powers of two: padding then wastes less than half."""
     return (b"" if per_item else request.parameters, request.length.bit_length() if group_lengths else 0)
 
 
@@ -78,7 +82,7 @@ class Lanes(dict[LaneKey, Lane]):
 
     @property
     def crowded(self) -> bool:
-        """Whether so few are left that not everybody may open one."""
+        """Whether so few lanes are left that not everybody may open one."""
         return len(self) >= self.limit - int(ROOM * self.limit)
 
     def key_of(self, request: Request) -> LaneKey:
@@ -101,7 +105,7 @@ class Lanes(dict[LaneKey, Lane]):
         return lane
 
     def _forget_an_empty_one(self) -> None:
-        """The one that has sent nothing for longest; `has_room_for` has seen that there is one."""
+        """Forget the empty lane that has sent nothing for longest; `has_room_for` has seen that there is one."""
         empty = [lane for lane in self.values() if lane.buffer.waiting == 0]
         if empty:
             del self[min(empty, key=lambda lane: lane.last_dispatch).key]

@@ -14,7 +14,7 @@ TOO_LATE_FOR_CLIENT = Failure(
 
 
 def late(request: Request, now: Seconds) -> Failure:
-    """Which setting ended its wait."""
+    """The failure of a request whose wait is over. It says which setting ended it."""
     if has_own_limit(request):
         return TOO_LATE_FOR_CLIENT
     return QUEUED_TOO_LONG if now > request.expires else TOO_LATE

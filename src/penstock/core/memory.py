@@ -10,35 +10,37 @@ from typing import Generic, TypeVar
 from penstock.core.places import Place, Places
 from penstock.types import Seconds
 
-# Output, version, for whom it was made, when its time is over, and its place. A plain tuple of plain things: the
-# cycle collector forgets it at first sight, and a hundred thousand of them do not slow it down.
+# A remembered answer: output, version, for whom it was made, when its time is over, and its place. It is a plain
+# tuple of plain things. The cycle collector forgets it at first sight, so a hundred thousand of them do not slow
+# it down.
 Remembered = tuple[bytes, str, str | bytes, Seconds, Place]
 
 Owner = TypeVar("Owner")
 
-OVERHEAD = 800  # bytes of an entry besides input and output
-LARGEST_PART = 16  # an entry above this part of all bytes would push out too many others
+OVERHEAD = 800  # bytes that an answer counts for besides input and output
+LARGEST_PART = 16  # an answer above this part of all bytes would push out too many others
 
 
 class Memory(Generic[Owner]):
-    """`Owner`: what else stands in places meanwhile."""
+    """Remembered answers, bounded. `Owner`: what else stands in places meanwhile."""
 
     __slots__ = ("_max_bytes", "_max_entries", "_queue", "bytes", "evicted", "largest", "places", "used")
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
-        # Of each `Remembered`, and of what its owner keeps there meanwhile.
+        # The places of remembered answers, and of what their owners keep there meanwhile.
         self.places: Places[Remembered | Owner] = Places()
-        self.used: set[Place] = set()  # asked for since they were last looked at
-        self._queue: deque[Remembered] = deque()  # also those whose place has been taken by another since
+        self.used: set[Place] = set()  # the places asked for since they were last looked at
+        # entries, the oldest first; also those whose place has been taken by another since
+        self._queue: deque[Remembered] = deque()
         self._max_entries, self._max_bytes = max_entries, max_bytes
         self.largest = max_bytes // LARGEST_PART
         self.bytes = 0
-        self.evicted = 0  # before their time
+        self.evicted = 0  # answers that went before their time
 
     def put(
         self, place: Place, output: bytes, version: str, maker: str | bytes, expires: Seconds, now: Seconds
     ) -> bool:
-        """Whether it was taken: what is too large is not."""
+        """Keep an answer. Gives whether it was taken: what is too large is not."""
         size = OVERHEAD + len(place[0]) + len(output)
         if size > self.largest:
             return False
@@ -52,7 +54,7 @@ class Memory(Generic[Owner]):
         return True
 
     def forget(self, entry: Remembered) -> None:
-        """Its place is free. It goes on counting until it would have been looked at."""
+        """Forget an answer, and free its place. It goes on counting until it would have been looked at."""
         self.places.remove(entry[4], entry)
         self.used.discard(entry[4])
 

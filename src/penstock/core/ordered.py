@@ -23,7 +23,7 @@ class Ordered:
         self._heap: list[Entry] = []
 
     def __len__(self) -> int:
-        """The dead included."""
+        """How many stand here, the dead included."""
         return len(self._run) + len(self._heap)
 
     def push(self, entry: Entry) -> None:
@@ -34,7 +34,7 @@ class Ordered:
             heappush(self._heap, entry)
 
     def first(self) -> Entry | None:
-        """The earliest that waits."""
+        """The entry of the earliest request that waits."""
         run, heap = self._run, self._heap
         while run and not run[0][2].waiting:
             run.popleft()
@@ -47,7 +47,8 @@ class Ordered:
         return run[0]
 
     def each(self) -> Iterator[Queued]:
-        """All that wait, the earliest first; whoever asks for the next has taken the last (cleared `waiting`)."""
+        """All requests that wait, the earliest first. Whoever asks for the next has taken the last one (cleared
+        `waiting`)."""
         run = self._run
         while run and not self._heap:
             request = run[0][2]

@@ -35,11 +35,13 @@ class Parts:
         self.apart = Apart(rules, self.curve)
         self.caution = Caution(self.fleet, self.apart, self.curve)
         self.draining = False
-        self.last_finish: Seconds = -inf  # when a batch was over last
-        self.used_up = RateMeter(1.0)  # of the workers' time: by refused batches and those who are set apart
+        self.last_finish: Seconds = -inf  # when a batch was last over
+        # The part of the workers' time that went to refused batches, and to those who are set apart.
+        self.used_up = RateMeter(1.0)
 
     def in_doubt(self, now: Seconds) -> bool:
-        """No worker is busy for us, and none has been for so long that the learned time may no longer be true."""
+        """Whether no worker is busy for us, and none has been for so long that the learned time may no longer be
+        true."""
         return now - self.last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
 
     def workers_apart(self, now: Seconds) -> float:

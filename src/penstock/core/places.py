@@ -10,12 +10,13 @@ looks like it, nothing is the same.
 from typing import Generic, TypeVar
 
 Glance = bytes
-# Input, model and version, tenant ("" where all share it), parameters; and what it looks like.
+# Input, model and version, tenant (empty where all share it), parameters; and what the input looks like.
 Place = tuple[bytes, str, str, bytes, Glance]
 
 Owner = TypeVar("Owner")  # what stands in a place
 
-HEAD, TAIL = slice(None, 128), slice(-64, None)  # of an input; what is no longer is seen as a whole
+# The parts of an input that are looked at first; an input that is no longer than these is seen as a whole.
+HEAD, TAIL = slice(None, 128), slice(-64, None)
 
 
 def glance(text: bytes) -> Glance:
@@ -26,15 +27,15 @@ class Places(Generic[Owner]):
     __slots__ = ("glances", "taken")
 
     def __init__(self) -> None:
-        self.glances: dict[Glance, int] = {}  # how many places look like it
+        self.glances: dict[Glance, int] = {}  # how many places look like each glance
         self.taken: dict[Place, Owner] = {}
 
     def get(self, place: Place) -> Owner | None:
-        """None: nothing."""
+        """The owner of a place; None if it is free."""
         return self.taken.get(place)
 
     def put(self, place: Place, owner: Owner) -> None:
-        """In place of whatever is there."""
+        """Put an owner into a place, instead of whatever is there."""
         taken = self.taken
         if place not in taken:
             look = place[4]
@@ -42,7 +43,7 @@ class Places(Generic[Owner]):
         taken[place] = owner
 
     def remove(self, place: Place, owner: Owner) -> None:
-        """Nothing, if it is another's by now."""
+        """Free a place. Does nothing if it is another owner's by now."""
         taken = self.taken
         if taken.get(place) is owner:
             del taken[place]

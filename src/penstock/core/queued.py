@@ -8,9 +8,9 @@ from penstock.types import Accepted, Attempt, Batch, WorkerId
 class Queued(Accepted, eq=False):
     """A request from the moment it is offered to the batcher."""
 
-    waiting: bool = False  # in a buffer now; cleared when taken, cancelled or expired
+    waiting: bool = False  # whether it is in a buffer now; cleared when it is taken, cancelled or expired
     turn: float = 0.0  # virtual time of its tenant's turn, while it stands for its tenant in the buffer
-    apart: bool = False  # its tenant has spoilt batches: it shares none with others
+    apart: bool = False  # whether its tenant has spoilt batches: it shares none with others
     executions: int = 0  # how many batches it has been in that failed
     history: tuple[Attempt, ...] = ()  # how each of these batches failed, the last one last
 
@@ -28,7 +28,7 @@ class BatchIds:
         return self.last
 
     def some(self, number: int) -> int:
-        """The first of so many."""
+        """Take so many numbers. Gives the first of them."""
         first = self.last + 1
         self.last += number
         return first
@@ -39,9 +39,11 @@ class Sealed(Batch):
     """A batch of the batcher that sealed it."""
 
     requests: list[Queued]
-    avoid: WorkerId | None = None  # the worker that failed it last
-    suspect: bool = False  # a part of a batch that did not answer in time: one of these may hang again
-    risky: bool = False  # its worker may die or hang of it: one did, or its tenant is set apart for that
-    hurried: bool = False  # its limit is short, so that others like it have their turn
-    apart: bool = False  # all its requests are of one tenant that has spoilt batches
-    charged: bool = False  # that it failed counts against that tenant already
+    avoid: WorkerId | None = None  # the worker that last failed it
+    # Whether it is a part of a batch that did not answer in time, so that one of its members may hang again.
+    suspect: bool = False
+    # Whether its worker may die or hang of it: one did, or its tenant is set apart for that.
+    risky: bool = False
+    hurried: bool = False  # whether its limit is short, so that others like it have their turn
+    apart: bool = False  # whether all its requests are of one tenant that has spoilt batches
+    charged: bool = False  # whether its failure counts against that tenant already

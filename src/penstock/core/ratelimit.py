@@ -19,13 +19,13 @@ from penstock.errors import OverQuota
 from penstock.quota import MINUTE, Limits, over_quota
 from penstock.types import Seconds
 
-SLOTS = 2  # a second
+SLOTS = 2  # slots in a second
 COUNTED = int(MINUTE * SLOTS) + 1  # slots that count, the one in the making included
 MEMORY = MINUTE + 1.0 / SLOTS
 ROUNDING = 1e-9
-SHORTEST = 0.001  # wait that is worth telling
+SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 LET_GO = 8  # idle accounts that are emptied whenever another one is remembered
-UNCOUNTED = 10**9  # remain where the minute is not limited
+UNCOUNTED = 10**9  # told as what remains, where the minute is not limited
 NEWEST = 0.2  # weight of the newest gap between two answers
 
 
@@ -33,32 +33,33 @@ class TenantAccount:
     """An `Account`, and all that is known of its tenant: there is one for each."""
 
     __slots__ = (
-        "__weakref__", "_answered", "_before", "_burst", "_ended", "_floor", "_full_at", "_gap", "_in_flight",
-        "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until", "_waiting_since", "_window",
-        "generation", "limit", "limits", "remaining", "reset_at", "tenant",
+        "__weakref__", "_answered", "_before", "_burst", "_close_look_below", "_ended", "_full_at", "_gap",
+        "_in_flight", "_interval", "_limiter", "_most", "_noted", "_slot", "_total", "_until",
+        "_waiting_since", "_window", "generation", "limit", "limits", "remaining", "reset_at", "tenant",
     )  # fmt: skip
 
     def __init__(self, limiter: "RateLimiter", tenant: str, limits: Limits) -> None:
         self.tenant = tenant
-        self.generation = -1  # in which it was last asked for
+        self.generation = -1  # the generation in which it was last asked for
         self.remaining = 0
         self._until = -inf  # when the slot in the making ends
-        self.reset_at = 0.0  # when the first that counts no longer does
+        self.reset_at = 0.0  # when the first slot that counts no longer does
         self._limiter = limiter
-        self._window: deque[list[int]] = deque()  # [slot, how many] of those before, the oldest first
-        self._slot = -1  # the one in the making
+        # The slots before the one in the making, the oldest first: each a pair of slot and count.
+        self._window: deque[list[int]] = deque()
+        self._slot = -1  # the slot in the making
         self._full_at = -inf  # when the burst bucket is full again
-        self._interval = 0.0  # in which the burst bucket gains one
-        self._gap = 0.0  # between two answers, usually, while no more may be in flight
-        # As of the last close look:
+        self._interval = 0.0  # seconds in which the burst bucket gains one
+        self._gap = 0.0  # seconds between two answers, usually, while no more may be in flight
+        # What follows was true at the last close look.
         self._noted = 0  # `remaining`
         self._in_flight = 0  # requests in flight
         self._total = 0  # requests in all slots that count
         self._before = 0  # requests in the slots before the one in the making
-        self._waiting_since = 0.0  # when one of those in flight was answered, or the first of them came
-        # Since the last close look:
-        self._answered = 0.0  # when one of those in flight was answered last
-        self._ended = 0  # how many were answered
+        self._waiting_since = 0.0  # when a request in flight was last answered, or the first of them came
+        # What follows has happened since the last close look.
+        self._answered = 0.0  # when a request in flight was last answered
+        self._ended = 0  # how many requests were answered
         self._hold_to(limits)
 
     def _hold_to(self, limits: Limits) -> None:
@@ -66,10 +67,10 @@ class TenantAccount:
         self.limit = limits.requests_per_minute
         self._burst = limits.burst
         self._most = inf if limits.in_flight is None else limits.in_flight
-        self._floor: float = self.remaining
+        self._close_look_below: float = self.remaining
 
     def hold_to(self, limits: Limits, remaining: int) -> None:
-        """Others than until now, and say that so many remain of them until one is let in."""
+        """Hold the tenant to these limits from now on, and say that so many remain of them until one is let in."""
         self._catch_up()
         self.remaining = self._noted = remaining
         self._hold_to(limits)
@@ -79,7 +80,8 @@ class TenantAccount:
         return max(0, self._in_flight + self._noted - self.remaining - self._ended)
 
     def take(self, now: Seconds) -> OverQuota | None:
-        if self.remaining > self._floor and now < self._until:  # no limit is near: it need only be counted
+        # No limit is near: the request need only be counted.
+        if self.remaining > self._close_look_below and now < self._until:
             self.remaining -= 1
             return None
         return self.take_closely(now)
@@ -93,8 +95,8 @@ class TenantAccount:
             self._answered = self._waiting_since = now
         room = self._most - in_flight
         if room <= 0:
-            # As long as it usually takes until one goes, or as long again as none has gone (or up to half a second
-            # more, if the first of them was let in without a look).
+            # The wait is as long as it usually takes until a request ends, or as long again as none has ended (or
+            # up to half a second more, if the first of them was let in without a close look).
             wait = max(self._gap, now - self._answered, SHORTEST)
             return over_quota(wait, limit, wait, self.limits.in_flight)
         remaining = UNCOUNTED
@@ -115,7 +117,7 @@ class TenantAccount:
         self._in_flight = in_flight + 1
         self.remaining = self._noted = remaining
         # How many more may come before a limit is met. A bucket refills meanwhile, and is looked at each time.
-        self._floor = remaining if burst is not None else max(0, remaining - (room - 1))
+        self._close_look_below = remaining if burst is not None else max(0, remaining - (room - 1))
         return None
 
     def release(self, now: Seconds, *, refused: bool = False) -> None:
@@ -126,7 +128,7 @@ class TenantAccount:
             self._answered = now
 
     def _take_back(self) -> None:
-        if self.remaining < self._noted:  # as if one of those since the last look had not come
+        if self.remaining < self._noted:  # as if one of the requests since the last look had not come
             self.remaining += 1
             return
         self._catch_up()
@@ -136,12 +138,12 @@ class TenantAccount:
         if self.limit is not None:
             self._full_at -= self._interval
             self._give_back()
-        if self.remaining > self._floor:  # otherwise the next one is looked at closely anyway
+        if self.remaining > self._close_look_below:  # otherwise the next request is looked at closely anyway
             self.remaining += 1
             self._noted += 1
 
     def _catch_up(self) -> None:
-        """With what came and went since the last look."""
+        """Take in what came and went since the last close look."""
         came, ended = self._noted - self.remaining, self._ended
         in_flight = self._in_flight + came
         if came:
@@ -156,7 +158,7 @@ class TenantAccount:
         self._in_flight = max(0, in_flight - ended)
 
     def _turn(self, now: Seconds) -> None:
-        """A new slot begins; what is older than a minute no longer counts."""
+        """Begin a new slot. What is older than a minute no longer counts."""
         limiter, window, slot = self._limiter, self._window, int(now * SLOTS)
         if self.generation != limiter.generation or now >= limiter.until:
             limiter.remember(self, now)
@@ -174,14 +176,14 @@ class TenantAccount:
         self.reset_at = self._limiter.time_of(oldest + COUNTED)
 
     def forget(self, now: Seconds) -> None:
-        """What it did, if nothing of that still counts. Whoever holds it may ask again."""
+        """Forget what the tenant did, if nothing of that still counts. Whoever holds the account may ask again."""
         self._catch_up()
         if now >= self._until + MEMORY and not self._in_flight:
             self._window.clear()
             self._total = self._before = 0
 
     def _give_back(self) -> None:
-        """One of those that were let in last does not count."""
+        """Note that one of the requests that were let in last does not count."""
         if self._total == self._before:
             if not self._window:
                 return
@@ -223,22 +225,23 @@ class _OtherLimits:
 
 
 class RateLimiter:
-    """A `Limiter`."""
+    """A `Limiter` for one process, which sees all requests of a tenant."""
 
     def __init__(self, max_tenants: int = 100_000) -> None:
-        self._most = max(1, max_tenants // 2)  # of each generation
+        self._most = max(1, max_tenants // 2)  # tenants of each generation
         self._all: WeakValueDictionary[str, TenantAccount] = (
             WeakValueDictionary()
         )  # held below, or by an identity
         self._young: dict[str, TenantAccount] = {}
         self._old: dict[str, TenantAccount] = {}
-        self._idle: list[TenantAccount] = []  # forgotten here; what they hold is let go little by little
+        # Accounts that are forgotten here; what they hold is let go little by little.
+        self._idle: list[TenantAccount] = []
         self._times: dict[int, Seconds] = {}
         self.generation = 0
         self.until = -inf  # when the younger generation will have had its minute
 
     def __len__(self) -> int:
-        """Tenants that are remembered whether somebody holds their account or not."""
+        """The tenants that are remembered, whether or not somebody holds their accounts."""
         return len(self._young) + len(self._old)
 
     def account(self, tenant: str, limits: Limits) -> TenantAccount | _OtherLimits:
@@ -248,7 +251,7 @@ class RateLimiter:
         return account if account.limits == limits else _OtherLimits(account, limits)
 
     def time_of(self, slot: int) -> Seconds:
-        """When it begins: one number for thousands of tenants, who are all in the same slots."""
+        """When a slot begins: one number for thousands of tenants, who are all in the same slots."""
         time = self._times.get(slot)
         if time is None:
             if len(self._times) > 2 * COUNTED:
@@ -257,9 +260,9 @@ class RateLimiter:
         return time
 
     def remember(self, account: TenantAccount, now: Seconds) -> None:
-        """It is asked for: for a minute at least it is not forgotten."""
+        """Remember an account that is asked for: for a minute at least it is not forgotten."""
         if now >= self.until or len(self._young) >= self._most:
-            # Whoever waits for an answer is not idle, but must not keep the others from being forgotten.
+            # An account with requests in flight is not idle, but must not keep the others from being forgotten.
             elder = {name: each for name, each in self._old.items() if each.in_flight}
             self._idle += self._old.values()
             self._old, self._young = self._young, dict(list(elder.items())[: self._most // 2])

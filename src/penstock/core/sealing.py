@@ -31,7 +31,7 @@ class Sealing:
         self._turns = Turns()
 
     def step(self, effects: Effects, now: Seconds) -> Effects:
-        """`effects`, with what there is to send and whom to tell that it is too late added."""
+        """Decide what to send and whom to tell that it is too late. Both are added to `effects`."""
         wakes = [self._fleet.wake(now)]
         apart = self._apart
         overdue = apart.waiting > 0 and now > apart.free_at + OVERDUE
@@ -52,7 +52,7 @@ class Sealing:
         return effects
 
     def _send_apart(self, now: Seconds, effects: Effects) -> list[Seconds]:
-        """Batches of those who are set apart, while their part of the workers' time allows it."""
+        """Send batches of those who are set apart, while their part of the workers' time allows it."""
         apart, wakes = self._apart, []
         for each in [lane for lane in apart.lanes.values() if lane.buffer.waiting]:
             self._expire(each, now, effects)
@@ -98,8 +98,8 @@ class Sealing:
             return 0.0
         curve, size = lane.curve, lane.buffer.waiting
         if size <= self._fleet.free:
-            return curve(size)  # workers to spare: trying costs nobody anything
-        # Nobody is given up for what a size may take that has never been seen: a smaller batch can be sent.
+            return curve(size)  # with workers to spare, trying costs nobody anything
+        # No request is given up for what a size may take that has never been seen: a smaller batch can be sent.
         return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
 
     def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
@@ -116,7 +116,7 @@ class Sealing:
             if held_until > now:
                 wakes.append(held_until)
                 continue
-            insist = fleet.healthy > 1 and not batch.suspect  # the parts of one that hung are in a hurry
+            insist = fleet.healthy > 1 and not batch.suspect  # the parts of a batch that hung are in a hurry
             if insist and fleet.shared:
                 insist = now < start + INSIST
                 wakes += [start + INSIST] if insist else []
@@ -124,7 +124,7 @@ class Sealing:
             if worker is None and not insist:
                 worker = fleet.pick()
             if worker is None:
-                continue  # the one that frees next is the event that brings us back
+                continue  # a worker that frees is the event that brings us back
             if worker.on_probation and batch.size > 1:
                 self._send(worker, delivery.take_one(batch, self._ids.next()), now, effects)
             else:
@@ -137,7 +137,7 @@ class Sealing:
         load = sum(lane.meter.rate(now) for lane in lanes)
         wakes: list[Seconds] = []
         for lane in lanes:
-            if effects.dispatches:  # a batch on its way ends any doubt: look again
+            if effects.dispatches:  # a batch on its way ends any doubt, so lanes are looked at again
                 self._expire(lane, now, effects)
             while lane.buffer.waiting and (worker := self._fleet.pick()) is not None:
                 decision = self._decide(lane, load, now)
@@ -164,6 +164,7 @@ class Sealing:
                 oldest=oldest.arrival,
                 give_up=lane.give_up,
                 rate=rate,
+                peak=lane.meter.peak,
                 load=load,
                 workers=max(LEAST_SHARE, counted * rate / load) if load > rate else counted,
                 all_workers=counted,
@@ -178,7 +179,7 @@ class Sealing:
         )
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
-        """Seal for this worker the best of what waits."""
+        """Seal the best of what waits in this lane for this worker."""
         size = 1 if worker.on_probation else decision.size
         requests = lane.buffer.take(size, self._rules.max_cost, now)
         if self._apart.known:
@@ -197,7 +198,7 @@ class Sealing:
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         if (
             self._rules.per_item_parameters
-        ):  # of those in it now: a retry may hold fewer than it was sealed with
+        ):  # counted by the requests that are in it now: a retry may hold fewer than it was sealed with
             parameters = (request.parameters or b"{}" for request in batch.requests)
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)

@@ -8,7 +8,7 @@ class Shares:
 
     def __init__(self, most: int, most_bytes: int, share: float = 1.0) -> None:
         self._most, self._most_bytes, self._share = most, most_bytes, share
-        self._held: dict[str, tuple[int, int]] = {}  # by tenant: things, bytes
+        self._held: dict[str, tuple[int, int]] = {}  # by tenant, how many things it holds and how many bytes
         self.number = 0
         self.bytes = 0
 
@@ -22,21 +22,21 @@ class Shares:
         self._add(tenant, -1, -size)
 
     def grow(self, tenant: str, size: int) -> None:
-        """One of its things has become so much larger, or smaller."""
+        """Note that one of a tenant's things has become so much larger, or smaller."""
         self._add(tenant, 0, size)
 
     def full(self, tenant: str, size: int) -> Full | None:
-        """Whether one more of this size has no room."""
+        """Why one more thing of this size has no room, or None."""
         number, held = self.held(tenant)
         return self._full(tenant, number + 1, held + size, self.number + 1, self.bytes + size, grown=False)
 
     def overgrown(self, tenant: str) -> Full | None:
-        """Whether it holds too much by now."""
+        """Why a tenant holds too much by now, or None."""
         return self._full(tenant, *self.held(tenant), self.number, self.bytes, grown=True)
 
     @property
     def overfull(self) -> bool:
-        """All together hold too much."""
+        """Whether all tenants together hold too much."""
         return self.number > self._most or self.bytes > self._most_bytes
 
     def _full(

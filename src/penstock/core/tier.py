@@ -11,7 +11,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from math import ceil, inf
 
-from penstock.core.line import Line
+from penstock.core.by_urgency import ByUrgency
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
 from penstock.types import Seconds
@@ -24,34 +24,35 @@ Late = tuple[float, int, Queued]  # virtual time of a turn, a number that breaks
 
 class Tier:
     __slots__ = (
-        "_clock", "_discarded", "_late", "_sequence", "_turns", "line", "start", "tenants", "virtual", "waiting",
-        "weight",
+        "_clock", "_discarded", "_late", "_sequence", "_turns", "by_urgency", "start", "tenants", "virtual",
+        "waiting", "weight",
     )  # fmt: skip
 
     def __init__(self, weight: float) -> None:
         self.weight = weight
         self.waiting = 0
-        self.virtual = 0.0  # virtual time of this tier among the tiers: how much it has had, by its weight
-        self.start = 0.0  # virtual time of this tier when it was served last
-        self.line = Line()
-        # Each with its only request, or with all of them by deadline. The dead are included until their turn comes.
+        self.virtual = 0.0  # how much this tier has had, by its weight: its virtual time among the tiers
+        self.start = 0.0  # the virtual time of this tier when it was served last
+        self.by_urgency = ByUrgency()
+        # Each tenant with its only request, or with all of them by deadline. The dead are included until their
+        # turn comes.
         self.tenants: dict[str, Queued | Ordered] = {}
         # The requests that stand for their tenants, by the virtual time of their turn (`Queued.turn`). A turn is
         # given for as much as its request costs. Those that came out of that order are in the heap.
         self._turns: deque[Queued] = deque()
         self._late: list[Late] = []
-        self._clock = 0.0  # virtual time of the tenant served last
+        self._clock = 0.0  # the virtual time of the tenant served last
         self._sequence = 0
-        self._discarded = 0  # the dead that `tenants` may still hold: discarded since it was compacted
+        self._discarded = 0  # how many dead `tenants` may still hold: those discarded since it was compacted
 
     def push(self, request: Queued) -> None:
         self.waiting += 1
-        self.line.push(request)
+        self.by_urgency.push(request)
         name = request.tenant
         found = self.tenants.setdefault(name, request)
         if found is request:
-            # One cost behind the clock: a tenant that comes back again and again with one request takes its turn
-            # like the others instead of going first each time.
+            # A tenant's first turn is one cost behind the clock. A tenant that comes back again and again with
+            # one request then takes its turn like the others, instead of going first each time.
             request.turn = turn = self._clock + (request.cost or 1.0)
             turns = self._turns
             if not turns or turn >= turns[-1].turn:  # `_queue`, spelt out for the usual case
@@ -67,18 +68,19 @@ class Tier:
         found.push((request.deadline, sequence, request))
 
     def discard(self) -> None:
-        """One of those here waits no longer."""
+        """Note that one of the requests here waits no longer."""
         self.waiting -= 1
         self._discarded += 1
 
     def of_tenant(self, tenant: str) -> int:
-        """How many wait of it; some that died meanwhile may be among them."""
+        """How many requests of a tenant wait; some that died meanwhile may be among them."""
         found = self.tenants.get(tenant)
         return 0 if found is None else len(found) if isinstance(found, Ordered) else 1
 
     def overtakes(self, tenant: str, size: float, own: int) -> float:
-        """How many of those here one more of this tenant would go before. Until its turn each of the others has had
-        as much as this tenant has (`own`), and one more; `size` is what it costs in terms of what the others do."""
+        """How many requests here would go after one more of this tenant. Until its turn each of the other tenants
+        has had as much as this one has (`own`), and one more. `size`: its cost as a multiple of what the others'
+        requests cost."""
         here = self.of_tenant(tenant)
         others = len(self.tenants) - (here > 0)
         before = self.waiting - here - others * (own + 1) * size
@@ -94,9 +96,9 @@ class Tier:
         now: Seconds,
         ageing: Seconds,
     ) -> float:
-        """Add the next to `taken`, until these are `count`; or until they are `enough` and this tier's virtual
-        time is no longer below `until`; or until the next does not fit in `room`. Gives what they cost. Something
-        must wait. The tier is as old as the first of them."""
+        """Add the next requests to `taken`, until these are `count`; or until they are `enough` and this tier's
+        virtual time is no longer below `until`; or until the next does not fit in `room`. Gives what they cost.
+        Something must wait. The tier is as old as the first of them."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         before, virtual = len(taken), self.virtual
@@ -108,12 +110,12 @@ class Tier:
             if len(taken) == before:
                 return 0.0
             spent, share = spent + spent_now, share + share_now
-            if not step:  # of the virtual time, for each unit of cost
+            if not step:  # worked out once: the step in virtual time for each unit of cost
                 step = 1.0 / (self.weight * (1.0 + max(0.0, now - taken[before].arrival) / ageing))
             virtual = self.virtual + share * step
             if len(taken) < bound or bound == last or virtual >= until:
                 break
-            # As many as bring it there, if they cost what those before them did.
+            # How many more bring the tier there, if they cost what those before them did.
             more = (until - virtual) * (bound - before) / (share * step)
             bound = last if more > last - bound else bound + max(1, ceil(more - ROUNDING))
         self.start, self.virtual = virtual - _share(taken[-1]) * step, virtual
@@ -121,21 +123,21 @@ class Tier:
         return spent
 
     def _take_turns(self, taken: list[Queued], bound: int, room: float) -> tuple[float, float]:
-        """Add those whose turn it is to `taken` until these are `bound`, or the next does not fit in `room`. As
-        many must wait. Gives what they cost, and the same with a place for each that costs nothing."""
+        """Add requests whose turn it is to `taken` until these are `bound`, or the next does not fit in `room`.
+        As many must wait. Gives what they cost, and the same with a place for each that costs nothing."""
         tenants, turns, late = self.tenants, self._turns, self._late
         spent, for_nothing, wanted = 0.0, 0, bound - len(taken)
         while wanted:
             token = self._next() if late else turns.popleft()
             request, found = token, tenants.pop(token.tenant)
-            if found is not token:  # its tenant has several
+            if found is not token:  # its tenant has several requests waiting
                 assert isinstance(found, Ordered)
                 first = found.first()
                 if first is None:
                     continue
                 request = first[2]
                 more = _share(request) - _share(token)
-                if more > 0.0:  # than its turn was given for, and that is yet to come
+                if more > 0.0:  # it costs more than its turn was given for, and that turn is yet to come
                     tenants[request.tenant] = found
                     self._queue(request, token.turn + more)
                     continue
@@ -144,7 +146,7 @@ class Tier:
             cost = request.cost
             if spent + cost > room and taken:
                 tenants[request.tenant] = found
-                turns.appendleft(token)  # what was next still is, and so before all others
+                turns.appendleft(token)  # what was next still is, and so goes before all others
                 break
             request.waiting = False
             taken.append(request)
@@ -161,7 +163,8 @@ class Tier:
     def _serve_only(
         self, taken: list[Queued], count: int, room: float, now: Seconds, ageing: Seconds
     ) -> float:
-        """As `serve`, where all that waits is one tenant's: nobody to be fair to, and the books are kept once."""
+        """Serve as `serve` does, where all that waits is one tenant's: there is nobody to be fair to, and the
+        books are kept once."""
         token = self._next()
         found = self.tenants.pop(token.tenant)
         spent = share = 0.0
@@ -175,7 +178,7 @@ class Tier:
             spent += cost
             share += cost or 1.0
         served = len(taken) - before
-        if not served:  # the next one does not fit, and its tenant keeps its turn
+        if not served:  # the next request does not fit, and its tenant keeps its turn
             self.tenants[token.tenant] = found
             self._turns.appendleft(token)
             return 0.0
@@ -190,7 +193,8 @@ class Tier:
         return spent
 
     def _come_again(self, found: Ordered, virtual: float) -> None:
-        """A tenant that was served has its next turn when the others have had as much as its next request costs."""
+        """Give a tenant that was served its next turn, when the others have had as much as its next request
+        costs."""
         first = found.first()
         if first is not None:
             request = first[2]
@@ -207,16 +211,16 @@ class Tier:
             heappush(self._late, (turn, self._sequence, token))
 
     def _next(self) -> Queued:
-        """Who stands for the tenant whose turn it is. Taken out; there must be one."""
+        """Take out the request that stands for the tenant whose turn it is. There must be one."""
         late, turns = self._late, self._turns
         if late and (not turns or late[0][0] < turns[0].turn):
             return heappop(late)[2]
         return turns.popleft()
 
     def begin(self, clock: float) -> None:
-        """Nobody has waited here until now: an absent tier saves up no claim on the past."""
+        """Begin, since nobody has waited here until now: an absent tier saves up no claim on the past."""
         self.virtual = max(self.virtual, clock)
-        self.line.clear()
+        self.by_urgency.clear()
         if self._discarded:
             self._discarded = 0
             self.tenants.clear()
@@ -224,12 +228,12 @@ class Tier:
             self._late.clear()
 
     def tidy(self) -> None:
-        """Drop the dead in front; compact once the others, which stand behind the living, outnumber those."""
-        self.line.drop_dead()
-        if len(self.line) <= 4 * self.waiting + SLACK and self._discarded <= self.waiting + SLACK:
+        """Drop the dead in front. Compact once the dead that stand behind the living outnumber those."""
+        self.by_urgency.drop_dead()
+        if len(self.by_urgency) <= 4 * self.waiting + SLACK and self._discarded <= self.waiting + SLACK:
             return
         self._discarded = 0
-        self.line.compact()
+        self.by_urgency.compact()
         self._turns = deque([token for token in self._turns if self._has_some(token.tenant)])
         self._late = [late for late in self._late if self._has_some(late[2].tenant)]
         heapify(self._late)
@@ -246,5 +250,5 @@ class Tier:
 
 
 def _share(request: Queued) -> float:
-    """One that costs nothing still takes a place."""
+    """What a request counts for in turns: one that costs nothing still takes a place."""
     return request.cost or 1.0

@@ -23,24 +23,27 @@ Elsewhere nothing is refused here, so that a single tenant can use all of its GP
 
 from math import expm1, inf, log
 
-from penstock.core.admission import SURE, can_wait, forecast, in_turn, is_full
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
 from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter
+from penstock.core.forecast import SURE, can_wait, forecast, in_turn
 from penstock.core.recent import Recent
+from penstock.core.refusal import is_full
 from penstock.errors import Overloaded
 from penstock.types import Request, Seconds
 
-IN_USE = 60.0  # seconds since two tiers were last seen, until they count as one again
-WINDOW = 1.0  # over which what a tier has had is taken: what the lowest may have follows within 2 s
+IN_USE = 60.0  # seconds since two tiers were last seen, after which they count as one again
+WINDOW = 1.0  # seconds over which a tier's part is measured: what the lowest may have follows within 2 s
 LASTING = (
     5.0  # seconds over which what the best tier asks for is taken: whether it fits is not a matter of chance
 )
-PRESSED = 0.25  # of the time that the best tier has: in the queue for longer, and it comes first altogether
-NEWEST = 0.05  # weight of the newest in that time, which each client may choose for itself
-BEYOND = 0.1  # of its part of the capacity, for tenants of a tier that have had less of that than the others
-RARELY = 0.01  # requests in a window, below which a part of the capacity is none
-LEAST_LEFT = 0.05  # of the service, for a tier that better ones leave nothing
+# The part of its time that the best tier may spend in the queue; beyond it, the best tier comes first altogether.
+PRESSED = 0.25
+NEWEST = 0.05  # weight of the newest request in that time, which each client may choose for itself
+# Added to a tier's part of the capacity, for tenants that have had less of that part than the others.
+BEYOND = 0.1
+RARELY = 0.01  # requests in a window below which a part of the capacity is none
+LEAST_LEFT = 0.05  # the part of the service that is left to a tier even if better ones leave it nothing
 SOONEST = 0.001
 
 
@@ -48,7 +51,7 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
     """Why this request's tier is not let in now, or None. `used`: the part of the capacity it has had of late."""
     tier = request.tier
     rate = capacity(batcher)
-    if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast has the say
+    if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast decides
         return None
     depth, lowest = batcher.depth, tier == len(batcher.depth.by_tier) - 1
     if rules.queue_shares:
@@ -70,7 +73,7 @@ def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used:
     size = batcher.curve.best_size
     share = rules.lowest_share
     if lowest and better >= size and used >= share:
-        lent = _drain(better - size, rate)  # until those that wait are one batch
+        lent = _drain(better - size, rate)  # lent until the requests that wait are one batch
         slowed = WINDOW * log(used / share) if share else inf
         return Overloaded(
             "this tier has used its share of the capacity (tiers.lowest_share)",
@@ -89,24 +92,25 @@ def kept_part(batcher: Batcher, rules: CapacityRules, tier: int) -> float:
 
 
 def is_owed(used: float, part: float, rate: float) -> bool:
-    """Whether a tier that has had `used` of late may have one more, to come to this part of the capacity. If it is
-    let in once every 1 / (part × rate) seconds, its meter says just so much before each; where that is seldom, it
-    says far less than the part."""
+    """Whether a tier that has had `used` of late may have one more request, to come to this part of the capacity.
+    If it is let in once every 1 / (part × rate) seconds, its meter says just so much before each; where that is
+    seldom, it says far less than the part."""
     each = part * rate * WINDOW
     return each > RARELY and used * rate * WINDOW * expm1(1.0 / each) < 1.0
 
 
 def best_pressed(batcher: Batcher, patience: Seconds, now: Seconds) -> Seconds:
-    """For how long the best tier needs all there is: until one of it that comes would wait only half its time."""
-    if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # nobody of another tier keeps it waiting
+    """How long the best tier needs all there is: until one of its requests that comes would wait only half its
+    time."""
+    if not batcher.depth.by_tier[0] or batcher.rules.tiers.strict:  # no other tier keeps the best waiting
         return 0.0
     expected = forecast(batcher, 0, now)
     return 0.0 if expected is None else expected.start - now - PRESSED * patience
 
 
 def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seconds:
-    """How long one that comes now will wait behind so many of its own tier, if better ones go on taking this part
-    of the capacity: those that wait now are not the only ones that go before it."""
+    """How long a request that comes now will wait behind so many of its own tier, if better ones go on taking
+    this part of the capacity: those that wait now are not the only ones that go before it."""
     by_tier, rate, size = batcher.depth.by_tier, capacity(batcher), batcher.curve.best_size
     if in_tier < size or not rate:
         return 0.0
@@ -122,12 +126,12 @@ def own_wait(batcher: Batcher, tier: int, better: float, in_tier: float) -> Seco
 
 
 def _drain(excess: float, rate: float) -> Seconds:
-    """Until one more than the excess has gone."""
+    """Seconds until one request more than the excess has gone."""
     return (excess + 1.0) / rate
 
 
 def _service(batcher: Batcher, tier: int) -> float:
-    """The part of the service a tier gets while it waits, and those wait that do now."""
+    """The part of the service that a tier gets while it waits, and while those wait that do now."""
     tiers, by_tier = batcher.rules.tiers, batcher.depth.by_tier
     if tiers.strict:
         own = by_tier[tier] or 1
@@ -137,7 +141,7 @@ def _service(batcher: Batcher, tier: int) -> float:
 
 
 class TierGate:
-    """Asked about those that the forecast would let in: the last word. `Door` spares it most of them."""
+    """Has the last word on requests that the forecast would let in. `Admission` spares it most of them."""
 
     __slots__ = (
         "_asked", "_batcher", "_kept", "_latest", "_lowest", "_meters", "_mixed_until", "_patience", "_recent",
@@ -148,21 +152,23 @@ class TierGate:
         self.rules = rules
         self._batcher = batcher
         self._lowest = len(batcher.depth.by_tier) - 1
-        # Of what was let in of each tier, by the time it takes: what they give is the part of the capacity it has
-        # had. Requests a second would say too much whenever the workers, for a moment, do less.
+        # For each tier, the workers' time that the requests let in take: what these meters say is the part of the
+        # capacity that the tier has had. Requests a second would say too much whenever the workers, for a moment,
+        # do less.
         self._meters = [RateMeter(WINDOW) for _ in batcher.depth.by_tier]
         self._recent = [Recent() for _ in batcher.depth.by_tier]
         self._asked = RateMeter(LASTING)  # requests of the best tier, let in or not
         self._latest = -1  # the tier seen last
         self._mixed_until = -inf
         tiers = batcher.rules.tiers
-        # How much longer than all that waits takes a tier's own part of it can take, and the warning as a time.
+        # For each tier, how much longer than all that waits takes its own part of that can take; and the warning
+        # as a time.
         self._stretch = [
             1.0 / LEAST_LEFT if tiers.strict else sum(tiers.weights) / weight for weight in tiers.weights
         ]
         self._warning = rules.warning / rules.reference
         self._kept = kept_part(batcher, rules, self._lowest)
-        self._patience = inf  # how long those of the best tier can wait for a worker, as a rule
+        self._patience = inf  # seconds that requests of the best tier can wait for a worker, as a rule
 
     def refusal(self, request: Request, now: Seconds) -> Overloaded | None:
         tier = request.tier
@@ -182,7 +188,7 @@ class TierGate:
         return None
 
     def let_in(self, tier: int, number: int, now: Seconds) -> None:
-        """So many more, of late, without being asked about: there was room for them."""
+        """Note that so many more were let in of late without asking here: there was room for them."""
         self._saw(tier, now)
         if self.is_mixed(now):
             self._count(tier, number, now)
@@ -205,8 +211,8 @@ class TierGate:
             self._latest = tier
 
     def room(self, tier: int, now: Seconds) -> tuple[float, float]:
-        """While fewer than the first number wait, and fewer than the second come, no rule here can refuse one of
-        this tier that has the time (`needs`)."""
+        """Two numbers: while fewer than the first wait, and fewer than the second come, no rule here can refuse a
+        request of this tier that has the time (`needs`)."""
         if tier == 0 or not self.is_mixed(now):
             return inf, inf
         if self.rules.queue_shares:
@@ -220,7 +226,7 @@ class TierGate:
         return (waiting, more) if waiting > curve.best_size and more > 0.0 else (curve.best_size, inf)
 
     def needs(self, tier: int, waiting: float, now: Seconds) -> Seconds:
-        """The time that is enough for one of this tier, whoever else waits, if so many do."""
+        """The time that is enough for a request of this tier, whoever else waits, if so many do."""
         if tier == 0 or not self.is_mixed(now):
             return 0.0
         rate = capacity(self._batcher)
@@ -228,7 +234,7 @@ class TierGate:
 
     @property
     def _batch(self) -> Seconds:
-        """More than it takes until a full batch that was just sent is over, and the one after it."""
+        """More seconds than it takes until a full batch that was just sent is over, and the one after it."""
         curve = self._batcher.curve
         return curve.full * (2.0 + GUARD * (curve.spread + LEAST_SPREAD))
 
@@ -248,8 +254,9 @@ class TierGate:
         return tier_refusal(batcher, self.rules, request, used)
 
     def _kept_from_best(self, tier: int, now: Seconds) -> float:
-        """The part of the capacity that a tier has even while the best needs all there is. The lowest has its own.
-        Those between have as much as the best asks for beyond what fits beside that, up to what the lowest has."""
+        """The part of the capacity that a tier has even while the best needs all there is. The lowest has its
+        own. Tiers between have as much as the best asks for beyond what fits beside that, up to what the lowest
+        has."""
         kept = self._kept
         return kept if tier == self._lowest else min(kept, self._asked.rate(now) + kept - 1.0)
 
@@ -263,19 +270,19 @@ class TierGate:
         )
 
     def turned_away(self, now: Seconds) -> None:
-        """One of the best tier, for want of time."""
+        """Note that a request of the best tier was refused for want of time."""
         rate = capacity(self._batcher)
         if rate:
             self._asked.add(now, 1.0 / rate)
 
     def _has(self, request: Request, now: Seconds) -> Seconds:
-        """How long it can wait for a worker."""
+        """How long a request can wait for a worker."""
         curve = self._batcher.curve
         spread = curve.spread if curve.spread > LEAST_SPREAD else LEAST_SPREAD
         latest = request.deadline - curve.full * (1.0 + GUARD * spread)
         return (latest if latest < request.expires else request.expires) - now
 
     def note_patience(self, request: Request, now: Seconds) -> None:
-        """Note how long one of the best tier can wait."""
+        """Note how long a request of the best tier can wait."""
         seconds, known = self._has(request, now), self._patience
         self._patience = seconds if known == inf else known + NEWEST * (seconds - known)

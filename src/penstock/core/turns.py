@@ -12,8 +12,8 @@ from penstock.core.lane import ROOM, Lane
 from penstock.core.queued import Sealed
 from penstock.types import Request, Seconds
 
-MOST = 10_000  # tenants that are remembered; then all are forgotten, and urgency decides once
-SEEN = 16  # of a lane's tenants, those that are looked at: a step must stay cheap
+MOST = 10_000  # tenants that are remembered; with one more all are forgotten, and urgency decides once
+SEEN = 16  # how many tenants of a lane are looked at: a step must stay cheap
 
 
 class Turns:
@@ -41,8 +41,8 @@ class Turns:
 
 
 def may_open(lanes: Iterable[Lane], request: Request, limit: int) -> bool:
-    """Whether one of `limit` lanes may be for it. The last of them are for tenants that have less than an even
-    share, counted with one tenant more than there are, since somebody may yet come."""
+    """Whether one of `limit` lanes may be for this request. The last of them are for tenants that have less than
+    an even share, counted with one tenant more than there are, since somebody may yet come."""
     taken, own, tenants = 0, 0, set[str]()
     for lane in lanes:
         if lane.buffer.waiting:

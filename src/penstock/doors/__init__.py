@@ -1,1 +1,2 @@
-"""What people ask in: the routes of the data plane, one file for each way of asking."""
+"""The doors of the data plane: one file for each way of asking. `roles` opens them; they know no connection and
+no adapter."""

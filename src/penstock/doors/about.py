@@ -6,7 +6,7 @@ from penstock.doors.door import Respond, TellingDoor, Visit
 from penstock.doors.openapi_parts import STRING, Described, Offer, Part, answered, object_of, refused
 from penstock.edge.answer import JSON, Answer
 
-FRESH = ("cache-control", "no-store")  # it is another answer a moment later
+FRESH = ("cache-control", "no-store")  # told to caches, since it is another answer a moment later
 
 
 class Models(TellingDoor):

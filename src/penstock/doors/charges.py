@@ -27,12 +27,12 @@ class Charges:
         self._doorman = doorman
 
     def check(self, identity: Identity) -> None:
-        """Before a large body is looked through. Raises OverQuota; counts nothing."""
+        """Check the quota before a large body is looked through. Raises OverQuota; counts nothing."""
         self._gateway.check_quota(identity)
 
     def after(self, refusal: Exception, headers: Headers) -> Exception:
-        """What the client is told: the refusal, or that this was beyond its quota. Not charged are strangers, and
-        whoever cannot be told from a stranger now."""
+        """Charge a refused request. Gives what the client is told: the refusal, or that it was beyond the quota.
+        Not charged are strangers, and whoever cannot be told from a stranger now."""
         if isinstance(refusal, CHARGED):
             try:
                 self._gateway.charge(self._doorman.identify(headers))

@@ -13,19 +13,20 @@ from penstock.doors.depth import is_deeper, outside_strings
 from penstock.doors.steps import PIECE, Steps, pieces
 from penstock.errors import Unacceptable
 
-# In JSON text a control character can only stand escaped; DEL and the C1 set may stand as they are.
+# An escaped control character; in JSON text it can only stand escaped. DEL and the C1 set may stand as they are.
 _ESCAPED = re.compile(rb"\\(?:[bf]|u00(?:0[0-8bBcCeEfF]|1[0-9a-fA-F]|7[fF]|[89][0-9a-fA-F]))")
 _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 _RUNS_OF_C1 = re.compile(rb"(?:\xc2[\x80-\x9f])+")
 _SHORT = {b"\\b": 0x08, b"\\f": 0x0C}
 _DIGITS = bytes.maketrans(b"0123456789E", b"0000000000e")
-# With an exponent of two digits, which moves the point by 99 places, the least of what no float can hold has 210.
+# As many digits in a row as an ordinary number never has. With an exponent of two digits, which moves the point
+# by 99 places, the smallest number that no float can hold has 210.
 _MANY_DIGITS = b"0" * 200
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
 _OF_NUMBERS = b"0123456789.eE+-"
-LONGEST_NUMBER = 64 * 1024  # characters of one whose end is not waited for
+LONGEST_NUMBER = 64 * 1024  # characters of a number whose end is not waited for
 _PLACEHOLDER = b"\x00"  # stands in no JSON
-MOST_PLACES = 50_000  # where something is stripped; each costs a little time
+MOST_PLACES = 50_000  # places where something is stripped; each costs a little time
 
 
 def check_unicode(body: bytes) -> None:
@@ -36,7 +37,7 @@ def check_unicode(body: bytes) -> None:
 
 
 def decode(payload: bytes, field: str) -> object:
-    """The value of a part that has been skipped over once: what is left to go wrong is a number like 1e999."""
+    """The value of a part that was skipped over before: what is left to go wrong is a number like 1e999."""
     try:
         return msgspec.json.decode(payload)
     except msgspec.DecodeError as exc:
@@ -49,9 +50,9 @@ def is_harmless(payload: bytes, limit: int) -> bool:
 
 
 def check_numbers(payload: bytes, field: str = "input", size: int = PIECE) -> Steps[None]:
-    """The body's decoder has looked at everything but the size of numbers, and a worker's cannot read 1e999 or an
-    integer of 5,000 digits. Only a payload with an exponent of three digits, or with very many digits in a row, can
-    have such a number. Both may stand in strings, such as hashes, which do not matter."""
+    """Refuse numbers that a worker's decoder cannot read, such as 1e999 or an integer of 5,000 digits: the body's
+    decoder has not looked at their size. Only a payload with an exponent of three digits, or with very many
+    digits in a row, can have such a number. Both may stand in strings, such as hashes, which do not matter."""
     if not (yield from _may_have_huge(payload, size)):
         return
     unfinished, inside = b"", False
@@ -84,7 +85,8 @@ def _may_be_huge(text: bytes) -> bool:
 
 
 def _read_numbers(text: bytes, field: str) -> None:
-    """Those in a text without strings. They are read by themselves: to build what they stand in takes long."""
+    """Read the numbers in a text without strings. They are read by themselves: to build what they stand in takes
+    long."""
     if _may_be_huge(text):
         decode(b"[%b]" % b",".join(_NUMBER.findall(text)), field)
 
@@ -92,14 +94,15 @@ def _read_numbers(text: bytes, field: str) -> None:
 def check_depth(
     payload: bytes, limit: int, field: str = "input", setting: str = "limits.max_depth", size: int = PIECE
 ) -> Steps[None]:
-    """`setting`: the name of the limit, or nothing for one that is fixed."""
+    """Refuse what is nested too deeply. `setting`: the name of the limit; empty for one that is fixed."""
     if _may_be_deeper(payload, limit, size) and (yield from is_deeper(payload, limit, size)):
         why = f", which {setting} is" if setting else ""
         raise Unacceptable(f"{field!r} is nested deeper than {limit} levels{why}")
 
 
 def _may_be_deeper(payload: bytes, limit: int, size: int) -> bool:
-    """This is one step: it ends in the piece that has too many, and takes no time where there are few."""
+    """Whether a payload may be nested more deeply than the limit. It is one step: it ends in the piece that has
+    too many brackets, and takes no time where there are few."""
     opening = 0
     for start in range(0, len(payload), size):
         end = start + size
@@ -128,7 +131,7 @@ def clean_controls(payload: bytes, rule: str, size: int = PIECE) -> Steps[bytes]
 
 
 def find_control(payload: bytes) -> int | None:
-    """One of those in it."""
+    """The number of a control character in the payload; None if it has none."""
     if b"\\" in payload:
         # Without the escaped backslashes, each backslash that is left begins an escape.
         match = _ESCAPED.search(payload.replace(b"\\\\", b""))

@@ -28,7 +28,7 @@ VARY = ("vary", "Origin")
 
 
 class CrossOrigin:
-    """An App before another."""
+    """An App that stands before another."""
 
     def __init__(self, app: App, origins: Sequence[str]) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class CrossOrigin:
         self._others: Fields = _allowed("*") if self._any else (VARY,)
 
     def _fields(self, headers: Headers) -> Fields:
-        """What the head of the answer says besides."""
+        """The fields that the head of the answer has besides."""
         origin = headers.get(b"origin")
         return self._others if origin is None or self._any else self._known.get(origin, self._others)
 
@@ -49,7 +49,7 @@ class CrossOrigin:
             self._app.handle(Crossing(caller, fields), method, url, headers, body)
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """An ordinary head names no origin."""
+        """Handle an ordinary request: its head names no origin."""
         self._app.handle_ordinary(Crossing(caller, self._others), head, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
@@ -59,7 +59,7 @@ class CrossOrigin:
         self._app.refuse(Crossing(caller, self._fields(headers)), exc, url, headers)
 
     def _preflight(self, caller: Caller, url: bytes, headers: Headers, fields: Fields) -> None:
-        """What a browser asks before it sends a page's request."""
+        """Answer what a browser asks before it sends a page's request."""
         if fields is self._others and not self._any:
             origin = headers[b"origin"][:100].decode("ascii", "replace")
             refusal = Forbidden(f"the origin {origin} is not in server.cors_origins")

@@ -15,11 +15,11 @@ from penstock.doors.results import accepted
 from penstock.doors.steps import Steps, at_once
 from penstock.doors.table import Table
 from penstock.doors.wishes import check_type, prefers_task
-from penstock.edge.address import split
 from penstock.edge.answer import with_fields
 from penstock.edge.caller import Caller
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
+from penstock.edge.url import split
 from penstock.errors import (
     KeysWanted,
     MethodNotAllowed,
@@ -36,7 +36,7 @@ log = logging.getLogger("penstock.doors")
 
 
 class Errand:
-    """A request at work; it has no point once its client has gone."""
+    """A request that takes a while; it has no point any more once its client has gone."""
 
     __slots__ = ("task",)
 
@@ -55,7 +55,7 @@ class DataPlane:
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
     ) -> None:
-        """Without a doorman nobody is asked who they are."""
+        """`doorman`: finds out who asks. None: nobody is asked."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
@@ -87,14 +87,14 @@ class DataPlane:
                 self._submit(caller, door, asks)
                 return
             except KeysWanted:
-                pass  # to be found out, which takes a while
+                pass  # who asks is to be found out, which takes a while
             except Exception as exc:
                 self._failed(caller, door, exc, headers)
                 return
         caller.leaving = Errand(asyncio.create_task(self._visit(caller, method, url, headers, body)))
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """Nearly every request comes this way."""
+        """Handle an ordinary request: nearly every request comes this way."""
         door = self._asking.get(head.url)
         if door is None or len(body) > LARGE:
             self.handle(caller, POST, head.url, head.headers, body)
@@ -107,7 +107,7 @@ class DataPlane:
                 self._sign(asks, identity, head.headers)
                 self._submit(caller, door, asks)
                 return
-            if identity is not None:  # as `_sign` and `_submit`, spelt out for the usual case
+            if identity is not None:  # what `_sign` and `_submit` do, spelt out for the usual case
                 ask.identity = identity
             if head.request_id is not None:
                 ask.request_id = head.request_id.decode()
@@ -126,7 +126,8 @@ class DataPlane:
             self._failed(caller, door, exc, head.headers)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Before more of a body is taken: whatever the head alone can be refused for, it is refused for now."""
+        """Who sends a body, before more of it is taken. Whatever the head alone can be refused for, it is refused
+        for now."""
         path, _ = split(url)
         door = self._table.find(path)
         if self._doorman is None or door.public:
@@ -134,7 +135,7 @@ class DataPlane:
         try:
             tenant = self._doorman.identify(headers).tenant
         except KeysWanted:
-            return ""  # to be found out, which takes a while
+            return ""  # who asks is to be found out, which takes a while
         if method == POST:
             check_type(headers)
         return tenant
@@ -188,7 +189,7 @@ class DataPlane:
             caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, door.render))
 
     def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
-        """Looked at when its turn has come: those before it may have used up the quota."""
+        """Check the quota when a large body's turn has come: the bodies before it may have used it up."""
         if identity is not None and self._charges is not None:
             self._charges.check(identity)
         return (yield from steps)
@@ -196,7 +197,7 @@ class DataPlane:
     # ---- asks ----------------------------------------------------------------------------------------------
 
     def _read(self, door: AskingDoor, body: bytes, headers: Headers) -> Sequence[Ask]:
-        """A small body, at once."""
+        """Read a small body, at once."""
         ask = door.read_one(body)
         return self._checked(at_once(door.read(body, headers))) if ask is None else [ask]
 
@@ -207,7 +208,7 @@ class DataPlane:
         return asks
 
     def _sign(self, asks: Sequence[Ask], identity: Identity | None, headers: Headers) -> None:
-        """What the head says of each of them. Several of one call have the same id."""
+        """Put what the head says into each ask. Several asks of one call have the same id."""
         asked, (parent, state) = request_id(headers), trace(headers)
         if asked is None and len(asks) > 1:
             asked = self._make_id()
@@ -216,14 +217,15 @@ class DataPlane:
             ask.traceparent, ask.tracestate = parent, state
 
     def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
-        """Where the client has no wishes."""
+        """Submit asks whose head has no wishes."""
         if self._becomes_task(door, asks, None):
             caller.leaving = Errand(asyncio.create_task(self._become_task(caller, door, asks[0])))
         else:
             self._send(caller, door, asks)
 
     def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
-        """The answer is `caller.reply`, or that of what joins the replies: nothing here waits for it."""
+        """Send asks to the gateway. The answer is `caller.reply`, or that of what joins the replies: nothing here
+        waits for it."""
         if len(asks) == 1:
             caller.render = door.render
             caller.leaving = self._gateway.submit(asks[0], caller)
@@ -233,7 +235,8 @@ class DataPlane:
     # ---- tasks ---------------------------------------------------------------------------------------------
 
     def _becomes_task(self, door: AskingDoor, asks: Sequence[Ask], preferred: bool | None) -> bool:
-        """A model that responds later is waited for all the same by a client that says so."""
+        """Whether the asks become a task. A client can say that it waits all the same for a model that responds
+        later."""
         if door.tasks is Tasks.NEVER or len(asks) > 1:
             return False
         if preferred is None and door.tasks is Tasks.AS_MODEL:
@@ -252,7 +255,7 @@ class DataPlane:
             )
 
     async def _accept_task(self, caller: Caller, ask: Ask, key: str | None, *, preferred: bool) -> None:
-        """`preferred`: the client has asked for it."""
+        """Accept an ask as a task. `preferred`: the client has asked for one."""
         if key is None:
             task, again = await self._gateway.submit_task(ask), False
         else:
@@ -262,7 +265,7 @@ class DataPlane:
     # ---- endings -------------------------------------------------------------------------------------------
 
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
-        """The one place where an error becomes an answer: in the shape of the door, where there is one."""
+        """Answer an error, in the shape of the door where there is one. No other place does."""
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):

@@ -18,7 +18,7 @@ _BITS = bytes.maketrans(b"[]", b"10")
 
 
 def _climb(eight: int) -> tuple[int, int]:
-    """In all, and at most."""
+    """How far eight brackets climb in all, and how high they get in between."""
     level = highest = 0
     for bit in range(7, -1, -1):
         level += 1 if eight >> bit & 1 else -1
@@ -26,12 +26,12 @@ def _climb(eight: int) -> tuple[int, int]:
     return level, highest
 
 
-_IN_ALL = bytes(_climb(eight)[0] % 256 for eight in range(256))  # to be read as signed
+_IN_ALL = bytes(_climb(eight)[0] % 256 for eight in range(256))  # climbs in all, to be read as signed bytes
 _AT_MOST = bytes(_climb(eight)[1] for eight in range(256))
 
 
 def is_deeper(payload: bytes, limit: int, size: int = PIECE) -> Steps[bool]:
-    """Of JSON that is known to be well formed."""
+    """Whether JSON that is known to be well formed is nested more deeply than the limit."""
     level, inside = 0, False
     for piece in pieces(payload, size):
         brackets, inside = _brackets(piece, inside)
@@ -43,10 +43,10 @@ def is_deeper(payload: bytes, limit: int, size: int = PIECE) -> Steps[bool]:
 
 
 def _highest(brackets: bytes, level: int) -> int:
-    """The level one gets to from this one."""
+    """The highest level that these brackets reach from this one."""
     if not brackets:
         return level
-    missing = -len(brackets) % 8  # closing ones at the end change nothing
+    missing = -len(brackets) % 8  # closing brackets at the end change nothing
     bits = brackets.translate(_BITS) + b"0" * missing
     packed = int(bits, 2).to_bytes(len(bits) // 8, "big")
     levels: Iterator[int] = accumulate(memoryview(packed.translate(_IN_ALL)).cast("b"), initial=level)
@@ -55,7 +55,8 @@ def _highest(brackets: bytes, level: int) -> int:
 
 
 def outside_strings(piece: bytes, inside: bool) -> tuple[bytes, bool]:
-    """`inside`: whether the piece begins, and whether it ends, in the middle of a string."""
+    """What stands outside strings. `inside`: whether the piece begins, and whether it ends, in the middle of a
+    string."""
     return _every_other(_without_escaped_quotes(piece), inside)
 
 
@@ -72,7 +73,7 @@ def _without_escaped_quotes(piece: bytes) -> bytes:
 
 
 def _brackets(piece: bytes, inside: bool) -> tuple[bytes, bool]:
-    """Those outside strings, in their order."""
+    """The brackets of a piece outside strings, in their order."""
     marks = _without_escaped_quotes(piece).translate(_ALIKE, _OTHERS)
     # Two quotes side by side are an empty string, or part two strings: without them, what was inside still is.
     return _every_other(marks.replace(b'""', b""), inside)

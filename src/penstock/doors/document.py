@@ -20,14 +20,16 @@ class Document(TellingDoor):
     public = True
 
     def __init__(self, inside: Inside, doors: Sequence[Door], turns: LargeBodies) -> None:
-        """`turns`: one page at a time, since strangers may ask for it and need not read it."""
+        """`turns`: makes one page at a time, since strangers may ask for it and need not read it."""
         super().__init__(inside)
         self._doors = doors
         self._turns = turns
-        self._made: tuple[Offer, bytes] | None = None  # from what it was made, and as it is sent
+        # The offer that the document was made from, and the bytes that are sent.
+        self._made: tuple[Offer, bytes] | None = None
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        """Made anew when what it says has changed: anybody may ask for it, as often as they like."""
+        """Tell the document. It is made anew only when what it says has changed: anybody may ask for it, as often
+        as they like."""
         offer = self._offer()
         if self._made is None or self._made[0] != offer:
             self._made = offer, msgspec.json.encode(openapi_document(self._doors, offer))

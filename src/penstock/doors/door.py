@@ -41,34 +41,36 @@ class Inside:
 
     gateway: Gateway
     limits: HttpLimits = HttpLimits()
-    secured: bool = False  # clients must say who they are
+    secured: bool = False  # whether clients must say who they are
     not_ready: Callable[[], str] = lambda: ""  # why no traffic should come; empty when it should
 
     def check_number(self, asks: int) -> None:
-        """Of the asks of one call."""
+        """Refuse a call with too many asks."""
         if asks > self.limits.max_asks:
             raise TooLarge(f"the request holds {asks} inputs, and limits.max_asks is {self.limits.max_asks}")
 
 
 class Door(ABC):
-    path: ClassVar[str]  # a last part in braces, as in /v1/result/{task_id}, stands for any one name
+    # The path; a last part in braces, as in /v1/result/{task_id}, stands for any one name.
+    path: ClassVar[str]
     methods: ClassVar[tuple[str, ...]]
-    public: ClassVar[bool] = False  # open to whoever asks, also where all others must say who they are
+    # Whether the door is open to anybody, also where clients must say who they are.
+    public: ClassVar[bool] = False
 
     def __init__(self, inside: Inside) -> None:
         self.inside = inside
 
     def failure(self, failure: Failure, request_id: str) -> Answer:
-        """Why there is no answer: a refusal, or what became of a request. A door without a shape of its own has the
-        native one."""
+        """The answer to a request that failed or was refused. A door without a shape of its own has the native
+        one."""
         return failed(failure, request_id)
 
     def describe(self, offer: Offer) -> Described:
-        """Its part of the document at /openapi.json."""
+        """The door's part of the document at /openapi.json."""
         return Described()
 
     def describe_errors(self, *statuses: int) -> Part:
-        """The same of its errors."""
+        """The responses with these statuses, for `describe`."""
         return refused(*statuses)
 
 
@@ -92,16 +94,16 @@ class AskingDoor(Door):
         others have their turn at each `yield` (`steps`)."""
 
     def read_one(self, body: bytes) -> Ask | None:
-        """A shorter way for a small body that asks for one thing, with a head that says nothing of it. None: `read`
+        """A shorter way for a small body with one ask, whose head says nothing of it. None: `read` has to read
         it."""
         return None
 
     @abstractmethod
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
-        """To replies that all have an output, in the order of the asks."""
+        """The answer to replies that all have an output, in the order of the asks."""
 
     def render(self, reply: Reply, now: float) -> Answer:
-        """To the reply of the only ask, be it an output or a failure."""
+        """The answer to the reply of the only ask, be it an output or a failure."""
         if reply.failure is not None:
             return self.failure(reply.failure, reply.request.request_id)
         return self.answer((reply,), now)
@@ -124,10 +126,10 @@ Respond = Callable[[Answer], None]
 
 
 class TellingDoor(Door):
-    """Tells of what is here already."""
+    """A door that tells of what is here already, and asks no model."""
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
 
     @abstractmethod
     async def tell(self, visit: Visit, respond: Respond) -> None:
-        """`respond` is called once. Raises `errors.Refused`."""
+        """Tell it: `respond` is called once. Raises `errors.Refused`."""

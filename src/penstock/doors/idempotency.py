@@ -14,14 +14,15 @@ from penstock.types import Reply
 HEADER = b"idempotency-key"
 REPLAYED = ("idempotency-replayed", "true")
 LONGEST = 255
-# As it is, or as the string that the IETF's draft makes of it (RFC 9651, 3.3.3); the two forms name the same key.
+# A key as it is, or as the string that the IETF's draft makes of it (RFC 9651, 3.3.3); the two forms name the
+# same key.
 PATTERN = r'[!#-~][!-~]{0,254}|"(?:[ !#-\[\]-~]|\\["\\]){1,255}"'
 _KEY = re.compile(PATTERN.encode())
 _ESCAPED = re.compile(rb"\\(.)")
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """None: there is none."""
+    """The request's key; None where it has none."""
     given = headers.get(HEADER)
     if given is None:
         return None

@@ -12,10 +12,10 @@ from penstock.errors import Malformed, Unacceptable
 from penstock.ports import Gateway
 
 MOST_PARAMETERS = 16 * 1024  # bytes
-# Bytes: longer parameters are read each time, so that nobody can have many of them kept.
+# bytes: longer parameters are read each time, so that nobody can have many of them kept
 REMEMBERED_PARAMETERS = 1024
 DEEPEST_PARAMETERS = 64
-LONGEST_QUOTE = 200  # characters of what a client sent, told to that client
+LONGEST_QUOTE = 200  # characters of what a client sent that are told to that client
 
 QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # as numbers, which bytes are searched for in a fifth of the time
 
@@ -23,7 +23,7 @@ Body = TypeVar("Body")
 
 
 class Inputs:
-    """By the limits of this server."""
+    """Checks inputs by the limits of this server."""
 
     def __init__(self, gateway: Gateway, *, max_depth: int, control_characters: str) -> None:
         self._kind_of = gateway.kind_of
@@ -31,7 +31,7 @@ class Inputs:
         self._controls = control_characters
 
     def check(self, payload: bytes, model: str | None, *, ascii_only: bool) -> bytes:
-        """As `check_in_steps`, at once. What is harmless at first sight needs no steps."""
+        """Do as `check_in_steps` does, at once. What is harmless at first sight needs no steps."""
         kind = self._kind_of(model)
         if payload[0] == QUOTE or (kind != "text" and clean.is_harmless(payload, self._max_depth)):
             if ascii_only and BACKSLASH not in payload and DELETE not in payload:
@@ -41,7 +41,8 @@ class Inputs:
         return at_once(self.check_in_steps(payload, model, ascii_only=ascii_only))
 
     def check_in_steps(self, payload: bytes, model: str | None, *, ascii_only: bool) -> Steps[bytes]:
-        """The payload as it goes on to the model. `ascii_only`: whether its body has nothing but ASCII in it."""
+        """Check a payload. Gives it as it goes on to the model. `ascii_only`: whether its body has nothing but
+        ASCII in it."""
         if self._kind_of(model) == "text":
             if not payload.startswith(b'"'):
                 raise Unacceptable("'input' must be a string: this model takes text")
@@ -59,7 +60,7 @@ def inputs_of(inside: Inside) -> Inputs:
 
 
 def check_unicode(body: bytes) -> Steps[bool]:
-    """Whether there is nothing but ASCII in it."""
+    """Refuse a body that is not Unicode. Gives whether there is nothing but ASCII in it."""
     ascii_only = body.isascii()
     if not ascii_only:
         clean.check_unicode(body)
@@ -68,7 +69,7 @@ def check_unicode(body: bytes) -> Steps[bool]:
 
 
 def decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, *, is_unicode: bool) -> Body:
-    """`is_unicode`: whether it is known to be."""
+    """Read a body. `is_unicode`: whether it is known to be."""
     if not is_unicode:
         clean.check_unicode(body)
     try:
@@ -78,7 +79,7 @@ def decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, *, is_unicode: bo
 
 
 def in_words(exc: Exception) -> Unacceptable | Malformed:
-    """What a decoder says of a body, as it is told to whoever sent it."""
+    """The refusal for what a decoder says of a body."""
     if isinstance(exc, msgspec.ValidationError):
         return Unacceptable(_plain(str(exc)))
     if isinstance(exc, RecursionError):
@@ -87,8 +88,8 @@ def in_words(exc: Exception) -> Unacceptable | Malformed:
 
 
 def _plain(message: str) -> str:
-    """msgspec's words, in the quotes the other messages have, and without its path syntax. They may quote the name
-    of a field, which is as long as its sender likes."""
+    """msgspec's words, in the quotes that our other messages have, and without its path syntax. They may quote
+    the name of a field, which is as long as its sender likes."""
     return message[:LONGEST_QUOTE].replace("`", "'").replace("$.", "")
 
 

@@ -8,7 +8,7 @@ from penstock.types import Reply
 
 
 class Joined:
-    """Whom the gateway answers such a call: it makes one answer of all replies, or of the first failure."""
+    """The asker of a call of several asks: makes one answer of all replies, or of the first failure."""
 
     __slots__ = ("_caller", "_clock", "_door")
 

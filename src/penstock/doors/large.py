@@ -21,11 +21,11 @@ from penstock.edge.held import give_memory_back
 from penstock.ports import Clock
 
 LARGE = 32 * 1024  # bytes of a body that waits for its turn
-AT_A_TIME = 0.002  # seconds of steps without a break; the last of them may take a little longer
-BREAK = 1.0  # times as long as the steps before it took
-REST = 3.0  # times as long as a body took in all, its breaks among it
+AT_A_TIME = 0.002  # seconds of steps without a break; the last step may take a little longer
+BREAK = 1.0  # the length of a break, as a multiple of the steps before it
+REST = 3.0  # the length of the rest, as a multiple of what a body took in all, its breaks included
 CALM = 1.0  # seconds without a large body, after which the memory that they took is given back
-WORTH_A_TRIM = 16  # large bodies
+WORTH_A_TRIM = 16  # large bodies after which memory is given back
 
 T = TypeVar("T")
 
@@ -35,9 +35,9 @@ class LargeBodies:
         self._clock = clock
         self._trim = trim or give_memory_back
         self._calm: asyncio.TimerHandle | None = None
-        self._looked = 0  # at so many since memory was given back
+        self._looked = 0  # bodies looked through since memory was given back
         self._taken = False
-        self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of each tenant, the next one first
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # who waits, by tenant; the next one first
 
     async def look(self, tenant: str, steps: Steps[T]) -> T:
         await self._begin(tenant)
@@ -58,7 +58,7 @@ class LargeBodies:
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[None]:
-        """For work that is done in one step."""
+        """Wait for a turn, for work that is done in one step."""
         await self._begin(tenant)
         began = self._clock()
         try:
@@ -84,7 +84,7 @@ class LargeBodies:
         try:
             await waiter
         except asyncio.CancelledError:
-            if not waiter.cancelled():  # it was its turn already
+            if not waiter.cancelled():  # the waiter already had its turn
                 self._next()
             raise
 
@@ -94,8 +94,8 @@ class LargeBodies:
             line = self._lines.pop(tenant)
             waiter = line.popleft()
             if line:
-                self._lines[tenant] = line  # behind the others
-            if not waiter.done():  # else its client has gone
+                self._lines[tenant] = line  # this tenant gets in line behind the others
+            if not waiter.done():  # otherwise its client has gone
                 waiter.set_result(None)
                 return
         self._taken = False

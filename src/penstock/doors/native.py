@@ -29,7 +29,8 @@ from penstock.errors import Unacceptable
 from penstock.output import NOTED, without_note
 from penstock.types import Ask, Execution, Reply
 
-LONGEST_MS = 24 * 3600 * 1000  # the gateway allows less; a number with 400 digits must not reach arithmetic
+# Milliseconds that can be read; the gateway allows less, but a number with 400 digits must not reach arithmetic.
+LONGEST_MS = 24 * 3600 * 1000
 
 
 class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,7 +38,7 @@ class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
     model: str | None = None
     parameters: msgspec.Raw = msgspec.Raw()
     client_id: str | None = None
-    timeout_ms: int | float | None = None  # 2e3 is a whole number too
+    timeout_ms: int | float | None = None  # as JSON, 2e3 is a whole number too
 
 
 class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,7 +68,7 @@ class Inference(AskingDoor):
         return [_asked(said, checked)]
 
     def read_one(self, body: bytes) -> Ask:
-        if body.isascii():  # what nearly all send is understood in a few steps
+        if body.isascii():  # what nearly all clients send is understood in a few steps
             try:
                 said = _decode_full(body)
             except (msgspec.MsgspecError, RecursionError) as exc:
@@ -87,7 +88,8 @@ class Inference(AskingDoor):
         return self.render(replies[0], now)
 
     def render(self, reply: Reply, now: float) -> Answer:
-        """The output goes last, as it is; what the members of a batch share is rendered once."""
+        """The answer to a reply. The output goes last, as it is; what the members of a batch share is rendered
+        once."""
         execution = reply.execution
         if execution is None:
             return super().render(reply, now)
@@ -114,7 +116,7 @@ class Inference(AskingDoor):
 
 
 class ShortInference(AskingDoor):
-    """Answered with the output, whatever the model, unless the client wants a task."""
+    """The short form: its answer is the output, whatever the model, unless the client wants a task."""
 
     path = "/api/inference"
     tasks = Tasks.IF_ASKED

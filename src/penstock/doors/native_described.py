@@ -42,7 +42,8 @@ _IDEMPOTENCY_KEY = parameter(
 
 def describe_full(path: str, offer: Offer) -> Described:
     models = offer.models
-    alike: dict[tuple[str, Sequence[str] | None], list[str]] = {}  # models that are asked in the same way
+    # Models that are asked in the same way, by kind of input and parameters.
+    alike: dict[tuple[str, Sequence[str] | None], list[str]] = {}
     for name, kind in sorted(models.items(), key=lambda item: item[1]):
         taken = offer.parameters.get(name)
         alike.setdefault((kind, None if taken is None else tuple(taken)), []).append(name)
@@ -82,7 +83,7 @@ def describe_full(path: str, offer: Offer) -> Described:
 
 
 def describe_short(path: str, offer: Offer) -> Described:
-    if offer.default is None:  # then there is no saying which one the short form means
+    if offer.default is None:  # there is no saying which model the short form means
         return Described()
     short = offer.models.get(offer.default, "text")
     schemas = {
@@ -174,7 +175,7 @@ def _request(
 
 
 def _parameters(taken: Sequence[str] | None) -> Part:
-    """Of a model that takes some: these, or any."""
+    """The schema of a model's parameters: those named, or any."""
     named: Part = {}
     if taken is not None:
         named = {"properties": {name: {} for name in taken}, "additionalProperties": False}

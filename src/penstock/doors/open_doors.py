@@ -14,7 +14,7 @@ DOORS: Sequence[Callable[[Inside], Door]] = (Inference, ShortInference, Embed, M
 
 
 def open_doors(inside: Inside) -> list[Door]:
-    """All of them, and the two that describe them."""
+    """All doors, and the two that describe them."""
     doors = [make(inside) for make in DOORS]
     pages = LargeBodies(inside.gateway.clock)
     return [*doors, Document(inside, doors, pages), Docs(inside, pages)]

@@ -29,7 +29,7 @@ ERRORS = {
 }
 NUMBER = {"type": "number", "minimum": 0}
 STRING = {"type": "string"}
-CODES = sorted(code for code in STATUS_BY_CODE if code != "CLIENT_LEFT")  # never sent
+CODES = sorted(code for code in STATUS_BY_CODE if code != "CLIENT_LEFT")  # `CLIENT_LEFT` is never sent
 TOKENS_USED = {
     "type": "integer",
     "minimum": 0,
@@ -68,7 +68,7 @@ def answered(about: str, schema: str, *headers: str) -> Part:
 
 
 def refused(*statuses: int) -> Part:
-    """In the native shape."""
+    """The responses with these statuses, in the native shape."""
     return {str(status): {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in statuses}
 
 
@@ -124,13 +124,13 @@ TRACEPARENT = parameter(
 TRACESTATE = parameter(
     "tracestate",
     "header",
-    "W3C trace context; passed on to the backend with its traceparent.",
-    {"type": "string", "maxLength": 512},
+    "W3C trace context; passed on to the backend with its traceparent. One longer than 512 characters is left out.",
+    {"type": "string"},
 )
 
 
 def input_schema(kind: str, clean: bool) -> Part:
-    if kind != "text":  # a schema cannot say it of all texts inside a value
+    if kind != "text":  # no schema can say of all texts inside a value what they may contain
         return {
             "description": "Any JSON value" + ("; its texts hold no control characters." if clean else ".")
         }

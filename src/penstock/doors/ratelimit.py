@@ -14,7 +14,7 @@ from penstock.types import Seconds
 
 
 def quota_fields(account: Account, now: Seconds) -> Fields:
-    """For the head of an answer; none for those without a quota on requests per minute."""
+    """The fields for the head of an answer; none for a tenant without a quota on requests per minute."""
     limit = account.limit
     if limit is None:
         return ()
@@ -27,7 +27,7 @@ def quota_fields(account: Account, now: Seconds) -> Fields:
 
 
 def refusal_fields(error: OverQuota) -> Fields:
-    """For a refusal. Retry-After comes with every error that knows when to come back."""
+    """The fields for a refusal. `Retry-After` comes with every error that knows when to come back."""
     if error.limit is None:
         return ()
     return (

@@ -45,7 +45,7 @@ class Results(TellingDoor):
         if reply is None or len(reply.output) <= LARGE_RESULT:
             respond(_where_it_stands(task))
             return
-        # One at a time: who asks for a large one need not have sent anything large.
+        # Large results go one at a time: who asks for one need not have sent anything large.
         async with self._large.turn(visit.tenant):
             respond(_where_it_stands(task))
 
@@ -123,7 +123,8 @@ _TASK = object_of(
 
 
 def accepted(task: Task, *, preferred: bool, again: bool) -> Answer:
-    """To whoever asked for it. `preferred`: the client has wished for a task; `again`: it was there already."""
+    """The answer to whoever asked for a task. `preferred`: the client has wished for one. `again`: the task was
+    there already."""
     fields = [JSON, ("location", f"{PLACE}{task.id}"), ("x-request-id", task.id)]
     if preferred:
         fields.append(("preference-applied", "respond-async"))

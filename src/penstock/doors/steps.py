@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
-PIECE = 64 * 1024  # bytes that one step looks at; more than any body that does not wait for its turn
+PIECE = 64 * 1024  # bytes that one step looks at; any larger body waits for its turn
 LONGEST_ESCAPE = 6  # bytes, as \u0001 has
 
 _WHOLE = re.compile(rb"(?:[^\\]|\\u[^\\]{4}|\\[^u])*")
@@ -28,7 +28,7 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def pieces(payload: bytes, size: int = PIECE) -> Iterator[bytes]:
-    """All of well-formed JSON. No escape is parted, nor a control character of two bytes."""
+    """The pieces of well-formed JSON. No escape is cut in two, nor a control character of two bytes."""
     start, last = 0, len(payload) - size
     while start < last:
         piece = payload[start : start + size]
@@ -39,14 +39,15 @@ def pieces(payload: bytes, size: int = PIECE) -> Iterator[bytes]:
 
 
 def _whole(piece: bytes) -> int:
-    """How many bytes of it one can have without parting anything, if nothing was parted where it begins."""
+    """How many bytes of a piece can be taken without cutting anything in two, if nothing was cut where it
+    begins."""
     end = len(piece)
     begin = piece.find(b"\\", end - LONGEST_ESCAPE + 1)
     if begin >= 0:
         before = piece[:begin]
         if (begin - len(before.rstrip(b"\\"))) % 2:
-            begin += 1  # this one is escaped by the one before
+            begin += 1  # this backslash is escaped by the one before
         whole = _WHOLE.match(piece, begin)
-        assert whole is not None  # it can match nothing
+        assert whole is not None  # the pattern can match nothing
         end = whole.end()
     return end - 1 if piece[end - 1] == _LEADS_TO_C1 else end

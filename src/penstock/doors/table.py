@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from penstock.doors.door import Door
-from penstock.edge.address import split
+from penstock.edge.url import split
 from penstock.errors import Malformed, NotFound
 
 
 class Table:
     def __init__(self, doors: Sequence[Door]) -> None:
         self._exact: dict[str, Door] = {}
-        self._by_folder: dict[str, Door] = {}  # those whose last part stands for any one name
+        # The doors whose last part stands for any one name, by the path before it.
+        self._by_folder: dict[str, Door] = {}
         for door in doors:
             folder, _, last = door.path.rpartition("/")
             if last.startswith("{"):
@@ -28,7 +29,7 @@ class Table:
         return door
 
     def find_by_url(self, url: bytes) -> Door | None:
-        """As far as that can be told: the address may be half an address, or none."""
+        """The door of an address, as far as it can be told: the address may be half of one, or empty."""
         try:
             return self.find(split(url)[0])
         except (Malformed, NotFound):

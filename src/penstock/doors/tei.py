@@ -71,7 +71,7 @@ OPTIONS = {
 }
 SEVERAL = "'inputs' must be a string or a list of strings"
 
-# Status and type by our code. All others are the client's to put right, and keep their status.
+# Status and type by our code. Every other code is the client's mistake, and keeps its status.
 _KNOWN = {
     NoInput.code: (400, "Empty"),
     OverQuota.code: (429, "Overloaded"),
@@ -93,7 +93,7 @@ class EmbedBody(msgspec.Struct, forbid_unknown_fields=True):
     normalize: bool | None = None
     prompt_name: str | None = None
     truncation_direction: Literal["left", "right", "Left", "Right"] | None = None
-    dimensions: int | float | None = None  # 2e3 is a whole number too
+    dimensions: int | float | None = None  # as JSON, 2e3 is a whole number too
 
 
 _BODY = msgspec.json.Decoder(EmbedBody)
@@ -145,7 +145,7 @@ class Embed(AskingDoor):
     # ---- the document --------------------------------------------------------------------------------------
 
     def describe(self, offer: Offer) -> Described:
-        if offer.default is None:  # then there is no saying which model is meant
+        if offer.default is None:  # there is no saying which model is meant
             return Described()
         operation = {
             "operationId": "embed",
@@ -186,7 +186,7 @@ class Embed(AskingDoor):
 
 
 def _parameters(said: EmbedBody) -> bytes:
-    """What is not as usual, for the model."""
+    """The options that are not as usual, as parameters for the model."""
     if said.dimensions is not None:
         if not 1 <= said.dimensions <= MOST_DIMENSIONS or said.dimensions % 1:
             raise Unacceptable(f"'dimensions' must be a whole number from 1 to {MOST_DIMENSIONS}")
@@ -199,5 +199,5 @@ def _parameters(said: EmbedBody) -> bytes:
 
 
 def _option(usual: Sequence[object], otherwise: Part, taken: bool) -> Part:
-    """An option that the model takes, or that may only say what is usual."""
+    """The schema of an option: any value if the model takes it, otherwise only what is usual."""
     return {"anyOf": [otherwise, {"type": "null"}]} if taken else {"enum": [*usual, None]}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-Fields = Sequence[tuple[str, str]]  # names in small letters, and their values
+Fields = Sequence[tuple[str, str]]  # names in lower case, and their values
 
 JSON = ("content-type", "application/json")
 

@@ -13,14 +13,14 @@ class App(Protocol):
         ...
 
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
-        """The same, with a head of which only what matters is known."""
+        """Like `handle`, with a head of which only the fields that matter are known."""
         ...
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Who sends a body that takes a while, by its head: a tenant, or nothing where that cannot be told yet.
-        Raises what the request would be refused with, whatever its body."""
+        """Who sends a body that takes a while, by its head: a tenant, or an empty name where that cannot be told
+        yet. Raises what the request would be refused with, whatever its body."""
         ...
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
-        """What came cannot be a request, or is too much of one. `url` and `headers`: as much as has been read."""
+        """Answer what cannot be a request, or is too much of one. `url` and `headers`: as much as has been read."""
         ...

@@ -7,7 +7,8 @@ allocator would keep it: what a crowd of bodies took that never ended would stay
 import mmap
 
 LARGE = 64 * 1024  # bytes
-SMALL = 1024  # bytes: a shorter piece is joined to the one before, for each costs some fifty bytes besides
+# bytes: a shorter piece is joined to the one before, for each piece costs some fifty bytes besides
+SMALL = 1024
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
@@ -15,11 +16,11 @@ class Body:
     __slots__ = ("_apart", "_length", "_pieces", "size")
 
     def __init__(self, first: bytes = b"", length: int = 0) -> None:
-        """`length`: in all, where that is known."""
+        """`length`: the bytes of the whole body, where that is known."""
         self.size = len(first)
         self._length = length
         self._pieces: list[bytes | bytearray] = [first]
-        self._apart: mmap.mmap | None = None  # the memory of its own, once it has some
+        self._apart: mmap.mmap | None = None  # the memory of its own, once the body has some
 
     def add(self, piece: bytes, *, crowded: bool = False) -> None:
         start, end = self.size, self.size + len(piece)

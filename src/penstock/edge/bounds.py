@@ -15,19 +15,20 @@ LITTLE = (
 BULK = (
     64 * 1024
 )  # bytes: of a longer body, or after a longer read, no more is taken until others had their turn
-REFUSED_AT_ONCE = 64  # connections beyond the limit that are told so; others are cut off without a word
+# Connections beyond the limit that are told so; any further one is cut off without a word.
+REFUSED_AT_ONCE = 64
 
 
 class State:
-    """What it waits for, as plain numbers. The edge limits the time of all but the last two."""
+    """What a connection waits for, as plain numbers. The edge limits the time of all states but the last two."""
 
-    NEW = 0  # its first byte
-    IDLE = 1  # the next request
+    NEW = 0  # waits for its first byte
+    IDLE = 1  # waits for the next request
     HEAD = 2
     BODY = 3
-    SENDING = 4  # for the client to read
-    LINGERING = 5  # for a client to notice that this was the last answer
-    BUSY = 6  # for the answer: the gateway sees to its deadline
+    SENDING = 4  # waits for the client to read
+    LINGERING = 5  # waits for the client to notice that this was the last answer
+    BUSY = 6  # waits for the answer: the gateway sees to its deadline
     CLOSED = 7
 
 

@@ -7,7 +7,7 @@ from penstock.edge.answer import Answer
 from penstock.ports import Leaving
 from penstock.types import Reply
 
-# What a reply, be it an output or a failure, looks like to whoever asked; with the time.
+# Makes the answer from a reply, be it an output or a failure; given the time.
 Render = Callable[[Reply, float], Answer]
 
 
@@ -16,11 +16,12 @@ class Caller(Protocol):
     render: Render
 
     def reply(self, reply: Reply) -> None:
-        """Answers with what `render` makes of it."""
+        """Answer with what `render` makes of the reply."""
         ...
 
     def respond(self, answer: Answer, tenant: str = "") -> None:
-        """`tenant`: who has proved that the answer is theirs, and answers for it if nobody reads it."""
+        """Send this answer. `tenant`: who has proved that the answer is theirs, and is charged with it if nobody
+        reads it."""
         ...
 
 

@@ -17,7 +17,7 @@ NOT_READ = select.POLLIN
 class Deaf(Protocol):
     @property
     def descriptor(self) -> int:
-        """Of its socket; -1 where there is none."""
+        """The file descriptor of its socket; -1 where there is none."""
         ...
 
     def abort(self) -> None: ...

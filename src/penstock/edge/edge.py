@@ -23,9 +23,9 @@ from penstock.edge.reads import Reads
 from penstock.edge.tls import Tls
 from penstock.edge.turns import Turns
 
-SILENT = (State.NEW, State.IDLE, State.LINGERING)  # what those are in who ask nothing
+SILENT = (State.NEW, State.IDLE, State.LINGERING)  # the states of connections that ask nothing
 AT_ONCE = 64  # connections that are ended in one turn of the loop
-HELLOS = 0.001  # seconds of a turn for handshakes; the last of them may take a little longer
+HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them may take a little longer
 
 log = logging.getLogger("penstock.edge")
 
@@ -34,7 +34,8 @@ log = logging.getLogger("penstock.edge")
 class EdgeLimits:
     max_body: int = 2**20
     max_connections: int = 65536
-    head_seconds: float = 5.0  # for the request line and headers, from the first byte or from the connect
+    # For the request line and headers, counted from the first byte or from the connect.
+    head_seconds: float = 5.0
     body_seconds: float = 5.0
     idle_seconds: float = 75.0  # between two requests on a connection
     send_seconds: float = 30.0  # for a client that does not read its answers
@@ -43,7 +44,7 @@ class EdgeLimits:
     max_unsent: int = 256 * 2**20  # bytes of all answers that clients have not taken
 
 
-class Member(Protocol):
+class Counted(Protocol):
     """What counts as a connection, and can stay too long where it is."""
 
     state: int
@@ -51,13 +52,13 @@ class Member(Protocol):
 
     @property
     def descriptor(self) -> int:
-        """Of its socket; -1 where it has none of its own."""
+        """The file descriptor of its socket; -1 where it has none of its own."""
         ...
 
     def out_of_time(self) -> None: ...
 
     def retire(self) -> None:
-        """The server is about to stop."""
+        """Take note that the server is about to stop."""
         ...
 
     def close(self) -> None: ...
@@ -90,8 +91,8 @@ class Edge:
             self._make = Opening
         self.tick = 0
         self.closing = False  # every answer from now on is the last on its connection
-        self.connections: set[Member] = set()
-        self.deaf: set[Deaf] = set()  # those that are not read from
+        self.connections: set[Counted] = set()
+        self.deaf: set[Deaf] = set()  # connections that are not read from
         self.keys = keys
         self.held = Held(limits.max_unfinished, keys=keys)
         self.unsent = Held(limits.max_unsent, keys=keys)
@@ -100,7 +101,7 @@ class Edge:
         self.sending = Turns(loop)  # large answers, piece by piece
         self.hellos = Turns(loop, HELLOS)  # handshakes, step by step
         self._crowd = Crowd()
-        self._over = False  # nobody is let in any more
+        self._over = False  # whether nobody is let in any more
         self._loop = loop
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds)
         self._seconds = min(0.5, max(0.02, shortest / 5))
@@ -112,9 +113,9 @@ class Edge:
             State.SENDING: limits.send_seconds,
             State.LINGERING: limits.linger_seconds,
         }
-        # A limit is never cut short: a state may have begun at the very end of its first tick.
+        # Limits are rounded up by a tick, since a state may have begun at the very end of its first tick.
         self._patience = {state: round(seconds / self._seconds) + 1 for state, seconds in in_ticks.items()}
-        self.date = ""  # as heads say it
+        self.date = ""  # the date as heads say it
         self._timer: asyncio.TimerHandle | None = None
         self._turn()
 
@@ -127,11 +128,13 @@ class Edge:
 
     @property
     def overfull(self) -> bool:
-        """A client that is refused takes a descriptor until it has read why, and few can be spared."""
+        """Whether there are too many connections even to refuse one. A refused client takes a descriptor until it
+        has read why, and few can be spared."""
         return self._over or len(self.connections) > self.limits.max_connections + REFUSED_AT_ONCE
 
     def _turn(self) -> None:
-        self._timer = self._loop.call_later(self._seconds, self._turn)  # first: nothing below may end it
+        # Set first, so that nothing below can end the timer.
+        self._timer = self._loop.call_later(self._seconds, self._turn)
         self.tick += 1
         self.date = formatdate(usegmt=True)
         self._end_late(
@@ -148,8 +151,9 @@ class Edge:
         self.unsent.look()
         self._crowd.look(len(self.connections))
 
-    def _end_late(self, late: list[Member]) -> None:
-        """Those that have been where they are for too long. A crowd that came together is ended a few at a time."""
+    def _end_late(self, late: list[Counted]) -> None:
+        """End connections that have been in their state for too long. A crowd that came together is ended a few
+        at a time."""
         for each in late[:AT_ONCE]:
             if each.state < State.BUSY and self.tick - each.since > self._patience[each.state]:
                 try:
@@ -161,14 +165,14 @@ class Edge:
             self._loop.call_soon(self._end_late, late[AT_ONCE:])
 
     def retire(self) -> None:
-        """From now on every answer is the last one on its connection."""
+        """Make every answer from now on the last one on its connection."""
         if not self.closing:
             self.closing = True
             for connection in list(self.connections):
                 connection.retire()
 
     def finish(self) -> None:
-        """Whoever asks nothing is let go, unless a request of theirs has come that is not read yet."""
+        """Let go of connections that ask nothing, unless a request has come on one that is not read yet."""
         self.retire()
         silent = [each for each in self.connections if each.state in SILENT]
         spoke = set(those_with_words(silent))

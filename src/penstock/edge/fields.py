@@ -22,8 +22,9 @@ _TRACEPARENT = _HEX + rb"{2}-" + _HEX + rb"{32}-" + _HEX + rb"{16}-" + _HEX + rb
 
 class Field(NamedTuple):
     means: str
-    ordinary: bytes | None  # how it is spelt in an ordinary head; None: a head that has it is never ordinary
-    otherwise: str  # what happens on the long way
+    # How the field is spelt in an ordinary head; None: a head that has it is never ordinary.
+    ordinary: bytes | None
+    otherwise: str  # what happens to the field on the long way
 
 
 FIELDS: dict[bytes, Field] = {
@@ -46,7 +47,7 @@ FIELDS: dict[bytes, Field] = {
     b"access-control-request-method": Field("what a web page is about to ask", None, "answered by `doors.cors`"),
 }  # fmt: skip
 
-# What is told of an ordinary head, in this order, and how it is spelt there.
+# The fields that the pattern tells of, in its order, and how each is spelt in an ordinary head.
 TOLD: dict[bytes, bytes] = {
     name: field.ordinary for name, field in FIELDS.items() if field.ordinary is not None
 }
@@ -58,13 +59,13 @@ _IS_TRACEPARENT = re.compile(_TRACEPARENT + rb"(-[ -~]{0,256})?")
 
 
 def request_id(headers: Headers) -> str | None:
-    """The client's own, if it is one that can stand in headers, logs and JSON as it is."""
+    """The client's own request id, if it can stand in headers, logs and JSON as it is."""
     given = headers.get(b"x-request-id")
     return given.decode() if given is not None and _IS_REQUEST_ID.fullmatch(given) else None
 
 
 def trace(headers: Headers) -> tuple[str | None, str | None]:
-    """traceparent and tracestate. The second means nothing without the first."""
+    """The request's traceparent and tracestate. The second means nothing without the first."""
     parent, state = headers.get(b"traceparent"), headers.get(b"tracestate")
     if parent is None or not _IS_TRACEPARENT.fullmatch(parent):
         return None, None

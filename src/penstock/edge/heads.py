@@ -18,7 +18,7 @@ from msgspec import Struct
 from penstock.edge.fields import NO_HEADERS, SPECIAL, TOLD, Headers
 
 POST = b"POST"
-MOST_FIELDS = 100  # in a head; with more it goes the long way, where it is refused
+MOST_FIELDS = 100  # fields in a head; one with more goes the long way, where it is refused
 NEEDED = (b"host", b"content-length", b"content-type")
 
 
@@ -27,11 +27,11 @@ def _any_case(name: bytes) -> bytes:
 
 
 def _pattern() -> "re.Pattern[bytes]":
-    """Groups: the address, then the fields of `TOLD` in their order. A field that was found before cannot match
-    again, nor can it pass for another."""
+    """The pattern. Its groups are the address, then the fields of `TOLD` in their order. A field that was found
+    before cannot match again, nor can it pass for another."""
     token, value = rb"[!#-'*+\-.^_`|~0-9A-Za-z]", rb"[\t -~\x80-\xff]*+"
-    # Most of what matters to nobody here begins like this: it could be left out, and only saves time. It saves time
-    # as well that every alternative begins with a letter.
+    # The beginnings of most fields that matter to nobody here. This list could be left out, and only saves time.
+    # It also saves time that every alternative begins with a letter.
     usual = [
         rb"[aA]ccept(?:-[a-zA-Z]++)?+:" + value,
         rb"[uU]ser-[aA]gent:" + value,
@@ -68,7 +68,7 @@ class Head(Struct, eq=False):
 
     @property
     def headers(self) -> Headers:
-        """The same as llhttp would have told it, without what does not matter."""
+        """The fields of an ordinary head, as llhttp would have told them, without those that do not matter."""
         values = (
             self.host, self.length, self.kind, self.authorization, self.api_key, self.request_id, self.traceparent,
             self.tracestate,

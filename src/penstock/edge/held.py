@@ -13,21 +13,22 @@ from itertools import islice
 from typing import Protocol
 
 STRANGERS = ""  # the holder of what nobody has proved to be theirs
-STRANGERS_PART = 4  # they have this part of the room, where others can prove who they are
-EARLIEST = 32  # of one holder, among which the largest gives way
-WORTH_A_TRIM = 32 * 2**20  # bytes; freeing more than this at once is worth telling the allocator
-WORTH_A_TRIM_TOGETHER = 128  # connections
-CALM = 4  # looks without a crowd
+STRANGERS_PART = 4  # strangers have this part of the room, where clients can prove who they are
+EARLIEST = 32  # the earliest requests of one holder, among which the largest gives way
+WORTH_A_TRIM = 32 * 2**20  # bytes: if more than this is freed at once, the allocator is told to give it back
+# connections: if so many have gone together, the allocator is told to give memory back
+WORTH_A_TRIM_TOGETHER = 128
+CALM = 4  # looks without a crowd before memory is given back
 
 
 class Holding(Protocol):
     """A connection or a stream with part of a request."""
 
-    held: int  # bytes that are counted here
+    held: int  # bytes that it holds here
     holder: str  # a tenant, or STRANGERS
 
     def crowded_out(self) -> None:
-        """Its client is refused, and holds nothing any more."""
+        """Give way: its client is refused, and it holds nothing any more."""
         ...
 
 
@@ -36,7 +37,7 @@ class _Account:
 
     def __init__(self) -> None:
         self.size = 0
-        self.members: dict[Holding, None] = {}  # the earliest first
+        self.members: dict[Holding, None] = {}  # the holdings of one holder, the earliest first
 
 
 class Held:
@@ -44,7 +45,7 @@ class Held:
         """`keys`: whether clients can prove who they are."""
         self.most = most
         self.total = 0
-        self.crowded_out = 0  # times
+        self.crowded_out = 0  # how often a request had to give way
         self._strangers = most // STRANGERS_PART if keys else most
         self._accounts: dict[str, _Account] = {}
         self._peak = 0
@@ -56,7 +57,7 @@ class Held:
         return self.total > WORTH_A_TRIM
 
     def change(self, who: Holding, size: int) -> None:
-        """It holds this much now; with 0, nothing any more."""
+        """Note that `who` holds this much now; with 0, nothing any more."""
         more = size - who.held
         account = self._accounts.get(who.holder)
         if account is None:
@@ -86,22 +87,23 @@ class Held:
         assert not largest.held
 
     def look(self) -> None:
-        """Now and then. What many bodies held together is given back to the system, when they are gone."""
+        """Give memory back to the system, when the bodies that took it are gone. To be called now and then."""
         if self._peak > WORTH_A_TRIM and self.total < self._peak // 4:
             self._peak = self.total
             self._trim()
 
 
 class Crowd:
-    """Connections. With TLS each takes some tens of kilobytes, which lie in pieces when many have gone."""
+    """How many connections there are at once. With TLS each takes some tens of kilobytes, and when many have gone
+    their memory lies in pieces."""
 
     def __init__(self, trim: Callable[[], object] | None = None) -> None:
-        self._most = 0  # that were there at once
+        self._most = 0  # the most connections there were at once
         self._calm = 0  # looks since most of them have gone
         self._trim = trim or give_memory_back
 
     def look(self, here: int) -> None:
-        """Now and then. Memory is given back when a crowd has gone and does not come again at once."""
+        """Give memory back when a crowd has gone and does not come again at once. To be called now and then."""
         self._most = max(self._most, here)
         if self._most < WORTH_A_TRIM_TOGETHER or here > self._most // 2:
             self._calm = 0
@@ -113,6 +115,7 @@ class Crowd:
 
 
 def give_memory_back() -> None:
-    """To the system: what large bodies took lies in pieces that may be of no use to others."""
+    """Make the allocator give free memory back to the system. What large bodies took lies in pieces that may be
+    of no use to anything else."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

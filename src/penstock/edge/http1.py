@@ -39,7 +39,8 @@ from penstock.types import Reply
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
+# As names of this module they are found faster.
+NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 
 
@@ -48,9 +49,10 @@ class Connection(Reading):
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
-        self._last = False  # the answer that is due is the last on this connection
+        self._last = False  # whether the answer that is due is the last on this connection
         self._without_body = False
-        self._unsent: Unsent | None = None  # what the client has not taken, where it is much
+        # The rest of an answer that the client has not taken, where it is a large one.
+        self._unsent: Unsent | None = None
         self.leaving: Leaving | None = None  # whom to tell when the client goes
         self.render: Render = nothing_asked
 
@@ -67,7 +69,8 @@ class Connection(Reading):
             else:
                 self._refuse(too_many(edge.limits.max_connections))
         elif edge.reads.can_watch(descriptor := self.descriptor):
-            # In this turn of the loop it is read from in any case. Most have sent their first request by then.
+            # The connection is read from in this turn of the loop in any case. Most have sent their first request
+            # by then.
             asyncio.get_running_loop().call_soon(self._await_first, descriptor)
 
     def _await_first(self, descriptor: int) -> None:
@@ -81,7 +84,7 @@ class Connection(Reading):
         if parser is None:
             self._throw_away(data)
             return
-        # `heads` says what this is about.
+        # An ordinary request takes the short way (see `heads`).
         if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
             head, body = Head(*found.groups()), data[found.end() :]
             if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
@@ -98,7 +101,7 @@ class Connection(Reading):
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
-        """One that will send no more counts as gone, since whether it still listens cannot be known."""
+        """The client will send no more. It counts as gone, since whether it still listens cannot be known."""
         if self.state == BODY:
             self._refuse(Malformed("the body ended before it was complete"))
 
@@ -106,7 +109,7 @@ class Connection(Reading):
         self._edge.connections.discard(self)
         self._edge.deaf.discard(self)
         self.state = CLOSED
-        self._drop()  # the parser holds our methods: break the ring
+        self._drop()  # the parser holds our methods: this breaks the ring
         self._all_taken()
         self._transport = self._later = None
         if self._watched >= 0:
@@ -116,7 +119,7 @@ class Connection(Reading):
             leaving.left()
 
     def pause_writing(self) -> None:
-        """It does not read its answers: then nothing more is read from it either."""
+        """The client does not read its answers, so nothing more is read from it either."""
         self._paused = True
         if self._unsent is not None:
             self._unsent.full = True
@@ -151,7 +154,7 @@ class Connection(Reading):
     # ---- answers -----------------------------------------------------------------------------------------
 
     def reply(self, reply: Reply) -> None:
-        """The one answer to what was submitted."""
+        """Send the one answer to what was submitted."""
         transport = self._transport
         if transport is None:
             return
@@ -162,7 +165,8 @@ class Connection(Reading):
             self.respond(answer, reply.request.tenant)
             return
         self.leaving = None
-        transport.write(head_of(answer, edge.date) + body)  # as `respond`, spelt out for the usual case
+        # What `respond` does, spelt out for the usual case.
+        transport.write(head_of(answer, edge.date) + body)
         if self._paused:
             self._sent(reply.request.tenant)
         else:
@@ -185,22 +189,23 @@ class Connection(Reading):
 
     @property
     def _ends(self) -> bool:
-        """Whether the answer that is due is the last: what was read before the edge was closing is still served."""
+        """Whether the answer that is due is the last. Requests that were read before the edge was closing are
+        still served."""
         return self._last or (self._edge.closing and not self._later and not self._rest)
 
     def _send_in_pieces(self, data: bytes, tenant: str) -> None:
         transport = self._transport
         assert transport is not None
-        self._last = self._ends  # as the head says
+        self._last = self._ends  # the head says the same
         self.since = self._edge.tick
         self.state = SENDING
         transport.pause_reading()
-        self._paused = True  # until the last piece has gone
+        self._paused = True  # true until the last piece has gone
         self._unsent = Unsent(self._edge, self, tenant, memoryview(data), len(data))
         self.push()
 
     def push(self) -> None:
-        """The next pieces of a large answer."""
+        """Send the next pieces of a large answer."""
         transport, unsent, sent = self._transport, self._unsent, 0
         if transport is None or unsent is None or transport.is_closing():
             return
@@ -240,10 +245,11 @@ class Connection(Reading):
             self.state = self._part
         else:
             self.state = IDLE
-            asyncio.get_running_loop().call_soon(self._ready_for_more)  # not from here: a thousand may wait
+            # Not called from here: a thousand requests may wait.
+            asyncio.get_running_loop().call_soon(self._ready_for_more)
 
     def _ready_for_more(self) -> None:
-        """The next of those that came early, if its client is still there; or, when there is none, read on."""
+        """Handle the next request that came early, if its client is still there. When there is none, read on."""
         if self._last or self._paused or self.state not in (IDLE, SENDING):
             return
         self.state = IDLE
@@ -270,7 +276,7 @@ class Connection(Reading):
             return
         self.state = BUSY
         self._last = True
-        self._part = BODY  # it may still be sending
+        self._part = BODY  # the client may still be sending
         self._size = 0
         self._edge.app.refuse(self, exc, self._url, self._head or self._headers)
 
@@ -286,7 +292,7 @@ class Connection(Reading):
             if transport.can_write_eof():
                 transport.write_eof()
                 transport.resume_reading()
-            else:  # TLS has no half: it says good-bye, and reads and forgets until it is answered
+            else:  # TLS has no half-closed state: it says good-bye, and reads and drops until it is answered
                 transport.close()
         else:
             self.state = SENDING
@@ -301,10 +307,10 @@ class Connection(Reading):
             self.abort()
 
     def retire(self) -> None:
-        """Its next answer will tell its client."""
+        """Nothing to do: the next answer will tell the client."""
 
     def close(self) -> None:
-        """It asks nothing, and is let go."""
+        """Let the client go: it asks nothing."""
         if self._transport is not None and self.state != LINGERING:
             self.since = self._edge.tick
             self._end()

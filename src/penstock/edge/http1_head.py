@@ -11,6 +11,6 @@ _FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for 
 
 def head_of(answer: Answer, date: str, ending: str = GOES_ON) -> bytes:
     lines = _FIRST_LINE[answer.status]
-    for name, value in answer.fields:  # a string grows in its place, which takes less than to join many
+    for name, value in answer.fields:  # growing a string in its place takes less time than joining many
         lines += f"{name}: {value}\r\n"
     return f"{lines}content-length: {len(answer.body)}\r\ndate: {date}\r\n{ending}".encode("latin-1")

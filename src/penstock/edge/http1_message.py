@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 ONE_HOST = "exactly one Host header is needed"
 
-NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
+# As names of this module they are found faster.
+NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 
 
 class Message(asyncio.Protocol):
@@ -33,14 +34,15 @@ class Message(asyncio.Protocol):
         self._edge = edge
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpRequestParser | None = None  # None: nothing more is taken
-        self._part = IDLE  # of a request that is being read: HEAD or BODY
+        self._part = IDLE  # what is being read of a request: HEAD or BODY; IDLE between two
         self._url = self._body = b""
-        self._headers = self._head = NO_HEADERS  # as they come, and once the head is complete
+        # The fields as they come, and all of them once the head is complete.
+        self._headers = self._head = NO_HEADERS
         self._chunks: Body | None = None
-        self._size = 0  # of an unfinished head or body or of empty lines, or thrown away
-        self._length = 0  # of the body, where its head has said so
-        self._bare = 0  # bytes since the last of a body
-        self._work = 0  # in this turn
+        self._size = 0  # bytes of an unfinished head or body, of empty lines, or of what is thrown away
+        self._length = 0  # the length of the body, where its head says so
+        self._bare = 0  # bytes read since the last byte of a body
+        self._work = 0  # how much work this turn has cost
         self.held = 0
         self.holder: str = STRANGERS
         self.state = NEW
@@ -65,7 +67,7 @@ class Message(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._part == BODY:  # a trailer, which means nothing here
+        if self._part == BODY:  # this is a trailer, which means nothing here
             return
         headers = self._headers
         name = name.lower()
@@ -84,7 +86,7 @@ class Message(asyncio.Protocol):
         if host is None or b"connection" in headers or not parser.should_keep_alive():
             self._check_version(
                 parser.get_http_version(), host
-            )  # all others are HTTP/1.1: the parser says so
+            )  # a head that is not checked here is HTTP/1.1: the parser says so
         if host is not None and b"," in host:
             raise Malformed(ONE_HOST)
         coding = headers.get(b"transfer-encoding")
@@ -131,9 +133,10 @@ class Message(asyncio.Protocol):
         parser, whole, headers = self._parser, self._body, self._head
         assert parser is not None
         method = parser.get_method()
-        if b"connection" in headers or method == b"CONNECT":  # else it is as HTTP/1.1 has it, and stays open
+        # Without these the connection stays open, as HTTP/1.1 has it.
+        if b"connection" in headers or method == b"CONNECT":
             if parser.should_upgrade() and method != b"CONNECT":
-                return  # it is read again
+                return  # the head is read again
             last = (
                 not parser.should_keep_alive() or parser.get_http_version() == "1.0" or method == b"CONNECT"
             )
@@ -143,14 +146,14 @@ class Message(asyncio.Protocol):
             whole = self._chunks.whole()
             self._chunks = None
         url = self._url
-        # The next one may take seconds to come: nothing of this one is kept till then.
+        # The next request may take seconds to come: nothing of this one is kept till then.
         self._part, self._body, self._head, self._size, self._length = IDLE, b"", NO_HEADERS, 0, 0
         if last:
             self._drop()
         self._has_come(method, url, headers, whole, last)
 
     def _ask_who(self) -> None:
-        """Raises what the request is refused with, whatever its body."""
+        """Find out who sends the body. Raises what the request is refused with, whatever its body."""
         parser = self._parser
         assert parser is not None
         holder = self._edge.app.who(parser.get_method(), self._url, self._head)
@@ -159,13 +162,13 @@ class Message(asyncio.Protocol):
             self.holder = holder
 
     def crowded_out(self) -> None:
-        """Too many bytes are held, and these give way."""
+        """Refuse the request, since too many bytes are held and these give way."""
         raise NotImplementedError
 
     def _drop(self) -> None:
-        """Nothing more is taken of it, and nothing kept."""
+        """Take nothing more of the request, and keep nothing."""
         raise NotImplementedError
 
     def _has_come(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
-        """All of it. `last`: nothing follows on this connection."""
+        """Take a request that has come in full. `last`: nothing follows on this connection."""
         raise NotImplementedError

@@ -32,12 +32,14 @@ from penstock.errors import Malformed, PenstockError
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-SLICE = 4096  # bytes that are read before it is asked how much work they were
-MOST_WORK = 128  # in one turn: a slice is 1, a piece of a body 1, a request 8, one that is read twice 16
-PER_REQUEST = 2048  # bytes that a small one takes, more or less, while it waits for those before it
+SLICE = 4096  # bytes that are read before their work is added up
+# Work in one turn: a slice is 1, a piece of a body 1, a request 8, a request that is read twice 16.
+MOST_WORK = 128
+PER_REQUEST = 2048  # bytes that a small request takes, more or less, while it waits for those before it
 BLANK = b"\r\n"
 
-NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY  # names of this module are found faster
+# As names of this module they are found faster.
+NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING = State.SENDING
 
 Asked = tuple[
@@ -51,15 +53,16 @@ class Reading(Message):
 
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
-        self._later: deque[Asked | Exception] | None = None  # pipelined; None where nothing waits at all
-        self._rest: Data = b""  # has been read, and waits for its turn
-        self._paused = False  # the client does not read
-        self._watched = -1  # its descriptor, once that was watched for something to come
+        # Requests that were pipelined; None where nothing waits at all.
+        self._later: deque[Asked | Exception] | None = None
+        self._rest: Data = b""  # bytes that have been read and wait for their turn
+        self._paused = False  # whether the client does not read
+        self._watched = -1  # its descriptor, once that is watched for more to come; -1 until then
 
     # ---- slices ------------------------------------------------------------------------------------------
 
     def _take(self, data: Data) -> None:
-        """As much of it as this turn may cost."""
+        """Take as much of these bytes as this turn may cost."""
         size, self._work = len(data), 0
         at = self._feed(data) if 0 < size <= SLICE else 0
         while at < size and self._parser is not None:
@@ -79,15 +82,16 @@ class Reading(Message):
         if self._later is None:
             self._later = deque()
         self._do_not_read()
-        if not self._later:  # else it goes on when they are answered
+        if not self._later:  # otherwise reading goes on when the waiting requests are answered
             self._edge.turns.wait(self)
 
     def _await_more(self) -> None:
-        """Of a large body, when others have had their turn."""
+        """Wait for more of a large body, until others have had their turn."""
         transport = self._transport
         if self._later is None:
             self._later = deque()
-        if transport is None or self._later:  # it goes on when they are answered
+        # Otherwise reading goes on when the waiting requests are answered.
+        if transport is None or self._later:
             self._do_not_read()
             return
         transport.pause_reading()
@@ -96,7 +100,7 @@ class Reading(Message):
         self._edge.reads.wait(self, self._watched)
 
     def go_on(self) -> bool:
-        """It is this client's turn again."""
+        """Go on reading: it is this client's turn again."""
         rest = self._rest
         if self._later or self._paused or self._transport is None or self._parser is None:
             return False
@@ -108,7 +112,7 @@ class Reading(Message):
             self._take(rest)
         if not self._rest:
             self._read_on()
-        return bool(rest) and self._part == BODY  # chunks that are next to nothing
+        return bool(rest) and self._part == BODY  # chunks that are next to nothing look like waste
 
     def _do_not_read(self) -> None:
         if self._transport is not None:
@@ -116,7 +120,7 @@ class Reading(Message):
             self._edge.deaf.add(self)
 
     def _read_on(self) -> None:
-        """Unless something stands in the way."""
+        """Read on, unless something stands in the way."""
         if self._parser is None or self._later or self._paused or self._transport is None:
             return
         if self._rest:
@@ -131,7 +135,7 @@ class Reading(Message):
         return descriptor_of(self._transport)
 
     def _feed(self, data: Data) -> int:
-        """How many of these bytes have been read."""
+        """Give the parser these bytes. Gives how many of them have been read."""
         parser, before, size, came = self._parser, self._part, self._size, len(data)
         assert parser is not None
         try:
@@ -166,11 +170,10 @@ class Reading(Message):
             )
 
     def _without_upgrade(self) -> None:
-        """We speak nothing else, and a server may say so by going on as if it had not been asked (RFC 9110, 7.8).
-
-        The parser knows no such thing, and takes a body for the first words of the other protocol: so the head
-        is read again without its wish. Several clients, Java's among them, send it with every first request.
-        """
+        """Read the head again without its wish to upgrade. We speak nothing else, and a server may say so by
+        going on as if it had not been asked (RFC 9110, 7.8). llhttp knows no such thing, and takes a body for the
+        first words of the other protocol. Several clients, Java's among them, send the wish with every first
+        request."""
         parser = self._parser
         if parser is None:
             return
@@ -184,8 +187,8 @@ class Reading(Message):
             self._failed(exc)
 
     def _pass_over(self, size: int) -> None:
-        """Empty lines before a request: one is usual after a body, as old clients have it. More have the time of a
-        head, and an end."""
+        """Pass over empty lines before a request. One is usual after a body, as old clients have it. More of them
+        have the time of a head, and an end."""
         self._size += size
         if self._size > MOST_BLANK:
             self._refuse(Malformed(f"there are more than {MOST_BLANK} bytes of empty lines before a request"))
@@ -196,7 +199,7 @@ class Reading(Message):
     # ---- what it holds -----------------------------------------------------------------------------------
 
     def _weigh(self) -> None:
-        """Counts what is held until more of it comes."""
+        """Count what is held until more of the request comes."""
         if self._parser is None:
             return
         part = self._part
@@ -222,7 +225,7 @@ class Reading(Message):
         self._refuse(crowded_out(self._edge.held.most))
 
     def _drop(self) -> None:
-        """Nothing more is taken of it, and nothing kept."""
+        """Take nothing more of the request, and keep nothing."""
         self._parser = self._chunks = None
         self._rest = self._body = b""
         if self.held:
@@ -231,13 +234,15 @@ class Reading(Message):
     # ---- what becomes of it ------------------------------------------------------------------------------
 
     def _has_come(self, method: bytes, url: bytes, headers: Headers, body: bytes, last: bool) -> None:
-        if self.state >= SENDING or self._later:  # one is being answered, or has not been read by its client
+        # A request is being answered, or its client has not read the answer.
+        if self.state >= SENDING or self._later:
             self._wait_its_turn((method, url, headers, body, last))
         else:
             self._hand_over(method, url, headers, body, last)
 
     def _wait_its_turn(self, asked: "Asked | Exception") -> None:
-        """No more is read until the queue is empty: what one slice brought is all that waits here."""
+        """Put a request behind those before it. No more is read until that queue is empty, so what one slice
+        brought is all that waits here."""
         if self._later is None:
             self._later = deque()
         self._later.append(asked)

@@ -40,14 +40,15 @@ from penstock.edge.http2_stream import Stream
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-# GOAWAY, eight bytes long, on stream 0, without an error and up to the highest number: what is under way is served.
+# The frame GOAWAY: eight bytes long, on stream 0, without an error and up to the highest stream number, so that
+# what is under way is served.
 GOING_AWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
 
 
 class Http2Connection(Sending):
     def __init__(self, edge: "Edge") -> None:
         super().__init__(edge)
-        self._rest = memoryview(b"")  # has been read, and waits for its turn
+        self._rest = memoryview(b"")  # bytes that have been read and wait for their turn
         self._leaving = False
         self.held = 0
         self.holder = STRANGERS
@@ -68,7 +69,7 @@ class Http2Connection(Sending):
             self._take(memoryview(data))
 
     def _take(self, data: memoryview) -> None:
-        """As many frames as this turn may handle."""
+        """Handle as many frames as this turn may."""
         try:
             size = self._frames.look(data, self.edge.clock(), self._streams)
             self._handle(self._machine.receive_data(data[:size]))
@@ -76,7 +77,7 @@ class Http2Connection(Sending):
                 self.push()
         except TooMuch:
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
-        except ProtocolError:  # which the library has answered already
+        except ProtocolError:  # the library has answered the mistake already
             self._end(None)
         else:
             self._flush()
@@ -92,7 +93,7 @@ class Http2Connection(Sending):
                 self.edge.held.change(self, held)
 
     def go_on(self) -> bool:
-        """It is this client's turn again."""
+        """Go on reading: it is this client's turn again."""
         rest = self._rest
         if self._paused or self._ended:
             return False
@@ -112,7 +113,7 @@ class Http2Connection(Sending):
             self.edge.deaf.add(self)
 
     def _read_on(self) -> None:
-        """Unless something stands in the way."""
+        """Read on, unless something stands in the way."""
         if self._paused or self._ended or self._transport is None:
             return
         if self._rest:
@@ -129,7 +130,7 @@ class Http2Connection(Sending):
         self._end(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _handle(self, events: list[Event]) -> None:
-        """A request that was taken back in the same breath never was one."""
+        """Carry out these events. A request that was taken back in the same read never was one."""
         taken_back = {event.stream_id for event in events if isinstance(event, StreamReset)}
         for event in events:
             handler = _HANDLERS.get(type(event))
@@ -139,7 +140,7 @@ class Http2Connection(Sending):
                 handler(self, event)
 
     def eof_received(self) -> None:
-        """One that will send no more counts as gone; the transport closes by itself."""
+        """The client will send no more and counts as gone; the transport closes by itself."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.edge.connections.discard(self)
@@ -150,10 +151,10 @@ class Http2Connection(Sending):
         self.state = State.CLOSED
         self._all_gone()
         self._drop()
-        vars(self._machine).clear()  # it holds its own methods: break the ring
+        vars(self._machine).clear()  # the machine holds its own methods: this breaks the ring
 
     def pause_writing(self) -> None:
-        """It does not read its answers: then nothing more is read from it either."""
+        """The client does not read its answers, so nothing more is read from it either."""
         self._paused = True
         self._do_not_read()
         self._look()
@@ -188,7 +189,7 @@ class Http2Connection(Sending):
             stream.take_end()
 
     def _was_reset(self, event: StreamReset) -> None:
-        if not event.remote_reset:  # the library has, for something the client did
+        if not event.remote_reset:  # the library has reset it, for something the client did
             self._frames.spend()
         stream = self._forget(event.stream_id)
         if stream is not None:
@@ -204,14 +205,15 @@ class Http2Connection(Sending):
         self._pushing = True
 
     def _terminated(self, event: ConnectionTerminated) -> None:
-        """It has said good-bye, and the library sends nothing after that."""
+        """The client has said good-bye, and the library sends nothing after that."""
         self._all_gone()
         self._end(None)
 
     # ---- states, and the end -----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Where it stands now. A stream has its own time; what is limited here is a connection without any."""
+        """Set the state of the connection. A stream has a time limit of its own; here only a connection without
+        streams has one."""
         if self._ended:
             return
         if self._paused:
@@ -228,7 +230,8 @@ class Http2Connection(Sending):
             self.state, self.since = state, self.edge.tick
 
     def retire(self) -> None:
-        """Says that the server is about to stop, unless somebody waits for an answer; then it is said after it."""
+        """Tell the client that the server is about to stop. While somebody waits for an answer, this is put off
+        until it is given."""
         if not self._leaving and not self._ended and self._frames.begun and not self._streams:
             self._leaving = True
             self._flush()
@@ -237,7 +240,8 @@ class Http2Connection(Sending):
             self._look()
 
     def _end(self, code: ErrorCodes | None) -> None:
-        """With GOAWAY and this code, where the library has not said it already; open streams are given up."""
+        """End the connection with GOAWAY and this code, unless the library has sent that already. Open streams
+        are given up."""
         if self._ended:
             return
         if code is not None:

@@ -22,10 +22,10 @@ MOST_FRAME = 16_384
 MOST_HEAD = 64 * 1024
 MOST_IDLE = 1000
 IDLE_PER_SECOND = 100.0
-SMALL = 256  # bytes: a shorter piece of a body is hardly worth its frame; nobody can pad one with more
+SMALL = 256  # bytes: a shorter piece of a body is hardly worth its frame; no client can pad it with more
 QUARTER = 0.25
-MOST_WORK = 48  # in one turn: a frame is 1
-HEAD_WORK = 8  # one that begins a request
+MOST_WORK = 48  # work in one turn: a frame is 1
+HEAD_WORK = 8  # the work of a frame that begins a request
 
 
 class Kind(IntEnum):
@@ -51,7 +51,8 @@ class FrameWatch:
         self._block = 0  # bytes of a request's head so far, where more of it must follow
         self._allowed = float(MOST_IDLE)
         self._looked_at = now
-        self._newest = self._opened = 0  # streams: the last that has begun, and that had before this look
+        # streams: the last that has begun, and the last that had begun before this look
+        self._newest = self._opened = 0
         self.begun = False  # whether there has been a frame
         self.wasted = False  # whether much of what was looked at last asked for nothing
 
@@ -106,7 +107,7 @@ class FrameWatch:
         if flags & Flag.END_HEADERS:
             self._block = 0
         else:
-            self._block = max(1, self._block)  # it may have begun with nothing
+            self._block = max(1, self._block)  # a head may begin with an empty block
             self.spend()
         return HEAD_WORK
 
@@ -127,5 +128,5 @@ class FrameWatch:
             raise TooMuch("too many frames that ask for nothing")
 
     def earn(self) -> None:
-        """We have sent something, for which a client may move its windows."""
+        """Allow the client two more idle frames: we have sent something, for which it may move its windows."""
         self._allowed = min(MOST_IDLE, self._allowed + 2)

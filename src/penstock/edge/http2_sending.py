@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
 MOST_STREAMS = 256  # on one connection
-STREAM_WINDOW = 2**20  # bytes that may be under way to us, of one request
+STREAM_WINDOW = 2**20  # bytes of one request that may be under way to us
 CONNECTION_WINDOW = 4 * 2**20
 SETTINGS = {
     SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
     SettingCodes.MAX_HEADER_LIST_SIZE: MOST_HEAD,
     SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
 }
-# Headers are ours, in small letters already; those of others are checked.
+# The settings of the library. Our own headers are in lower case already; those of clients are checked.
 CONFIG = H2Configuration(
     client_side=False, header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False
 )
 
 
 class _Machine(H2Connection):
-    MAX_CLOSED_STREAMS = 1024  # that are remembered
+    MAX_CLOSED_STREAMS = 1024  # closed streams that are remembered
 
     def __init__(self) -> None:
         super().__init__(CONFIG)
@@ -51,10 +51,11 @@ class Sending(asyncio.Protocol):
         self._frames = FrameWatch(edge.clock())
         self._transport: asyncio.Transport | None = None
         self._streams: dict[int, Stream] = {}
-        self._blocked: dict[int, Stream] = {}  # that wait for their client's window, or for it to read
+        # Streams that wait for their client's window, or for the client to read.
+        self._blocked: dict[int, Stream] = {}
         self._paused = self._flushing = self._pushing = self._ended = False
         self._ready = 0  # bytes of answers that the machine has, and the transport has not
-        self._tenant = ""  # whose they are, or were
+        self._tenant = ""  # the tenant whose answers these are, or were
         self._unsent: Unsent | None = None  # what the transport has, and the client does not take
 
     # ---- what the streams say ----------------------------------------------------------------------------
@@ -62,13 +63,14 @@ class Sending(asyncio.Protocol):
     def send_head(self, stream: Stream, fields: list[tuple[bytes, bytes]], *, last: bool) -> None:
         try:
             self._machine.send_headers(stream.id, fields, end_stream=last)
-        except ProtocolError:  # it was reset, of which we are about to hear
+        except ProtocolError:  # the stream was reset, of which we are about to hear
             self._lost(stream)
         else:
             self._flush_soon()
 
     def send_body(self, stream: Stream) -> None:
-        """As much as the windows and one turn allow; the rest when they open, or in another turn."""
+        """Send as much of a body as the windows and one turn allow; the rest goes when they open, or in another
+        turn."""
         machine, unsent, sent = self._machine, stream.unsent, 0
         self._tenant = stream.tenant
         try:
@@ -96,7 +98,7 @@ class Sending(asyncio.Protocol):
             self._answered(stream)
 
     def push(self) -> None:
-        """Once for all that one read has brought: as many streams may wait as windows are moved."""
+        """Send on, once for all that one read has brought: a read can move as many windows as there are streams."""
         self._pushing = False
         for stream in list(self._blocked.values()):
             stream.push()
@@ -105,7 +107,7 @@ class Sending(asyncio.Protocol):
         self._frames.earn()
         self._forget(stream.id)
         stream.state = State.CLOSED
-        if not stream.complete:  # it need not send the rest
+        if not stream.complete:  # the client need not send the rest
             self._reset(stream, ErrorCodes.NO_ERROR)
         if self.edge.closing:
             self.retire()
@@ -118,7 +120,7 @@ class Sending(asyncio.Protocol):
             self._look()
 
     def _reset(self, stream: Stream, code: ErrorCodes) -> None:
-        with suppress(ProtocolError):  # it has ended by itself, of which we are about to hear
+        with suppress(ProtocolError):  # the stream has ended by itself, of which we are about to hear
             self._machine.reset_stream(stream.id, code)
         self._flush_soon()
 
@@ -144,7 +146,7 @@ class Sending(asyncio.Protocol):
     # ---- bytes -------------------------------------------------------------------------------------------
 
     def _flush_soon(self) -> None:
-        """One write for all the answers of a batch."""
+        """Write all the answers of a batch at once, soon."""
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -169,7 +171,7 @@ class Sending(asyncio.Protocol):
     # ---- what the connection says of itself --------------------------------------------------------------
 
     def _look(self) -> None:
-        """Where it stands now."""
+        """Set the state of the connection."""
         raise NotImplementedError
 
     def retire(self) -> None:

@@ -43,7 +43,7 @@ class Stream:
 
     def __init__(self, connection: "Http2Connection", number: int, complete: bool) -> None:
         self.id = number
-        self.complete = complete  # the client has sent all of it
+        self.complete = complete  # whether the client has sent all of the request
         self._connection = connection
         self._edge = connection.edge
         self._method = self._url = b""
@@ -51,9 +51,10 @@ class Stream:
         self._body = Body()
         self.held = 0
         self.holder = STRANGERS
-        self.unsent = memoryview(b"")  # of the answer
-        self.tenant = ""  # whose it is
-        self.waiting: Unsent | None = None  # the same answer, where its client does not take it at once
+        self.unsent = memoryview(b"")  # the part of the answer that is not sent yet
+        self.tenant = ""  # the tenant whose answer it is
+        # The same answer as it is counted, where its client does not take it at once.
+        self.waiting: Unsent | None = None
         self.state = State.BODY
         self.since = self._edge.tick
         self.leaving: Leaving | None = None
@@ -68,9 +69,10 @@ class Stream:
             self.refuse(exc)
 
     def _read_head(self, fields: Fields) -> None:
-        """The library has seen to it that the parts of the request line are there, each once, and come first."""
+        """Read the head. The library has seen to it that the parts of the request line are there, each once, and
+        come first."""
         headers: Headers = {}
-        self._headers = headers  # as many as are read are known to whoever refuses it
+        self._headers = headers  # set first: whoever refuses the request is given the fields that were read
         for name, value in fields:
             if name == b":method":
                 self._method = value
@@ -91,7 +93,7 @@ class Stream:
             raise Malformed("Content-Length is not one number")
         if declared is not None and (len(declared) > 18 or int(declared) > limit):
             raise too_large(limit, declared)
-        if not self.complete:  # its body is taken from those only who may send one
+        if not self.complete:  # before its body is taken, it is asked who sends it
             self.holder = self._edge.app.who(self._method, self._url, headers)
             if headers.get(b"expect", b"").lower() == b"100-continue":
                 self._connection.send_head(self, [(b":status", b"100")], last=False)
@@ -132,7 +134,7 @@ class Stream:
     # ---- the answer --------------------------------------------------------------------------------------
 
     def reply(self, reply: Reply) -> None:
-        """The one answer to what was submitted."""
+        """Send the one answer to what was submitted."""
         if self.state != State.CLOSED:
             self.respond(self.render(reply, self._edge.clock()), reply.request.tenant)
 
@@ -155,22 +157,22 @@ class Stream:
         self._connection.send_body(self)
 
     def push(self) -> None:
-        """The next pieces, where its client did not take all at once."""
+        """Send the next pieces, where the client did not take all at once."""
         if self.state != State.CLOSED:
             self._connection.send_body(self)
 
     def wait(self, *, turn: bool) -> None:
-        """Its client takes no more just now; or, with `turn`, others are next."""
+        """Wait with the rest of the answer: the client takes no more just now; or, with `turn`, others are next."""
         edge = self._edge
         if self.waiting is None:
             self.state, self.since = State.SENDING, edge.tick
-            size = len(cast(bytes, self.unsent.obj))  # all of it is kept
+            size = len(cast(bytes, self.unsent.obj))  # all of the answer is kept until its end
             self.waiting = Unsent(edge, self, self.tenant, self.unsent, size)
         if turn:
             self.waiting.wait()
 
     def all_taken(self) -> None:
-        """Or nobody will."""
+        """The whole answer is taken, or nobody will take the rest."""
         self.unsent = memoryview(b"")
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
@@ -179,7 +181,7 @@ class Stream:
     # ---- the end -----------------------------------------------------------------------------------------
 
     def gone(self) -> None:
-        """The client has left, or has changed its mind."""
+        """The client has left, or has reset the stream."""
         self.state = State.CLOSED
         self._drop()
         leaving, self.leaving = self.leaving, None
@@ -194,10 +196,10 @@ class Stream:
 
     @property
     def descriptor(self) -> int:
-        return -1  # it is its connection's
+        return -1  # the socket is its connection's
 
     def retire(self) -> None:
-        """Its connection says so."""
+        """Nothing to do: its connection tells the client."""
 
     def close(self) -> None:
         self.abort()

@@ -29,7 +29,8 @@ log = logging.getLogger("penstock.tls")
 
 
 class Between(asyncio.Protocol):
-    """Whom TLS tells that a connection is lost, after the handshake and before its heir is known to TLS."""
+    """The protocol that TLS tells when a connection is lost, after the handshake and before its heir is known to
+    TLS."""
 
     __slots__ = ("heir",)
 
@@ -48,12 +49,12 @@ class Opening(asyncio.BufferedProtocol):
 
     def __init__(self, edge: "Edge") -> None:
         self._edge = edge
-        self._transport: asyncio.Transport | None = None  # the bare one
+        self._transport: asyncio.Transport | None = None  # the transport without TLS
         self._tls: asyncio.BufferedProtocol | None = None  # the side of TLS that takes what the socket brings
         self._shaking: Coroutine[Any, None, asyncio.Transport | None] | None = None
         self._between = Between()
         self._room = NOTHING
-        self._said = b""  # waits in line
+        self._said = b""  # what the client has said, while it waits in line
         self.state = State.NEW
         self.since = edge.tick
 
@@ -63,7 +64,8 @@ class Opening(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         edge = self._edge
         edge.connections.add(self)
-        if edge.full:  # a handshake, just to be told so, would cost more than all the rest
+        # To make a handshake, just to say that there is no room, would cost more than all the rest.
+        if edge.full:
             self.state = State.CLOSED
             self.abort()
 
@@ -82,7 +84,7 @@ class Opening(asyncio.BufferedProtocol):
             self._edge.hellos.wait(self)
 
     def go_on(self) -> bool:
-        """Its turn to be heard has come."""
+        """Go on with the handshake: its turn has come."""
         transport = self._open_transport
         if transport is not None:
             if self._tls is not None:
@@ -100,7 +102,7 @@ class Opening(asyncio.BufferedProtocol):
 
     @property
     def _open_transport(self) -> asyncio.Transport | None:
-        """Unless the handshake is over, or the connection."""
+        """The transport of the connection; None if the handshake is over, or the connection."""
         return None if self._transport is None or self._transport.is_closing() else self._transport
 
     def eof_received(self) -> None:
@@ -118,7 +120,7 @@ class Opening(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         tls, self._tls = self._tls, None
         if tls is not None:
-            tls.connection_lost(exc)  # which says so to whoever waits for the handshake
+            tls.connection_lost(exc)  # TLS tells whoever waits for the handshake
         if self._shaking is None:
             self._failed()
 
@@ -130,14 +132,15 @@ class Opening(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         self._shaking = loop.start_tls(
             transport, self._between, edge.tls.context, server_side=True,
-            ssl_handshake_timeout=edge.limits.head_seconds * 2,  # the edge ends it before
+            # The edge ends a slow handshake before this limit.
+            ssl_handshake_timeout=edge.limits.head_seconds * 2,
             ssl_shutdown_timeout=edge.limits.send_seconds,
         )  # fmt: skip
         self._go_on()
         if self._shaking is not None:
             self._tls = cast(asyncio.BufferedProtocol, transport.get_protocol())
             transport.set_protocol(self)
-            loop.call_soon(self._wait)  # after what TLS has to do first
+            loop.call_soon(self._wait)  # TLS has something to do first
 
     def _hear(self, tls: asyncio.BufferedProtocol) -> None:
         said, self._said = memoryview(self._said), b""
@@ -147,10 +150,11 @@ class Opening(asyncio.BufferedProtocol):
             room[:size], said = said[:size], said[size:]
             del room
             tls.buffer_updated(size)
-        asyncio.get_running_loop().call_soon(self._read_on)  # after it is known whether this was all
+        # Not called from here, where it is not known yet whether this was all.
+        asyncio.get_running_loop().call_soon(self._read_on)
 
     def _go_on(self, _: object = None) -> None:
-        """Takes the handshake from one wait to the next."""
+        """Take the handshake from one wait to the next."""
         assert self._shaking is not None
         secured = None
         try:
@@ -158,23 +162,24 @@ class Opening(asyncio.BufferedProtocol):
             return
         except StopIteration as agreed:
             secured = cast(asyncio.Transport, agreed.value)
-        except OSError as refused:  # not TLS, no version or certificate that will do, out of time, or gone
+        # It is not TLS, no version or certificate fits, it took too long, or the client is gone.
+        except OSError as refused:
             log.debug("a TLS handshake failed", extra={"error": str(refused) or type(refused).__name__})
-            # It leads here, and from here to itself: garbage that anybody could heap up.
+            # The traceback leads here, and from here to the error: garbage that anybody could heap up.
             refused.__traceback__ = None
         except Exception as error:  # whatever it is, a connection that is over must not count as one
             log.exception("a TLS handshake failed inside the server")
             error.__traceback__ = None
             self.abort()
         session = None if secured is None else secured.get_extra_info("ssl_object")
-        if secured is None or session is None:  # uvloop has no error for one that was aborted
+        if secured is None or session is None:  # uvloop has no error for a handshake that was aborted
             self._failed()
             return
         bare, tls, self._tls = self._transport, self._tls, None
         self._done()
         speaks_http2 = session.selected_alpn_protocol() == "h2"
         heir = self._between.heir = (Http2Connection if speaks_http2 else Connection)(self._edge)
-        secured.set_write_buffer_limits(PIECE)  # as without TLS
+        secured.set_write_buffer_limits(PIECE)  # the same bounds as without TLS
         secured.set_protocol(heir)
         heir.connection_made(secured)
         if bare is not None and tls is not None:
@@ -203,10 +208,10 @@ class Opening(asyncio.BufferedProtocol):
         self.abort()
 
     def retire(self) -> None:
-        """Whoever speaks here will be told with the first answer."""
+        """Nothing to do: whoever speaks here will be told with the first answer."""
 
     def close(self) -> None:
-        """It asks nothing, unless what it said has not been heard yet."""
+        """Let the client go, unless what it said has not been heard yet."""
         if not self._said:
             self.abort()
 

@@ -28,23 +28,26 @@ class Sender(Protocol):
     holder: str  # a tenant, or STRANGERS
 
     def go_on(self) -> bool:
-        """It is read from again."""
+        """Read from the connection again."""
         ...
 
 
 class Reads:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
-        """`bare`: what has come lies in the socket. TLS may have taken it out already."""
+        """`bare`: what has come lies in the socket. With TLS the transport may have taken it out already."""
         self._loop = loop
         self._bare = bare
         self._kernel: select.epoll | None = None
-        self._watched: dict[int, Sender] = {}  # by descriptor: those whom the kernel knows
-        self._new: deque[Sender] = deque()  # have sent something, as have these by their holders:
+        self._watched: dict[int, Sender] = {}  # connections by descriptor: those that the kernel watches
+        # Connections that have sent something and wait for their turn: new ones in their order, and those with
+        # large bodies by their holders.
+        self._new: deque[Sender] = deque()
         self._large: dict[str, deque[Sender]] = {}
         self._due = False
 
     def open(self) -> None:
-        """Before the first connection, so that the descriptor this takes is there from the start."""
+        """Open the watch. To be called before the first connection, so that the descriptor it takes is there from
+        the start."""
         if self._bare and hasattr(select, "epoll"):  # Linux has it
             self._kernel = select.epoll()
             self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
@@ -53,7 +56,8 @@ class Reads:
         return self._kernel is not None and descriptor >= 0
 
     def wait(self, sender: Sender, descriptor: int) -> None:
-        """Until more has come; or only for its turn, where that cannot be known."""
+        """Let `sender` wait until more has come, and for its turn. Where it cannot be known what has come, it
+        waits for its turn only."""
         if self._kernel is None or descriptor < 0:
             self._line_up(sender)
             return
@@ -62,9 +66,9 @@ class Reads:
         self._watched[descriptor] = sender
 
     def forget(self, descriptor: int) -> None:
-        """When its connection is lost: the next one may have the same number."""
+        """Forget a lost connection: the next one may have the same descriptor."""
         if self._watched.pop(descriptor, None) is not None and self._kernel is not None:
-            with suppress(OSError):  # it is closed already
+            with suppress(OSError):  # the descriptor is closed already
                 self._kernel.unregister(descriptor)
 
     def close(self) -> None:
@@ -105,5 +109,5 @@ class Reads:
         line = self._large.pop(holder)
         sender = line.popleft()
         if line:
-            self._large[holder] = line  # behind the others
+            self._large[holder] = line  # this holder gets in line behind the others
         return sender

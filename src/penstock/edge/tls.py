@@ -16,7 +16,8 @@ from penstock.loops import Loops
 
 EVERY = 0.5  # seconds between two looks at the files
 CIPHERS = (
-    "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2)
+    # The ciphers of TLS 1.2: with forward secrecy, and fit for HTTP/2 (RFC 9113, 9.2.2).
+    "ECDHE+AESGCM:ECDHE+CHACHA20"
 )
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 ASKED = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -26,10 +27,11 @@ log = logging.getLogger("penstock.tls")
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    certificate: Path  # PEM: the server's own first, then the chain
-    key: Path  # PEM, not encrypted; may be the same file
-    client_ca: Path | None = None  # who signs for clients; None: they are not asked for a certificate
-    client_certificates: str = "required"  # or optional, none
+    certificate: Path  # a PEM file: the server's own certificate first, then the chain
+    key: Path  # a PEM file, not encrypted; may be the same file
+    # Certificates of those who sign for clients; None: no client is asked for a certificate.
+    client_ca: Path | None = None
+    client_certificates: str = "required"  # required, optional or none
     minimum: str = "1.2"
     http2: bool = True
 
@@ -65,7 +67,8 @@ class ServerTls:
         self._settings = settings
         self._seen = self._loaded = _stamps(settings.files)
         self.context = _context(settings)
-        self.admin_context = _plain_context(settings)  # listened with, and so kept and reloaded in place
+        # Listened with, and therefore kept and reloaded in place.
+        self.admin_context = _plain_context(settings)
         self.loads = 1
         self.failures = 0
         self.failed_handshakes = 0
@@ -92,7 +95,8 @@ class ServerTls:
             self.look()
 
     def look(self) -> None:
-        """A certificate and its key are written one after the other: they are read when both have come to rest."""
+        """Reload files that have changed. A certificate and its key are written one after the other: they are
+        read when both have come to rest."""
         seen, self._seen = self._seen, _stamps(self._settings.files)
         if self._seen == seen and seen != self._loaded:
             self.reload()
@@ -119,7 +123,7 @@ class ServerTls:
 
 
 class AdminTls:
-    """The same certificate for the admin plane, where nobody is asked for theirs."""
+    """The same certificate for the admin plane, where no client is asked for one."""
 
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls
@@ -138,7 +142,7 @@ class AdminTls:
 
 
 def _stamps(files: list[Path]) -> list[tuple[int, int, int] | None]:
-    """Changes when a file, or what a link leads to, does."""
+    """A stamp for each file. It changes when the file, or what a link leads to, does."""
     return [_stamp(file) for file in files]
 
 
@@ -163,7 +167,7 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _plain_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Asks nobody for a certificate."""
+    """A context that asks no client for a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[settings.minimum]
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -184,7 +188,7 @@ def _plain_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _refuse_to_ask() -> str:
-    """OpenSSL would ask at the terminal."""
+    """Refuse to name a password: OpenSSL would ask for one at the terminal."""
     raise UserMistake(
         "tls.key is encrypted with a password: give one that is not, readable by its owner alone"
     )

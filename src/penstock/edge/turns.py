@@ -14,7 +14,7 @@ LEAST = 0.0005  # seconds: a shorter pause is none
 
 class Worker(Protocol):
     def go_on(self) -> bool:
-        """A share of its work; if there is more, it gets in line again. True: it looks like waste."""
+        """Do a share of the work; if there is more, get in line again. True: the work looks like waste."""
         ...
 
 

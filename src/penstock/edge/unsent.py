@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
 PIECE = 64 * 1024  # bytes; a shorter answer is sent as it is
-AT_ONCE = 4 * PIECE  # of one answer in one turn
+AT_ONCE = 4 * PIECE  # bytes of one answer in one turn
 
-log = logging.getLogger("penstock.doors")  # where a line of a kind is let through once a second
+log = logging.getLogger("penstock.doors")  # lines of one kind are let through once a second
 
 
 class Sender(Protocol):
     """A connection or a stream whose answer waits."""
 
     def push(self) -> None:
-        """Sends on, as far as it goes."""
+        """Send on, as far as it goes."""
         ...
 
     def abort(self) -> None: ...
@@ -39,14 +39,14 @@ class Unsent:
         """`rest` has not been handed to the transport; `size` is what is kept for it, and may crowd others out."""
         self._edge = edge
         self._sender = sender
-        self.full = False  # the transport takes no more
+        self.full = False  # whether the transport takes no more
         self.rest = rest
         self.held = 0
         self.holder = tenant if edge.keys else STRANGERS
         edge.unsent.change(self, size)
 
     def weigh(self, size: int) -> None:
-        """All has been handed over, and so much of it has not gone."""
+        """Note that everything has been handed over, and that so much of it has not gone."""
         if self.held:
             self._edge.unsent.change(self, size)
 
@@ -56,7 +56,7 @@ class Unsent:
             self._edge.unsent.change(self, 0)
 
     def wait(self) -> None:
-        """Others have their turn first."""
+        """Wait: others have their turn first."""
         self._edge.sending.wait(self)
 
     def go_on(self) -> bool:

@@ -1,1 +1,2 @@
-"""What core and runtime go by, as the configuration says it: tiers, limits, rules, costs and sharing."""
+"""Turns the configuration into what `core`, `runtime` and `cluster` go by: tiers, limits, rules, costs and
+sharing."""

@@ -8,7 +8,8 @@ BYTES_PER_TOKEN = 4  # a rule of thumb for English text and common tokenizers; a
 
 
 def cost_of(kind: str) -> Callable[[bytes], float] | None:
-    """None for `requests` (each counts one), and for a user's function, which runs elsewhere."""
+    """The cost of inputs of this kind; None for `requests`, where each counts one, and for a user's function,
+    which runs elsewhere."""
     return {"bytes": _bytes, "characters": _characters, "tokens": _tokens}.get(kind)
 
 
@@ -17,7 +18,7 @@ def _bytes(payload: bytes) -> float:
 
 
 def _characters(payload: bytes) -> float:
-    """Of the string, or of the JSON text where it is not one."""
+    """The characters of the string, or of the JSON text where it is not one."""
     if not payload.startswith(b'"'):
         return float(len(payload.decode()))
     if b"\\" not in payload and payload.isascii():

@@ -1,10 +1,10 @@
 """The rules of batching, admission and capacity, as the configuration says them."""
 
 from penstock.config import Config
-from penstock.core.admission import AdmissionRules
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
 from penstock.core.delivery import RetryRules
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.from_config.tiers import tier_names
 

@@ -10,7 +10,7 @@ from penstock.runtime.collapse.sharing import Sharing
 
 
 def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharing | None:
-    """None where every request must be executed."""
+    """What identical requests to this model share; None where every request must be executed."""
     if not model.deterministic:
         return None
     ttl = 0.0 if model.cache == "off" else model.cache_ttl
@@ -18,14 +18,14 @@ def sharing_of(name: str, model: Model, *, sees_dispatch: bool = True) -> Sharin
 
 
 def sameness_of(model: Model) -> Sameness | None:
-    """Which requests of one batch a worker may run as one: none where each has parameters of its own."""
+    """Which requests of one batch a worker may run as one; None where each has parameters of its own."""
     if not model.deterministic or model.parameters != "shared":
         return None
     return attrgetter("input") if model.cache == "shared" else attrgetter("tenant", "input")
 
 
 def as_announced(name: str, model: Model, former: Sharing | None) -> Sharing | None:
-    """The same over Redis, where a worker says anew how its model is to be treated; what was counted is kept."""
+    """The sharing of a model whose worker has announced it anew. What was counted before is kept."""
     made = sharing_of(name, model, sees_dispatch=False)
     if made is None or former is None or (made.shared, made.ttl) != (former.shared, former.ttl):
         return made

@@ -12,12 +12,12 @@ HAIR = 1e-6
 
 
 def tier_names(config: Config) -> list[str]:
-    """The best first."""
+    """The names of the tiers, the best first."""
     return [name for name, _ in sorted(config.tiers.levels.items(), key=lambda item: item[1].rank)]
 
 
 def limits_by_rank(config: Config) -> list[Limits | None]:
-    """One object for each tier, or None for one without limits."""
+    """The limits of each tier, as one object; None for a tier without limits."""
     found: list[Limits | None] = []
     for name in tier_names(config):
         level = config.tiers.levels[name]
@@ -27,7 +27,8 @@ def limits_by_rank(config: Config) -> list[Limits | None]:
 
 
 def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
-    """For a request that brings none, by rank: to be sent, and to be answered. A tier's own beat the model's."""
+    """By tier, the seconds in which a request without limits of its own is to be sent, and answered. A tier's own
+    limits beat the model's."""
     limits, levels = config.timeouts_of(model), config.tiers.levels
     found = []
     for tier in tier_names(config):
@@ -38,8 +39,8 @@ def time_limits(config: Config, model: str) -> list[tuple[float, float]]:
 
 
 def tenants(config: Config) -> Callable[[str | None, Identity | None], tuple[str, int]]:
-    """The tenant and the rank of its tier: by what was proved, where proof is asked for, and never
-    by what a client says of itself. Elsewhere the config says who a client is."""
+    """Finds the tenant and the rank of its tier: by what was proved, where proof is asked for, and never by what
+    a client says of itself. Elsewhere the configuration says who a client is."""
     ranks = {name: rank for rank, name in enumerate(tier_names(config))}
     default = ranks[config.tiers.default]
 

@@ -26,7 +26,7 @@ Carried = TypeVar("Carried", bound=Accepted, contravariant=True)
 
 class Clock(Protocol):
     def __call__(self) -> float:
-        """Monotonic seconds."""
+        """The time in monotonic seconds."""
         ...
 
 
@@ -36,7 +36,7 @@ class Broker(Protocol[Carried]):
     def publish(self, request: Carried) -> None: ...
 
     def withdraw(self, request: Carried) -> None:
-        """The asker has left, or cancelled: what has not gone to a worker need not go."""
+        """Withdraw a request: its asker has left or cancelled, so it need not go to a worker if it has not yet."""
         ...
 
 
@@ -63,8 +63,8 @@ class Backend(Protocol):
     async def run(self, batch: Batch) -> Result: ...
 
     async def probe(self) -> float:
-        """How full it is, as `Result.pressure`. Raise BackendError if the backend is not healthy. Called while no
-        batch is running."""
+        """How full the backend is, as `Result.pressure`. Raises BackendError if it is not healthy. Called while
+        no batch is running."""
         ...
 
     async def close(self) -> None:
@@ -74,41 +74,45 @@ class Backend(Protocol):
 
 class _Watcher:
     def start(self) -> None:
-        """The server begins."""
+        """Called when the server begins."""
 
     async def close(self) -> None:
-        """After the last request: what is kept is written down now."""
+        """Called after the last request: what is kept is written down now."""
 
 
 class RequestObserver(_Watcher):
     """Is told what becomes of requests. Its calls stand between two requests: they must be cheap, must not wait and
-    must not fail. Each does nothing unless it is overridden.
+    must not fail. A method does nothing unless it is overridden.
 
-    What came when stands in the stamps (`penstock.moments`): nobody is told of each moment as it passes.
+    When each thing happened stands in the stamps (`penstock.moments`): nobody is told of each moment as it
+    passes.
     """
 
     def refused(self, refusal: Refusal) -> None:
-        """One that was never accepted. By who refuses it: the gateway, or the batcher at its own door."""
+        """A request was never accepted. Whoever refused it calls this: the gateway or the batcher."""
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
-        """Those that were accepted, each once, when it has its answer or ended without one. By its gateway."""
+        """These accepted requests have their answers, or ended without one; each is told of once. The gateway
+        calls this."""
 
     def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
-        """Those that were executed, and failed for good. By the batcher, before they are answered."""
+        """These requests were executed and failed for good. The batcher calls this, before they are answered."""
 
 
 class BatchObserver(_Watcher):
-    """Is told what becomes of batches. The same holds for its calls."""
+    """Is told what becomes of batches. Its calls must be as cheap as those of `RequestObserver`."""
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
-        """It was handed to a worker. By the batcher; and by a worker in a process of its own, as it begins."""
+        """The batch was handed to a worker. The batcher calls this, and a worker in a process of its own as the
+        batch begins."""
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
-        """Its worker is done with it, or has given up. By the same. None: it has outputs."""
+        """The worker is done with the batch, or has given up. Called by whoever called `sent`. `failure` is None
+        if there are outputs."""
 
 
 class Observer(RequestObserver, BatchObserver):
-    """Is told of both."""
+    """Is told what becomes of requests and of batches."""
 
 
 class Expiring(Protocol):
@@ -119,11 +123,11 @@ class Expiring(Protocol):
 
     @property
     def settled(self) -> bool:
-        """It no longer matters."""
+        """Whether its time limit no longer matters."""
         ...
 
     def expire(self) -> None:
-        """Its time is over; called once, and only if it is not settled."""
+        """Called once when its time is over, and only if it is not settled."""
         ...
 
 
@@ -137,11 +141,11 @@ class Waiting(Leaving, Protocol):
     """An accepted request on its way."""
 
     def is_queued(self) -> bool:
-        """Whether what will answer it has not gone to a worker."""
+        """Whether the request that will answer it has not gone to a worker yet."""
         ...
 
     def withdraw(self) -> None:
-        """Its asker wants it no more."""
+        """Withdraw it: its asker wants it no more."""
         ...
 
 
@@ -149,7 +153,7 @@ class Asker(Protocol):
     """Whoever waits for the answer. A callback and not a future: thousands wait, and none needs a task for it."""
 
     def reply(self, reply: Reply) -> None:
-        """The one answer, called once."""
+        """Take the one answer; called once."""
         ...
 
 
@@ -157,7 +161,7 @@ class CallAsker(Protocol):
     """Whoever waits for the answers to several asks, which were let in together."""
 
     def answered(self, replies: Sequence[Reply]) -> None:
-        """Called once: with all of them, in the order of the asks; or with the first failure alone."""
+        """Called once: with all replies in the order of the asks, or with the first failure alone."""
         ...
 
 
@@ -175,11 +179,11 @@ class Task(Protocol):
 
     @property
     def changed_at(self) -> float:
-        """Seconds since the epoch."""
+        """When the task last changed, in seconds since the epoch."""
         ...
 
     async def wait(self, seconds: float) -> None:
-        """Until it is over, but not longer than this."""
+        """Wait until the task is over, but not longer than this."""
         ...
 
     async def cancel(self) -> None: ...
@@ -189,8 +193,8 @@ class Doorman(Protocol):
     """Finds out who asks."""
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """At once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked; KeysWanted where
-        `identify_slowly` may know more."""
+        """Who asks, told at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
+        KeysWanted where `identify_slowly` may know more."""
         ...
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
@@ -206,20 +210,21 @@ class Reservation(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Its asker still waits for its answer."""
+        """Whether its asker still waits for its answer."""
         ...
 
     @property
     def in_flight(self) -> bool:
-        """Its tenant's quota counts it until it is over: `over` is to be told, where nobody waits for it here."""
+        """Whether its tenant's quota counts it until it is over. If so, and nobody waits for it here, `over` must
+        be told."""
         ...
 
     def admit(self) -> None:
-        """Raises Refused if there is no room for it now."""
+        """Let it in. Raises Refused if there is no room for it now."""
         ...
 
     def enter(self, asker: Asker) -> Waiting:
-        """Admit it and send it on its way. Raises Refused."""
+        """Let it in and send it on its way. Raises Refused."""
         ...
 
     def wait(self, asker: Asker) -> Waiting:
@@ -229,7 +234,7 @@ class Reservation(Protocol):
     def answer(self, reply: Reply) -> None: ...
 
     def over(self, code: str) -> None:
-        """It has ended somewhere else: with this failure, or well. Told once."""
+        """Note that it has ended somewhere else, with this failure or well. Told once."""
         ...
 
     def backlog_seconds(self) -> float: ...
@@ -243,7 +248,7 @@ class Tasks(Protocol):
         ...
 
     async def find(self, task_id: str, tenant: str) -> Task:
-        """Raises NotFound for what is not this tenant's."""
+        """The task of this tenant. Raises NotFound for a task that is not this tenant's."""
         ...
 
 
@@ -251,11 +256,11 @@ class AnswerStore(Protocol):
     """Where the gateways of an installation keep answers for each other. Raises StoreDown."""
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None]:
-        """What is kept under each."""
+        """The answer that is kept under each fingerprint; None where there is none."""
         ...
 
     async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
-        """Fingerprint, value, and for how many seconds."""
+        """Keep answers: each a fingerprint, a value, and for how many seconds."""
         ...
 
 
@@ -264,12 +269,13 @@ class Gateway(Protocol):
 
     @property
     def models(self) -> Mapping[str, str]:
-        """Each model's name, and the kind of input it takes: text or json."""
+        """The kind of input that each model takes, text or json, by the model's name."""
         ...
 
     @property
     def kinds(self) -> Mapping[str | None, str]:
-        """The same, and under None that of the model meant by who names none; it changes as models come and go."""
+        """Like `models`, and under None the kind of the model that requests mean which name none. It changes as
+        models come and go."""
         ...
 
     @property
@@ -278,7 +284,7 @@ class Gateway(Protocol):
         ...
 
     def describe_models(self) -> Sequence[Mapping[str, object]]:
-        """What a client may know of each."""
+        """What a client may know of each model."""
         ...
 
     @property
@@ -293,17 +299,17 @@ class Gateway(Protocol):
     def submit(self, ask: Ask, asker: Asker) -> Leaving: ...
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
-        """All of them or none: a refusal leaves nothing behind."""
+        """Let in all asks of one call, or none: a refusal leaves nothing behind."""
         ...
 
     async def submit_task(self, ask: Ask) -> Task: ...
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
-        """The same with an Idempotency-Key: executed once, however often it is asked."""
+        """Submit an ask with an Idempotency-Key: it is executed once, however often it is asked."""
         ...
 
     async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
-        """The task, and whether it had been asked for before."""
+        """The task of an ask with an Idempotency-Key, and whether it had been asked for before."""
         ...
 
     async def find_task(
@@ -319,7 +325,7 @@ class Gateway(Protocol):
         ...
 
     def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
-        """A request that ended at the door with this error code; what is not known of it is empty."""
+        """Count a request that was refused on arrival with this error code; what is not known of it is empty."""
         ...
 
     def clock(self) -> float: ...

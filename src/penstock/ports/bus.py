@@ -1,4 +1,4 @@
-"""What processes say to each other.
+"""How processes meet, and how messages travel between them.
 
 A message is bytes (`penstock.words.messages`). It may arrive twice and never half. Whoever waits for it takes the
 first.
@@ -16,36 +16,36 @@ class Post(Protocol):
 
     @property
     def apart(self) -> bool:
-        """Whether mailboxes are in different places: what is lost with one must then hold up no other."""
+        """Whether mailboxes are in different places, so that what is lost with one must hold up no other."""
         ...
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = ...) -> bool:
-        """False: its owner has gone."""
+        """Send a message to a mailbox. False: its owner has gone."""
         ...
 
     async def send_all(
         self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = ...
     ) -> list[bool]:
-        """Whether each was sent."""
+        """Send each message to its mailbox. Gives whether each was sent."""
         ...
 
 
 class Mailbox(Protocol):
-    """The owner's end."""
+    """The owner's end of a mailbox."""
 
     @property
     def owner(self) -> str: ...
 
     async def create(self) -> None:
-        """From now on messages can be sent to the owner. Raises StoreDown."""
+        """Make the mailbox: from now on messages can be sent to the owner. Raises StoreDown."""
         ...
 
     async def run(self, on_message: Callable[[bytes], None]) -> None:
-        """Hands over what arrives, until cancelled."""
+        """Hand over what arrives, until cancelled."""
         ...
 
     async def remove(self) -> None:
-        """The owner goes: whoever writes to it now is told so."""
+        """Remove the mailbox, since its owner goes: whoever writes to it from now on is told so."""
         ...
 
 
@@ -53,24 +53,24 @@ class Credits(Protocol):
     """The idle slots of all workers, in line: the one that has waited longest is taken first. Raises StoreDown."""
 
     async def take(self, model: str, block_seconds: float) -> str | None:
-        """The next one; None if none came in that time."""
+        """The next idle slot; None if none came in that time."""
         ...
 
     async def post(self, model: str, slot: str) -> bool:
-        """The slot is idle. One that waits already keeps its place, and False says so."""
+        """Say that the slot is idle. False: it stands in the line already, and keeps its place there."""
         ...
 
     async def withdraw(self, model: str, slot: str) -> bool:
-        """The slot takes no more batches. False: it was not waiting, so one may be on its way to it."""
+        """Take the slot out of the line. False: it was not there, so a batch may be on its way to it."""
         ...
 
 
 class Aside(Protocol):
-    """Where that goes which cannot be read: counted, and kept for people. To add something never waits or fails."""
+    """Takes what could not be read: counted, and kept for people. To add something never waits or fails."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """By kind, since the start."""
+        """How many were added since the start, by kind."""
         ...
 
     def add(self, kind: str, source: str, why: str, body: bytes = b"") -> None: ...
@@ -85,12 +85,12 @@ class Bus(Protocol):
 
     @property
     def where(self) -> str:
-        """Its address, fit for a log."""
+        """The address of the bus, fit for a log."""
         ...
 
     @property
     def heartbeat(self) -> float:
-        """Seconds from one to the next."""
+        """Seconds from one heartbeat to the next."""
         ...
 
     @property
@@ -105,7 +105,7 @@ class Bus(Protocol):
     def post(self) -> Post: ...
 
     def credits(self) -> Credits:
-        """For one who waits in the line, or who keeps slots in it."""
+        """The line of idle slots, for one who takes from it or keeps slots in it."""
         ...
 
     def mailbox(self, owner: str) -> Mailbox: ...
@@ -113,7 +113,8 @@ class Bus(Protocol):
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> Registry: ...
 
     async def open(self) -> None:
-        """Raises StoreDown if it cannot be reached yet, UserMistake for what the operator can put right."""
+        """Connect. Raises StoreDown if the bus cannot be reached yet, UserMistake for what the operator can put
+        right."""
         ...
 
     async def close(self) -> None: ...

@@ -19,7 +19,7 @@ class Companion(Protocol):
     """What begins and ends with a server, because it cannot serve without."""
 
     async def open(self, loops: Loops) -> None:
-        """Returns when it is ready, and keeps what it needs in `loops`. Raises UserMistake."""
+        """Get ready, and keep what is needed in `loops`. Raises UserMistake."""
         ...
 
     async def close(self) -> None: ...

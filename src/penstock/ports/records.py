@@ -11,26 +11,27 @@ from penstock.ports.tasks import EndedTasks, RecordTasks, TaskEndings, TaskRecor
 from penstock.quota import Limiter
 from penstock.types import Accepted, DeadLetter
 
-# Seconds after its deadline in which the successor of a dead batcher still ends a request.
+# Seconds after the deadline of a request in which the successor of a dead batcher still ends it.
 SETTLED_WITHIN = 5.0
-# Who claimed a key and has not said that its request is published is dead, or died before it could say so. It takes
-# milliseconds; half of the request's time, and ten seconds at most, is left to the second case to show itself.
+# Whoever has claimed a key must say within this time that its request is published; after that it counts as dead.
+# Publishing takes milliseconds. Half of the request's time, and ten seconds at most, is left for that word to
+# arrive.
 PLACED_WITHIN, PLACED_AT_MOST = 0.5, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What became of the wish to execute a request with an Idempotency-Key."""
+    """What became of the attempt to claim an Idempotency-Key."""
 
     ours: bool = False
     other: bool = False  # the key stands for another request
     over: bool = False
     placed: bool = False  # its request has been published
-    seconds: float = 0.0  # for which whoever has it is believed to execute it
+    seconds: float = 0.0  # seconds for which whoever has the key is believed to execute its request
 
 
 class Claims(Protocol):
-    """Of all gateways that are asked with one key, one executes it."""
+    """Claims on Idempotency-Keys: of all gateways that are asked with one key, one executes the request."""
 
     async def claim(
         self,
@@ -42,16 +43,17 @@ class Claims(Protocol):
         row: bool = ...,
         retry_after: float = ...,
     ) -> Claim:
-        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
-        `row`: nobody waits for it, so that its end is a row for the ledger. Raises Refused."""
+        """Claim the key. `request`: what is published if the key is ours. `asked`: the asker's own id. `limit`:
+        seconds the request may take. `row`: nobody waits for it, so that its end is a row for the ledger. Raises
+        Refused."""
         ...
 
     async def placed(self, keyed: Keyed, request: Accepted) -> None:
-        """Its request has been published."""
+        """Note that the request of this key has been published."""
         ...
 
     async def forget(self, keyed: Keyed, request: Accepted) -> None:
-        """It was not accepted: whoever waits for it elsewhere may try."""
+        """Note that the request was not accepted: whoever waits for it elsewhere may try."""
         ...
 
 
@@ -63,11 +65,11 @@ class Letters(Protocol):
     """Dead letters of the whole installation. Raises NotFound for an id nobody knows."""
 
     async def add(self, letters: Sequence[DeadLetter]) -> int:
-        """Each is given its id. How many made room for them."""
+        """Add these letters, and give each its id. Gives how many older letters made room for them."""
         ...
 
     async def list(self, limit: int = ..., before: str | None = ...) -> Sequence[DeadLetter]:
-        """The newest first; `before`: the id of the last one on the page before."""
+        """The newest letters first. `before`: the id of the last letter on the page before."""
         ...
 
     async def show(self, letter_id: str) -> DeadLetter: ...
@@ -84,7 +86,7 @@ class Quotas(Limiter, Protocol):
 
 
 class Records(Protocol):
-    """Hands out the records."""
+    """Hands out the records of each kind."""
 
     @property
     def answers(self) -> AnswerStore: ...
@@ -99,13 +101,14 @@ class Records(Protocol):
     def letters(self) -> Letters: ...
 
     def tasks(self, box: str) -> TaskRecords:
-        """`box`: the mailbox of this gateway, from which `notice` must be fed."""
+        """The records of tasks. `box`: the mailbox of this gateway; its notices must be handed to `notice`."""
         ...
 
     def ended_tasks(
         self, chosen: Callable[[], bool], record: RecordTasks, lost: Callable[[int], None]
     ) -> EndedTasks:
-        """`chosen`: whether it is this process that reads; `lost` is told how many nobody took in time."""
+        """The rows of ended tasks. `chosen`: whether this process is the one that reads. `lost` is told how many
+        rows nobody took in time."""
         ...
 
     def quotas(self, me: str, clock: Clock, gateways: Callable[[], int]) -> Quotas: ...

@@ -1,4 +1,4 @@
-"""Who is there."""
+"""Who is there: the processes of an installation and the models that were announced."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -11,16 +11,17 @@ class Registry(Protocol):
     """Every process says with each heartbeat that it is there, and learns who else is."""
 
     on_changed: Callable[[], None]
-    on_heard: Callable[[], None]  # with every heartbeat that was answered
+    on_heard: Callable[[], None]  # called with every heartbeat that was answered
 
     @property
     def members(self) -> Members:
-        """What each said of itself last."""
+        """What each member said of itself last."""
         ...
 
     @property
     def lost_workers(self) -> Mapping[str, tuple[float, WorkerHeartbeat]]:
-        """Gone without a word and not forgotten yet: how many seconds ago, and what they said last."""
+        """The workers that went without a word and are not forgotten yet: how many seconds ago, and what they
+        said last."""
         ...
 
     @property
@@ -35,33 +36,34 @@ class Registry(Protocol):
         ...
 
     def age(self, name: str) -> float:
-        """Seconds since it was last heard of."""
+        """Seconds since a member was last heard of."""
         ...
 
     def is_silent(self, name: str) -> bool:
-        """Whether it has been silent for so long that nobody should count on it, although its lease is not over."""
+        """Whether a member has been silent for so long that nobody should count on it, although its lease is not
+        over."""
         ...
 
     def departed(self, kind: str, name: str) -> None:
-        """Its supervisor saw it die: nobody waits for its lease to end."""
+        """Strike off a member that its supervisor saw die: nobody waits for its lease to end."""
         ...
 
     def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """Told to all with the next heartbeat, if it is news."""
+        """Announce a model to all with the next heartbeat, if what is said of it is new."""
         ...
 
     async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """The same now. Raises StoreDown."""
+        """Announce a model now. Raises StoreDown."""
         ...
 
     async def beat(self) -> None:
-        """One heartbeat. Raises StoreDown."""
+        """Send one heartbeat. Raises StoreDown."""
         ...
 
     async def run(self) -> None:
-        """Beats until cancelled."""
+        """Beat until cancelled."""
         ...
 
     async def leave(self) -> None:
-        """Out of the registry at once: nobody has to wait for our silence."""
+        """Leave the registry at once, so that nobody has to wait for our silence."""
         ...

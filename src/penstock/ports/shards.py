@@ -17,17 +17,17 @@ Taken = TypeVar("Taken", bound=Accepted)
 
 
 class Publisher(Broker[Accepted], Protocol):
-    """A gateway's end. Only `accepted` and `flush` wait."""
+    """A gateway's end of the shards. Only `accepted` and `flush` wait."""
 
-    on_failed: Callable[[Sequence[Accepted], Failure], None]  # told of requests that did not arrive
+    on_failed: Callable[[Sequence[Accepted], Failure], None]  # called with requests that did not arrive
 
     @property
     def down(self) -> bool:
-        """Nothing can be accepted now."""
+        """Whether nothing can be accepted now."""
         ...
 
     def withdraw_key(self, key: str, shard: int) -> None:
-        """A request that perhaps another gateway sent."""
+        """Withdraw a request that perhaps another gateway sent."""
         ...
 
     async def accepted(self, request: Accepted) -> None:
@@ -51,39 +51,40 @@ class Leases(Protocol):
     def owned(self) -> frozenset[int]: ...
 
     def fence(self, shard: int) -> int:
-        """The number of our ownership of a shard we own."""
+        """The fence number of a shard that this batcher owns."""
         ...
 
     def batchers_changed(self) -> None:
-        """Look now, and not only with the next heartbeat."""
+        """Look now, and not only with the next heartbeat: batchers have come or gone."""
         ...
 
     async def release_all(self) -> None:
-        """Gives everything back, and takes nothing more."""
+        """Give all shards back, and take none any more."""
         ...
 
     async def run(self) -> None:
-        """Holds our share of the shards until cancelled."""
+        """Hold our share of the shards until cancelled."""
         ...
 
 
 class Intake(Protocol[Taken]):
-    """A batcher's end: what lies in the shards that it leases, each request once.
+    """A batcher's end of the shards: what lies in those that it leases, each request once.
 
-    `on_inherited` is given what was accepted while nobody could take it in: that was left by a dead batcher, or lay
-    in the shard before anybody leased it. Nobody refuses it any more, and only its deadline bounds it.
+    `on_inherited` is given what was accepted while nobody could take it in: it was left by a dead batcher, or lay
+    in the shard before anybody leased it. Such a request is not refused any more, and only its deadline bounds
+    it.
     """
 
     on_inherited: Callable[[Taken], None]
-    on_lost: Callable[[Sequence[Taken]], None]  # another batcher answers for these now
-    on_refused: Callable[[Taken, Failure], None]  # it could not be taken in
+    on_lost: Callable[[Sequence[Taken]], None]  # called with requests that another batcher answers for now
+    on_refused: Callable[[Taken, Failure], None]  # called with a request that could not be taken in
     on_unreadable: Callable[
         [str, Sequence[str], Failure], None
     ]  # mailbox and keys of those that cannot be read
 
     @property
     def in_hand(self) -> Collection[str]:
-        """The keys of what is taken in and not settled."""
+        """The keys of requests that are taken in and not settled."""
         ...
 
     def subscribe(
@@ -91,11 +92,11 @@ class Intake(Protocol[Taken]):
     ) -> None: ...
 
     def settled(self, requests: Iterable[Request]) -> None:
-        """They have their answers, or need none."""
+        """Note that these requests have their answers, or need none."""
         ...
 
     def shards_changed(self) -> None:
-        """The leases or the registry changed: look now."""
+        """Look now: the leases or the registry changed."""
         ...
 
     async def release(self) -> None:
@@ -106,7 +107,7 @@ class Intake(Protocol[Taken]):
 
 
 class Shards(Protocol):
-    """Makes the ends."""
+    """Makes both ends of the shards."""
 
     @property
     def number(self) -> int:
@@ -114,11 +115,11 @@ class Shards(Protocol):
         ...
 
     def publisher(self, box: str, clock: Clock, max_requests: int, max_bytes: int) -> Publisher:
-        """`box`: the mailbox that answers are sent to."""
+        """A gateway's end. `box`: the mailbox that answers are sent to."""
         ...
 
     def leases(self, me: str, alive: Alive) -> Leases: ...
 
     def intake(self, me: str, clock: Clock, leases: Leases, alive: Alive, kind: type[Taken]) -> Intake[Taken]:
-        """`kind`: what requests are made as, for whoever takes them."""
+        """A batcher's end. `kind`: the class that requests are made as, for whoever takes them."""
         ...

@@ -22,7 +22,7 @@ class TaskRecord:
     status: TaskStatus
     changed_at: float  # seconds since the epoch
     answer: Reply | None
-    asked: str = ""  # with an Idempotency-Key: the id of who asked first
+    asked: str = ""  # the id of who asked first, where there was an Idempotency-Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 
 
 def no_such_task(task_id: str, ttl: float) -> NotFound:
-    """`ttl`: seconds a result is kept."""
+    """The error for a task that is not there. `ttl`: seconds that a result is kept."""
     return NotFound(
         f"no task {task_id[:128]!r}: it never was, or its result is older than {ttl:g} s, or was fetched and made"
         " room for others"
@@ -50,37 +50,37 @@ class TaskRecords(Protocol):
     async def create(
         self, request: Accepted, limit: float, *, watch: bool = ..., retry_after: float = ...
     ) -> None:
-        """Before its request is published. Raises Refused, with `retry_after`, where there is no room for it.
-        `limit`: seconds after which the request is over in any case; `watch`: this gateway wants a notice of its
-        end."""
+        """Write the record of a task before its request is published. Raises Refused, with `retry_after`, where
+        there is no room for it. `limit`: seconds after which the request is over in any case. `watch`: this
+        gateway wants a notice of its end."""
         ...
 
     async def placed(self, request: Accepted) -> None:
-        """Its request has been sent: now it can be withdrawn from anywhere."""
+        """Note that the request has been sent: from now on it can be withdrawn from anywhere."""
         ...
 
     async def forget(self, task_id: str, tenant: str) -> None:
-        """It was never accepted."""
+        """Drop the record of a request that was never accepted."""
         ...
 
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
-        """For its tenant, who has read it now. To anyone else it does not exist: raises NotFound."""
+        """The task, for its tenant, who has then read it. To anyone else it does not exist: raises NotFound."""
         ...
 
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
-        """For people who look after the server: its tenant has not read it."""
+        """The task, for people who look after the server: its tenant has not read it."""
         ...
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
-        """As it is when it is over, or after this long."""
+        """The task as it is when it is over, or after this long."""
         ...
 
     def notice(self, message: Notice) -> None:
-        """From the mailbox: a task that is waited for here is over."""
+        """Take in a notice from the mailbox: a task that is waited for here is over."""
         ...
 
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
-        """End it if it is not over. None: there is nothing to withdraw."""
+        """End the task if it is not over. None: there is nothing to withdraw."""
         ...
 
 
@@ -88,7 +88,7 @@ class TaskRecords(Protocol):
 class Ended:
     """How a task ended, by the word of whoever ended it."""
 
-    task: str  # its name
+    task: str  # the task's name
     outcome: Outcome
     output: bytes = b""
     failure: Failure | None = None
@@ -99,16 +99,16 @@ class TaskEndings(Protocol):
     """How tasks end: written down once, and told to the gateways where somebody waits."""
 
     async def processing(self, tasks: Sequence[str]) -> None:
-        """They have gone to a worker."""
+        """Note that these tasks have gone to a worker."""
         ...
 
     async def settle(self, endings: Sequence[Ended]) -> None:
-        """The first ending of a task counts."""
+        """Write these endings down. The first ending of a task counts."""
         ...
 
 
 class EndedTask(Struct, frozen=True, gc=False):
-    """A row for the ledger."""
+    """A task that has ended, as a row for the ledger."""
 
     key: str
     task_id: str
@@ -121,13 +121,15 @@ class EndedTask(Struct, frozen=True, gc=False):
 
 
 class EndedTasks(Protocol):
-    """Reads, where this process is chosen to, which tasks have ended; each until it is recorded."""
+    """Reads which tasks have ended, where this process is chosen to do so. Each is read again until it is
+    recorded."""
 
     def look_again(self) -> None:
-        """Who is chosen may have changed."""
+        """Look now: which process is chosen may have changed."""
         ...
 
     async def run(self) -> None: ...
 
 
-RecordTasks = Callable[[Sequence[EndedTask]], Awaitable[bool]]  # False if it could not, and is asked again
+# Gives False if the rows could not be recorded; then it is asked again.
+RecordTasks = Callable[[Sequence[EndedTask]], Awaitable[bool]]

@@ -1,4 +1,5 @@
-"""Who may ask, by the configuration: keys, tokens, both, or nobody is asked; and what keeps that true."""
+"""Who may ask, by the configuration: clients with keys, with tokens, with either, or anybody. The doorkeeper
+keeps what is known of keys and tokens up to date."""
 
 import asyncio
 import ipaddress
@@ -36,7 +37,8 @@ def is_local(host: str) -> bool:
 
 
 def mode_in_force(config: Config) -> str:
-    """Raises UserMistake where anybody on the network could ask without having been let in on purpose."""
+    """The `auth.mode` that holds. Raises UserMistake where anybody on the network could ask without having been
+    let in on purpose."""
     auth, server = config.auth, config.server
     if auth.mode not in ("auto", "none"):
         return auth.mode
@@ -69,7 +71,7 @@ class Doorkeeper:
         self._tokens = tokens
 
     async def open(self, loops: Loops) -> None:
-        """Reads the keys once, however long that takes, then starts the loops. Raises UserMistake."""
+        """Read the keys once, however long that takes, then start the loops. Raises UserMistake."""
         if self._store is not None:
             watch = KeyWatch(self._store, self._ring)
             await _first_look(watch)
@@ -85,7 +87,8 @@ class Doorkeeper:
 
 
 async def _first_look(watch: KeyWatch) -> None:
-    """Nobody could be let in without: a store that is not there yet is waited for, whichever is started first."""
+    """Read the keys for the first time. Nobody could be let in without them, so a store that is not there yet is
+    waited for."""
     while True:
         try:
             return await watch.look()
@@ -95,8 +98,8 @@ async def _first_look(watch: KeyWatch) -> None:
 
 
 def doorkeeper(config: Config, make_store: Callable[[Path], KeyStore]) -> Doorkeeper | None:
-    """None where nobody is asked. `make_store` is given the file that the keys of one machine are in; it is not
-    asked where the configuration names another place."""
+    """The doorkeeper; None where nobody is asked who they are. `make_store` is given the file with the keys of
+    one machine; it is not called where the configuration names another place."""
     mode = mode_in_force(config)
     if mode == "none":
         return None

@@ -1,4 +1,4 @@
-"""From a model's target to the backends that run it."""
+"""Chooses the backends of a model, by its target."""
 
 from collections.abc import Callable
 from dataclasses import asdict, fields
@@ -14,13 +14,15 @@ from penstock.ports import Backend
 from penstock.service_model import parse_service
 from penstock.target import parse_target
 
-MakeBackend = Callable[[int], Backend]  # by the slot's number
+MakeBackend = Callable[[int], Backend]  # given the number of a slot, its backend
 
 
 def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
-    """Checks the target now, so that a mistake is answered before anything is started.
+    """The maker of a model's backends. It checks the target now, so that a mistake is answered before anything is
+    started.
 
-    `process`: which one runs it, where several do. A worker there is PROCESS/MODEL/NUMBER, and else MODEL/NUMBER.
+    `process`: the process that runs the backends, where there are several. A worker is then called
+    PROCESS/MODEL/NUMBER, and otherwise MODEL/NUMBER.
     """
     place = f"{process}/{name}" if process else name
     target = parse_target(model.target)
@@ -48,7 +50,8 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
 
 
 def _http_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
-    """The HTTP client is imported only where it is used: it takes longer than all the rest of a server."""
+    """The maker for an HTTP endpoint. The HTTP client is imported only where it is used: that takes longer than
+    all the rest of a server."""
     from penstock.adapters.backends.endpoint_tls import EndpointTls
     from penstock.adapters.backends.http import HttpBackend, HttpShape
 
@@ -66,7 +69,7 @@ def _http_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
 
 
 def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
-    """gRPC is imported only where it is used: it is an extra, and takes its time."""
+    """The maker for a gRPC endpoint. gRPC is imported only where it is used: it is an extra, and slow to import."""
     try:
         from penstock.adapters.backends.grpc import GrpcBackend
         from penstock.adapters.backends.oip.shape import GrpcShape
@@ -88,5 +91,5 @@ def _kind(kind: str) -> Literal["auto", "text", "json"]:
 
 
 def _gpu(model: Model, slot: int) -> dict[str, str]:
-    """Each slot sees one GPU, in turn, where GPUs are named."""
+    """The environment that shows a slot its GPU. Where GPUs are named, slots get one each, in turn."""
     return {"CUDA_VISIBLE_DEVICES": model.gpus[slot % len(model.gpus)]} if model.gpus else {}

@@ -1,4 +1,5 @@
-"""`penstock batcher`: forms batches from what the gateways have accepted, and sends them to the workers."""
+"""Puts `penstock batcher` together, which forms batches from what the gateways have accepted and sends them to
+the workers."""
 
 import asyncio
 import time

@@ -51,7 +51,7 @@ def data_plane(
 
 
 def tls_health(tls: ServerTls | None) -> dict[str, int]:
-    """For the admin plane; nothing where there is no TLS."""
+    """How TLS stands, for the admin plane; empty where there is none."""
     return {} if tls is None else tls.health()
 
 

@@ -1,4 +1,4 @@
-"""`penstock serve`: gateway, batchers and workers in one process, with nothing else installed."""
+"""Puts `penstock serve` together: gateway, batchers and workers in one process, with nothing else installed."""
 
 import asyncio
 import time

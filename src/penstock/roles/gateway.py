@@ -1,4 +1,4 @@
-"""`penstock gateway`: takes requests over HTTP and hands them to the batchers through Redis."""
+"""Puts `penstock gateway` together, which takes requests over HTTP and hands them to the batchers through Redis."""
 
 import asyncio
 import time

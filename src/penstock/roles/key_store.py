@@ -11,7 +11,7 @@ from penstock.errors import UserMistake
 
 
 def keys_at(url: str) -> KeyStore:
-    """Nothing is connected yet. Raises UserMistake for what is no such URL."""
+    """The key store at a URL. Nothing is connected yet. Raises UserMistake for what is no such URL."""
     if not _is_postgres(url):
         raise UserMistake("API keys can be kept at postgresql://user@host/database: this URL is no such one")
     try:
@@ -25,13 +25,13 @@ def _is_postgres(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("postgresql", "postgres") and bool(parts.netloc) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket without the other
+    except ValueError:  # a port that is no number, or a bracket without the other
         return False
 
 
 @asynccontextmanager
 async def key_store(place: Path | str | None, config: Config) -> AsyncIterator[KeyStore]:
-    """A file, a URL, or without either the Redis of the installation."""
+    """The key store at a file or a URL; without either the one in the installation's Redis."""
     if place is not None:
         from penstock.adapters.api_keys.file import KeysFile
 

@@ -17,7 +17,7 @@ from penstock.ports import Clock
 
 
 def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> Recorder | None:
-    """None where none is asked for."""
+    """The ledger; None where the configuration asks for none."""
     ledger = config.ledger
     if not ledger.url:
         return None
@@ -26,8 +26,8 @@ def ledger_of(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock) -> 
 
 
 def ledger_health(ledger: Recorder | None) -> dict[str, Any]:
-    """For /internal/health; nothing where there is no ledger. Its database being away harms no request, so the
-    server's own status stays what it is."""
+    """How the ledger stands, for /internal/health; empty where there is none. A database that is away harms no
+    request, so the server's own status stays what it is."""
     if ledger is None:
         return {}
     state = ledger.state
@@ -47,7 +47,7 @@ def ledger_gauges(ledger: Recorder | None) -> LedgerGauges | None:
 def look_up(
     url: str, tenant: str | None, seconds_ago: float | None, status: str | None, limit: int
 ) -> list[dict[str, Any]]:
-    """What a ledger holds, the newest first."""
+    """The rows of a ledger, the newest first."""
     store = open_store(url, read_only=True)
     since = None if seconds_ago is None else time.time() - seconds_ago
     try:

@@ -7,8 +7,8 @@ from functools import partial
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.config import Config, Model
+from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
-from penstock.core.door import Door
 from penstock.core.queued import Queued
 from penstock.errors import BackendError
 from penstock.from_config.input_cost import cost_of
@@ -61,15 +61,15 @@ class ModelStack:
         cost = cost_of(model.cost)
         if cost is None and model.cost != "requests":
             broker = self._sizing(config, broker, bus, observer, loop, clock)
-        door = Door(batcher, admission_rules(config), capacity_rules(config))
-        admit: Admit = door.refusal
+        admission = Admission(batcher, admission_rules(config), capacity_rules(config))
+        admit: Admit = admission.refusal
         self.desk = Desk(
             model=name,
             kind=model.input_kind,
             broker=broker,
             admit=with_scalars_only(admit) if model.protocol == "grpc" else admit,
             # Those that cost different amounts, or are weighed before they wait, are asked for one by one.
-            admit_more=door.refusal_of_more if model.cost == "requests" else one_by_one,
+            admit_more=admission.refusal_of_more if model.cost == "requests" else one_by_one,
             backlog_seconds=served.backlog_seconds,
             cost=cost,
             takes_parameters=served.takes_parameters,
@@ -94,7 +94,8 @@ class ModelStack:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> Broker[Queued]:
-        """The user's cost function is user code: it gets a process, a batcher and a loop of its own."""
+        """The broker that asks the user's cost function first. That function is user code: it gets a process, a
+        batcher and a loop of its own."""
         name = f"{self.name}/cost"
         model = Model(target=self.model.cost, input=self.model.input, output="json")
         rules = replace(
@@ -112,14 +113,15 @@ class ModelStack:
 
 @dataclass
 class _Slots:
-    """Makes them, by the model's configuration."""
+    """Makes the slots of one model, by its configuration."""
 
     config: Config
     model: str
     clock: Clock
     on_started: Callable[[WorkerId, BackendError | None], None]
     first_batches: FirstBatches = field(default_factory=FirstBatches)
-    makers: dict[WorkerId, Callable[[], Backend]] = field(default_factory=dict)  # of a backend like a slot's
+    # For each worker, a maker of a backend like its own.
+    makers: dict[WorkerId, Callable[[], Backend]] = field(default_factory=dict)
 
     def make(
         self, pump: Pump, worker: str, make: MakeBackend, number: int, known_good: KnownGood | None = None
@@ -144,7 +146,8 @@ class _Slots:
 
 
 class _Sizing(Observer):
-    """Sizing is not inference, and is not counted as such; but who fails at it for good has failed."""
+    """Is told of the sizing batcher's requests. Sizing is not inference and is not counted as such; but a request
+    whose sizing fails for good has failed."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

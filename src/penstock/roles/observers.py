@@ -27,7 +27,7 @@ class Observing:
         *,
         answers: bool,
     ) -> None:
-        """`models`: known from the start. `answers`: clients are answered here, as in a gateway."""
+        """`models`: those known from the start. `answers`: whether clients are answered here, as in a gateway."""
         self.metrics = Metrics(models)
         self.ended = Ended(clock, time.time)
         self.ledger = ledger_of(config, loop, clock) if answers else None
@@ -42,6 +42,6 @@ class Observing:
 
 
 def request_log_of(config: Config, loop: asyncio.AbstractEventLoop) -> RequestLog | None:
-    """None where none is asked for."""
+    """The request log; None where the configuration asks for none."""
     share = config.server.log_requests
     return RequestLog(share, tier_names(config), write_lines, loop) if share else None

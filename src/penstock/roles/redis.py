@@ -9,7 +9,7 @@ from penstock.config import Config
 
 
 class Redis:
-    """Made at once, and connected when its bus is opened."""
+    """The adapters of one process to Redis. They are made at once, and connected when the bus is opened."""
 
     def __init__(self, config: Config) -> None:
         self.store = Store(redis_settings(config))

@@ -22,9 +22,10 @@ from penstock.target import located, parse_target
 log = logging.getLogger("penstock.reload")
 
 EVERY = 0.5  # seconds
-MOST_FILES = 2000  # looked at for one function: a larger package is not one that is being written
+# Files that are looked at for one function: a larger package is not one that is being written.
+MOST_FILES = 2000
 
-Stamps = dict[Path, tuple[int, int]]  # of each file: when it was written, and its size
+Stamps = dict[Path, tuple[int, int]]  # for each file when it was written, and its size
 
 
 class Reloader:
@@ -35,14 +36,14 @@ class Reloader:
                 self._watched.append(_Watched(stack, words))
         if not self._watched:
             raise UserMistake("--reload is for functions in Python files: nothing else is served here")
-        # A file that is written twice in one second may have the bytecode of its first form.
+        # Python would use old bytecode for a file that is written twice in one second, so it writes none.
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
     async def open(self, loops: Loops) -> None:
         loops.keep("the reloader", self.run)
 
     async def close(self) -> None:
-        """The processes are their slots'."""
+        """Nothing to close: the processes belong to their slots."""
 
     async def run(self) -> None:
         while True:
@@ -62,7 +63,7 @@ class _Watched:
         self._seen = self._stamps()
 
     def look(self) -> str:
-        """The name of a file that has changed since the last look, or nothing."""
+        """The name of a file that has changed since the last look; empty if none has."""
         now = self._stamps()
         changed = sorted(path for path, _ in now.items() ^ self._seen.items())
         self._seen = now
@@ -72,7 +73,7 @@ class _Watched:
         stack, limit = self._stack, self._stack.model.start_timeout
         try:
             for word in self._words:
-                parse_target(word)  # a slip is found without starting anything
+                parse_target(word)  # a slip in the target is found without starting anything
             for slot in stack.served.slots:
                 backend = stack.makers[slot.worker]()
                 async with asyncio.timeout(limit):
@@ -100,7 +101,8 @@ class _Watched:
 
 
 def _functions(stack: ModelStack) -> list[str]:
-    """What runs its batches and, if that is a function too, what says how much each request costs."""
+    """The functions of a model: what runs its batches and, if that is one too, what says how much each request
+    costs."""
     return [stack.model.target] * stack.model.is_function + [stack.model.cost] * (":" in stack.model.cost)
 
 
@@ -115,7 +117,7 @@ def _file_of(word: str) -> Path:
 
 
 def _sources(file: Path) -> Iterator[Path]:
-    """The modules beside it, and those in packages below: all that it can import from where it is."""
+    """The modules beside a function's file and those in packages below: all that it can import from where it is."""
     folder = file.parent
     while (folder / "__init__.py").exists():
         folder = folder.parent

@@ -12,7 +12,8 @@ from penstock.server.life import Announce, live
 
 
 async def serve(config: Config, announce: Announce, *, reload: bool = False, say: Say | None = None) -> int:
-    """Serve until a signal says otherwise; the exit code. `say`: is given a line of figures every few seconds."""
+    """Serve until a signal says otherwise. Gives the exit code. `say` is given a line of figures every few
+    seconds."""
     if not config.models:
         raise UserMistake("nothing to serve: give a TARGET, or describe a model in penstock.toml")
     if reload:  # what an older form of the function has answered must not be given again

@@ -14,8 +14,9 @@ def scenario_of(
     config: Config,
     name: str,
     *,
-    shares: Mapping[str, float] | None = None,  # of the arrivals, by tier; None: all are of one tier
-    timeout: float | None = None,  # seconds each client gives it
+    # The part of the arrivals that each tier has; None: all are of one tier.
+    shares: Mapping[str, float] | None = None,
+    timeout: float | None = None,  # seconds that each client gives its request
     tenants: int = 1,
     admission: bool = True,
     seed: int = 0,

@@ -11,14 +11,14 @@ from penstock.roles.backends import backend_maker
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    key: str  # of the setting that names it
+    key: str  # the name of the setting that holds the target
     target: str
-    error: str  # empty where it works
-    seconds: float  # that it took to get ready
+    error: str  # what is wrong; empty where the target works
+    seconds: float  # seconds that it took to get ready
 
 
 async def try_targets(config: Config) -> list[Found]:
-    """All at once. Nothing is run through them, warm-up inputs neither."""
+    """Try all targets at once. Nothing is run through them, not even warm-up inputs."""
     tried = [(f"models.{name}.target", replace(model, warmup=())) for name, model in config.models.items()]
     for name, model in config.models.items():
         if ":" in model.cost:

@@ -18,7 +18,7 @@ from aiohttp import ClientError, ClientSession
 
 from penstock.core.backoff import backoff
 from penstock.errors import StoreDown, UserMistake
-from penstock.roles.up_plan import Part, Plan
+from penstock.roles.up_plan import Part, UpPlan
 from penstock.roles.up_processes import apart, cause, printed, send
 from penstock.roles.up_store import OwnStore
 from penstock.server.store_memory import store_memory
@@ -27,14 +27,14 @@ log = logging.getLogger("penstock.up")
 
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
 MISTAKE = 2  # the exit code of a process whose operator has to put something right
-TOLD = "penstock: "  # how the line begins that says what
+TOLD = "penstock: "  # how the line begins in which a part says its mistake
 LAST_WORDS = 0.5  # seconds to read what a part said before it died
 JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
 
 
 class Installation:
-    def __init__(self, plan: Plan, say: Callable[[str, str], None]) -> None:
-        """`say`: is given each line that a part prints, and its name."""
+    def __init__(self, plan: UpPlan, say: Callable[[str, str], None]) -> None:
+        """`say` is given each line that a part prints, and the part's name."""
         self._plan = plan
         self._say = say
         self._processes: dict[str, asyncio.subprocess.Process] = {}
@@ -43,7 +43,8 @@ class Installation:
         fsync = plan.config.redis.durability == "fsync"
         memory = store_memory(plan.config.redis.store_memory)
         self._store = None if plan.redis else OwnStore(say, memory, fsync=fsync)
-        # Should we be killed, a part drains if the store is another's. Ours ends in the same moment.
+        # If we are killed, a part drains where the store is another's. A store of our own ends in the same moment
+        # as we do.
         self._farewell = signal.SIGTERM if plan.redis else signal.SIGKILL
         self._tellings: set[asyncio.Task[None]] = set()
         self._ending = asyncio.Event()
@@ -52,11 +53,12 @@ class Installation:
         self.redis = plan.redis or ""
 
     async def start(self) -> dict[str, str]:
-        """Until every part has said that it serves; what each said."""
+        """Start all parts. Returns when each has said that it serves, with what each said."""
         if self._store is not None:
             await self._store.start()
             self.redis = self._store.url
-        from penstock.adapters.redis.bus.obituary import Obituaries  # only where there is a Redis at all
+        # Imported only where there is a Redis at all.
+        from penstock.adapters.redis.bus.obituary import Obituaries
         from penstock.roles.redis import redis_settings
 
         self._obituaries = Obituaries(replace(redis_settings(self._plan.config), url=self.redis))
@@ -76,10 +78,8 @@ class Installation:
         return banners
 
     async def _joined(self, banners: Sequence[str]) -> None:
-        """Until they have heard of the workers, so that the very first request is served.
-
-        Not for ever: what the workers send to may come up later.
-        """
+        """Wait until gateways and batchers have heard of the workers, so that the very first request is served.
+        The wait is bounded, since what the workers send to may come up later."""
         try:
             async with asyncio.timeout(JOIN_LIMIT), ClientSession() as session:
                 for banner in banners:
@@ -88,7 +88,7 @@ class Installation:
             log.debug("no worker is healthy yet")
 
     async def stop(self) -> None:
-        """Role by role, each with all the time it wants."""
+        """Stop role by role. Each part has all the time it wants."""
         self._ending.set()
         for role in ("gateway", "batcher", "worker"):
             for name, process in self._processes.items():
@@ -118,7 +118,7 @@ class Installation:
         while not self._ending.is_set():
             began = loop.time()
             code = await self._run(part)
-            if code == MISTAKE:  # it has said what to do; starting it again would not help
+            if code == MISTAKE:  # the part has said what to do; starting it again would not help
                 if not self.broken.done():
                     self.broken.set_exception(UserMistake(self._mistake))
                 return
@@ -150,7 +150,8 @@ class Installation:
                 telling = asyncio.create_task(self._tell_of_death(part.role, process.pid))
                 self._tellings.add(telling)
                 telling.add_done_callback(self._tellings.discard)
-            # Its last words are here already. A process of its own may hold the line open for a while longer.
+            # The part's last words are here already. A process that it started may hold the pipe open for a while
+            # longer.
             await asyncio.wait([reading], timeout=LAST_WORDS)
         finally:
             reading.cancel()
@@ -168,7 +169,8 @@ class Installation:
                 self._say(part.name, line)
 
     async def _tell_of_death(self, role: str, pid: int) -> None:
-        """So that the others take over now what it had in hand, and not only when its lease has ended."""
+        """Tell the others of a death, so that they take over now what it had in hand, and not only when its lease
+        has ended."""
         try:
             names = await self._obituaries.tell(f"{role}s", pid)
             log.debug("the others were told of a death", extra={"names": names})
@@ -183,6 +185,6 @@ async def _has_workers(session: ClientSession, health: str) -> None:
                 models = (await answer.json())["models"].values()
             if models and all(model["workers_healthy"] for model in models):
                 return
-        except ClientError as error:  # it has just died, and is started again
+        except ClientError as error:  # the part has just died, and is started again
             log.debug("a part does not answer", extra={"error": str(error)})
         await asyncio.sleep(0.05)

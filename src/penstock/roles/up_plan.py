@@ -21,7 +21,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Plan:
+class UpPlan:
     gateways: int = 1
     batchers: int = 1
     workers: int = 1
@@ -29,16 +29,16 @@ class Plan:
     port: int = 8000
     admin_port: int = 9000
     target: str | None = None
-    redis: str | None = None  # none: one of our own
-    shared: Sequence[str] = ()  # options of every role
-    serving: Sequence[str] = ()  # options of the gateways
-    working: Sequence[str] = ()  # options of the workers
-    gpus: Sequence[str] = ()  # one for each worker, in turn
+    redis: str | None = None  # the Redis to use; None: one of our own
+    shared: Sequence[str] = ()  # options that every role is given
+    serving: Sequence[str] = ()  # options that the gateways are given
+    working: Sequence[str] = ()  # options that the workers are given
+    gpus: Sequence[str] = ()  # GPUs for the workers, one each, in turn
     environment: Mapping[str, str] = field(default_factory=dict)
     config: Config = field(default_factory=Config)
 
     def check(self, config: Config) -> None:
-        """What would keep a part from starting is told once, and before anything is started."""
+        """Raises UserMistake for whatever would keep a part from starting, once and before anything is started."""
         for name, model in config.models.items():
             backend_maker(name, model)
         for port in range(self.port, self.port + self.gateways):
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def admin_ports(self) -> range:
-        """They count up from the first: gateways, then batchers, then workers."""
+        """The ports of all admin planes. They count up from the first: gateways, then batchers, then workers."""
         return range(self.admin_port, self.admin_port + self.gateways + self.batchers + self.workers)
 
     def parts(self, redis: str) -> list[Part]:
@@ -74,8 +74,8 @@ class Plan:
         ]
 
 
-def figures_of(plan: Plan, config: Config) -> Callable[[], Awaitable[Pages]]:
-    """How the metrics of all parts are had, for the line of figures."""
+def figures_of(plan: UpPlan, config: Config) -> Callable[[], Awaitable[Pages]]:
+    """Where the metrics of all parts come from, for the line of figures."""
     server, host = config.server, config.server.admin_host
     scheme = "https" if config.tls.admin else "http"
     planes = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for port in plan.admin_ports]

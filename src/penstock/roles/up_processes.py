@@ -14,10 +14,8 @@ CHUNK = 1 << 16
 
 
 def apart(farewell: signal.Signals) -> Callable[[], None]:
-    """To be called in the child: Ctrl-C at the terminal is for us to pass on, and the child must not outlive us.
-
-    `farewell`: what the kernel sends it if we are killed.
-    """
+    """Sets up a child process; to be called in the child. Ctrl-C at the terminal is for us to pass on, and the
+    child must not outlive us. `farewell`: what the kernel sends the child if we are killed."""
     parent = os.getpid()
 
     def settle() -> None:
@@ -31,7 +29,7 @@ def apart(farewell: signal.Signals) -> Callable[[], None]:
 
 
 async def printed(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
-    """What it prints, line by line, however long a line is. The rest of one that is too long is left out."""
+    """What a process prints, line by line. The rest of a line that is too long is left out."""
     assert process.stdout is not None
     lines = Lines()
     while chunk := await process.stdout.read(CHUNK):

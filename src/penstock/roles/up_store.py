@@ -26,35 +26,35 @@ from penstock.roles.up_processes import apart, cause, printed, send
 
 NAME = "redis"
 HOST = "127.0.0.1"
-READY_LIMIT = 10.0  # seconds for a new one to answer
-LOAD_LIMIT = 120.0  # seconds for one that has to read its log first
-ATTEMPTS = 3  # at the start, each with a port that was free a moment ago; later, to read the log
+READY_LIMIT = 10.0  # seconds for a new store to answer
+LOAD_LIMIT = 120.0  # seconds for a store that has to read its log first
+ATTEMPTS = 3  # tries: at the start each with a port that was free a moment ago, later to read the log
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
-LAST_WORDS = 0.5  # seconds to read what it said before it died
+LAST_WORDS = 0.5  # seconds to read what the store said before it died
 LOG = "appendonlydir"
 
 
 class OwnStore:
     def __init__(self, say: Callable[[str, str], None], memory: int, *, fsync: bool = False) -> None:
-        """`memory`: bytes that it may use. `fsync`: nothing is answered before the disk has it."""
+        """`memory`: bytes that the store may use. `fsync`: it answers nothing before the disk has it."""
         self._say = say
         self._memory = memory
         self._sync = "always" if fsync else "no"
         self._home = _home()
         self._port = 0
         self._process: asyncio.subprocess.Process | None = None
-        self._words: deque[str] = deque(maxlen=1)  # the last that it said
+        self._words: deque[str] = deque(maxlen=1)  # the last line that the store printed
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
-        self._given_up = 0  # times in a row that it ended by itself while it started, as it does on a bad log
+        self._given_up = 0  # how often in a row it ended by itself while it started, as it does on a bad log
 
     @property
     def url(self) -> str:
         return f"redis://{HOST}:{self._port}"
 
     async def start(self) -> None:
-        """Until it answers. Raises UserMistake."""
+        """Start the store. Returns when it answers. Raises UserMistake."""
         for _ in range(ATTEMPTS):
             self._port = _free_port()
             if await self._starts(READY_LIMIT):
@@ -93,7 +93,7 @@ class OwnStore:
             self._say(NAME, "is back with its data" if self._has_log() else "is back, and empty")
 
     async def _again(self, failures: int) -> bool:
-        """True once it answers, or is not wanted any more."""
+        """Start the store again. True once it answers, or is not wanted any more."""
         with suppress(TimeoutError):
             async with asyncio.timeout(backoff(failures, FIRST_RESTART, LONGEST_RESTART, self._port)):
                 await self._ending.wait()
@@ -109,7 +109,7 @@ class OwnStore:
         assert self._process is not None
         code = self._process.returncode or 0
         why = self._words[0] if self._words else cause(code)
-        # One that was killed, or was too slow, says nothing about its log.
+        # A store that was killed, or was too slow, says nothing about its log.
         self._given_up = self._given_up + 1 if code > 0 else 0
         if self._given_up < ATTEMPTS or not self._has_log():
             self._say(NAME, f"did not start ({why}); tried again")
@@ -154,7 +154,7 @@ class OwnStore:
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         async for line in printed(process):
-            if " # " in line:  # a warning of its own; the rest is its banner
+            if " # " in line:  # a warning of the store's own; other lines are its banner
                 self._words.append(line.partition(" # ")[2])
 
 
@@ -165,7 +165,7 @@ async def _cancelled(task: asyncio.Task[None] | None) -> None:
 
 
 async def _answers(pid: int, port: int) -> None:
-    """Until this very process answers on the port, and has read its log."""
+    """Wait until this very process answers on the port, and has read its log."""
     while True:
         with suppress(OSError, asyncio.IncompleteReadError, ValueError):
             said = await _info(port)
@@ -185,7 +185,7 @@ async def _info(port: int) -> str:
 
 
 def _home() -> OwnedDirectory:
-    """A folder that only we can read, and that the next of our kind can tell from one that is in use."""
+    """A folder that only we can read, and that the next `penstock up` can tell from one in use."""
     root = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     try:
         private.make_folder(root)
@@ -226,7 +226,7 @@ def _free_port() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the store does
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the store sets this too
         try:
             probe.bind((HOST, port))
         except OSError:

@@ -1,4 +1,5 @@
-"""`penstock worker`: runs batches of its models for whichever batcher takes its slots from the line."""
+"""Puts `penstock worker` together, which runs batches of its models for whichever batcher takes its slots from
+the line."""
 
 import asyncio
 import time

@@ -11,13 +11,14 @@ class ByTenant(Generic[T]):
     __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self._rows: dict[str, OrderedDict[Hashable, T]] = {}  # a plain dict is slow to find its first again
+        # An OrderedDict, since a plain dict is slow to find its first entry again.
+        self._rows: dict[str, OrderedDict[Hashable, T]] = {}
 
     def add(self, tenant: str, name: Hashable, thing: T) -> None:
         self._rows.setdefault(tenant, OrderedDict())[name] = thing
 
     def drop(self, tenant: str, name: Hashable) -> bool:
-        """Whether it was there."""
+        """Remove a thing. Gives whether it was there."""
         row = self._rows.get(tenant)
         if row is None or row.pop(name, None) is None:
             return False

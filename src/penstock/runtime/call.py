@@ -20,7 +20,7 @@ Submit = Callable[[Ask, Asker], Waiter]
 
 
 class Call:
-    """One that was let in, until it is answered."""
+    """A call that was let in, until it is answered."""
 
     __slots__ = ("_asker", "_missing", "_replies", "_waiters")
 
@@ -31,7 +31,7 @@ class Call:
         self._waiters: Sequence[Waiter] = ()
 
     def goes_on_with(self, waiters: Sequence[Waiter]) -> None:
-        """All its asks were let in. Some may have been answered already, from memory."""
+        """Note that all asks were let in. Some may have been answered already, from memory."""
         self._waiters = waiters
         if self._asker is None:
             self._withdraw()
@@ -52,21 +52,21 @@ class Call:
             asker.answered([each for each in self._replies if each is not None])
 
     def left(self) -> None:
-        """Its caller has gone."""
+        """Withdraw what is left: the caller has gone."""
         self._asker = None
         waiters, self._waiters = self._waiters, ()
         for waiter in waiters:
             waiter.left()
 
     def _withdraw(self) -> None:
-        """Nothing where an ask was answered already."""
+        """Withdraw what is not answered yet. An ask that was answered already stays as it is."""
         waiters, self._waiters = self._waiters, ()
         for waiter in waiters:
             waiter.withdraw()
 
 
-class Part(Struct, eq=False):
-    """Whom the gateway answers one of the asks."""
+class OneAsk(Struct, eq=False):
+    """The asker of one ask of the call: it takes the reply for the whole."""
 
     call: Call
     index: int
@@ -83,15 +83,17 @@ def submit_all(
     release: Callable[[Accepted], None],
     check_rest: Callable[[Sequence[Ask], Waiter], None],
 ) -> Call:
-    """`submit` lets in one ask or raises Refused; `release` gives its quota back as if it had not come.
+    """Let in all asks, or none. `submit` lets in one ask or raises Refused; `release` gives its quota back as if
+    it had not come.
 
     `check_rest`: once the first is let in, raises Refused if the others are sure not to be. To let in hundreds of
     them, and take them back, would cost the server milliseconds that nobody is charged for."""
     call, entered = Call(len(asks), asker), list[Waiter]()
-    with waiters.unreported() as answered:  # from memory: an outcome only if all the others are let in too
+    # An answer from memory is an outcome only if all the others are let in too.
+    with waiters.unreported() as answered:
         try:
             for index, ask in enumerate(asks):
-                entered.append(submit(ask, Part(call, index)))
+                entered.append(submit(ask, OneAsk(call, index)))
                 if not index:
                     check_rest(asks, entered[0])
         except Exception:

@@ -16,9 +16,9 @@ from penstock.types import WorkerId
 from penstock.words.heartbeats import SlotReport
 
 HEALTHY, DEGRADED, UNHEALTHY = BY_BADNESS = ("healthy", "degraded", "unhealthy")
-LOADING, OFFLINE = "loading", "offline"  # of a worker
-MEMORY = 1.4  # seconds over which utilization is taken, in the main
-LONGEST_ERROR = 200  # characters: it goes along with every heartbeat
+LOADING, OFFLINE = "loading", "offline"  # how a worker may stand, beside `idle`, `busy` and `resting`
+MEMORY = 1.4  # seconds over which utilization is averaged
+LONGEST_ERROR = 200  # characters of an error that goes along with every heartbeat
 
 
 class WorkerRow(SlotReport):
@@ -31,7 +31,7 @@ class WorkerRow(SlotReport):
 
 
 def condition(workers: int, healthy: int) -> str:
-    """How a model with so many workers stands."""
+    """How a model stands that has so many workers, so many of them healthy."""
     return UNHEALTHY if not healthy else DEGRADED if healthy < workers else HEALTHY
 
 
@@ -51,7 +51,8 @@ def report_of(
     busy_seconds: float,
     relative_service_time: float | None,
 ) -> SlotReport:
-    """One worker. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows `relative_service_time`."""
+    """How one worker stands. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows
+    `relative_service_time`."""
     if slot.loading:
         state = LOADING
     if slot.full:
@@ -81,7 +82,7 @@ def row_of(worker: str, host: str, pid: int | None, last_seen: float, report: Sl
 
 
 def row_here(worker: str, report: SlotReport) -> WorkerRow:
-    """Of a worker in this process."""
+    """The row of a worker in this process."""
     return row_of(worker, socket.gethostname(), os.getpid(), 0.0, report)
 
 
@@ -94,7 +95,8 @@ class Utilization:
         self._parts: dict[WorkerId, float] = {}
 
     def look(self, busy: Mapping[WorkerId, float], now: float) -> None:
-        """`busy`: seconds that each has been at work, in all. To be called now and then."""
+        """Take in how busy each worker was. `busy`: seconds that each has been at work, in all. To be called now
+        and then."""
         span = now - self._looked_at
         if span < 0.1:
             return

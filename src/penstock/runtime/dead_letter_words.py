@@ -9,7 +9,7 @@ from penstock.units import iso_time
 
 log = logging.getLogger("penstock.dead_letters")
 
-MOST_LINES = 10  # in the log, of letters that come at once; of the others only their number is told
+MOST_LINES = 10  # lines in the log for letters that come at once; of any others only their number is told
 
 
 def described(letter: DeadLetter) -> dict[str, Any]:
@@ -47,7 +47,8 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
 
 
 def say_so(letters: Sequence[DeadLetter]) -> None:
-    """In the log, without anything that a client has sent, its id included: the letter's own id leads to it."""
+    """Tell of these letters in the log, without anything that a client has sent, its id included. The letter's
+    own id leads to it."""
     for letter in letters[:MOST_LINES]:
         log.warning(
             "dead letter",

@@ -22,7 +22,8 @@ from penstock.types import Ask, DeadLetter, GivenUp, Identity
 
 
 class DeadLetters(RequestObserver):
-    """Of one process, and gone with it. A tenant's oldest letters make room for its new ones (`penstock.share`)."""
+    """The dead letters of one process, which go with it. A tenant's oldest letters make room for its new ones
+    (`penstock.share`)."""
 
     def __init__(
         self,
@@ -40,8 +41,8 @@ class DeadLetters(RequestObserver):
         share: float,
         ttl: float,
     ) -> None:
-        """`attempts`: after which a request is given up; `longest`: seconds that one which is retried may take;
-        `share`: the part of all that one tenant may hold; `ttl`: seconds a letter is kept."""
+        """`attempts`: the number after which a request is given up. `longest`: seconds that a retried letter may
+        take. `share`: the part of all that one tenant may hold. `ttl`: seconds that a letter is kept."""
         self._wall_clock = wall_clock
         self._gateway = gateway
         self._tasks = tasks
@@ -53,9 +54,9 @@ class DeadLetters(RequestObserver):
         self._shares = Shares(max_letters, max_bytes, share)
         self._letters: OrderedDict[str, DeadLetter] = OrderedDict()
         self._of_tenant: ByTenant[DeadLetter] = ByTenant()
-        self.dropped = 0  # before their time, since the start
+        self.dropped = 0  # letters since the start that went before their time
         self._numbers = count(1)
-        self.added: Counter[str] = Counter(dict.fromkeys(models, 0))  # by model, since the start
+        self.added: Counter[str] = Counter(dict.fromkeys(models, 0))  # letters since the start, by model
 
     def given_up(self, replies: Sequence[GivenUp], now: float) -> None:
         ahead = self._wall_clock() - self._clock()
@@ -76,7 +77,8 @@ class DeadLetters(RequestObserver):
             say_dropped(self.dropped - dropped)
 
     def _make_room(self, tenant: str) -> None:
-        """By the oldest letters of this tenant. If many small ones are too much together, by the oldest of all."""
+        """Make room by the oldest letters of this tenant. If many small ones are too much together, by the oldest
+        of all."""
         while (grown := self._shares.overgrown(tenant)) is not None or self._shares.overfull:
             own = None if grown is None else self._of_tenant.oldest(tenant)
             self._forget(own or next(iter(self._letters.values())))
@@ -115,7 +117,7 @@ class DeadLetters(RequestObserver):
         if first is not None:
             self._tasks.forget(first)
         ask = Ask(letter.input, letter.model, letter.parameters, None, self._limit, letter.request_id)
-        # Who it was for was found out when it came; there is no credential to ask for it again.
+        # The tenant was found out when the request came; there is no credential to ask for it again.
         ask.identity = Identity(letter.tenant, self._tiers[letter.tier], "", inf)
         task = await self._gateway.submit_task(ask)
         self._forget(letter)

@@ -1,4 +1,4 @@
-"""Where requests for one model are taken in."""
+"""The desk: where a gateway takes in requests for one model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,21 +21,22 @@ def one_by_one(request: Request, number: int, now: float) -> None:
 @dataclass(frozen=True, slots=True)
 class Desk:
     model: str
-    kind: str  # what an input is: text or json
+    kind: str  # the kind of input: text or json
     broker: Broker[Passenger]
     admit: Admit
-    backlog_seconds: Callable[[], float]  # how long what waits now will take
+    backlog_seconds: Callable[[], float]  # how long the requests that wait now will take
     cost: Callable[[bytes], float] | None  # what an input costs; None: each costs one
     takes_parameters: Callable[[], bool]
-    time_limits: Sequence[tuple[float, float]]  # by tier: to be sent, and to be answered
+    time_limits: Sequence[tuple[float, float]]  # by tier: seconds to be sent, and to be answered
     longest_limit: float
     admit_more: AdmitMore = one_by_one
     # Whether nobody can serve yet, since every worker is still in its first batch.
     loading: Callable[[], bool] = lambda: False
     sharing: Sharing | None = None  # None: every request is executed
-    default: bool = False  # meant by requests that name no model
-    responds_async: bool = False  # a request becomes a task, unless its client asks otherwise
-    output: str = "text"  # what an output is: text or json
+    default: bool = False  # whether requests mean it that name no model
+    responds_async: bool = False  # whether a request becomes a task, unless its client asks otherwise
+    output: str = "text"  # the kind of output: text or json
     max_batch: int = 1
-    ready: Callable[[], bool] = lambda: True  # a worker can serve it now
-    parameter_names: Callable[[], Sequence[str] | None] = lambda: None  # which parameters it takes; None: any
+    ready: Callable[[], bool] = lambda: True  # whether a worker can serve it now
+    # The names of the parameters that it takes; None: any.
+    parameter_names: Callable[[], Sequence[str] | None] = lambda: None

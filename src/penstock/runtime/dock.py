@@ -8,23 +8,23 @@ from penstock.types import Batch, Failure, Result, WorkerId
 
 class Dock(Protocol):
     def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        """Here it is, and how it is handed a batch; not before it has said that it is ready."""
+        """Attach a slot. `take` hands it a batch, and is not called before the slot has said that it is ready."""
         ...
 
     def ready(self, worker: WorkerId) -> None: ...
 
     def gone(self, worker: WorkerId, back_in: float | None) -> None:
-        """It takes nothing until it is ready again, in so many seconds if anybody knows."""
+        """The slot takes nothing until it is ready again, in so many seconds if anybody knows."""
         ...
 
     def loading(self, worker: WorkerId, takes: float | None) -> None:
-        """Its first batch takes long, so many seconds in all if anybody knows. It is not to be counted on until it
-        is ready; the batch goes on."""
+        """The slot's first batch takes long, so many seconds in all if anybody knows. The slot is not to be
+        counted on until it is ready; the batch goes on."""
         ...
 
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
-        """The batch is over. `at_once`: it takes the next; else it may be that it does not, which is said before
-        the loop turns."""
+        """The slot's batch is over. `at_once`: the slot takes the next one. Otherwise it may be that it does not,
+        which it says before the loop turns."""
         ...

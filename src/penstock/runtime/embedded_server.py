@@ -48,15 +48,16 @@ class EmbeddedServer:
         clock: Clock,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`functions`: those models that are. `find_ended`: how a request of this id ended; `describe_ended`: the
-        same of a reply, and of when it was given. `companions` are opened in their order, and closed last."""
+        """`functions`: the models that are functions. `find_ended`: how a request of this id ended.
+        `describe_ended`: the same for a reply and the time it was given. `companions` are opened in their order,
+        and closed last."""
         self._models, self._functions, self._desks = models, functions, desks
         self.gateway, self._tasks, self._keyed, self._dead_letters = gateway, tasks, keyed, dead_letters
         self._memory, self._wheel, self._tiers = memory, wheel, tiers
         self._find_ended, self._describe_ended = find_ended, describe_ended
         self._observer, self._clock = observer, clock
         self._companions = companions
-        self._not_started = {*models, COMPANIONS}  # of which nothing has been heard yet
+        self._not_started = {*models, COMPANIONS}  # the parts that have not said yet that they started
         self._retired = False
         self._listeners: Sequence[Listener] = ()
         self.started: asyncio.Future[None] = (
@@ -68,13 +69,13 @@ class EmbeddedServer:
 
     def start(self) -> None:
         self._observer.start()
-        self.loops.send("opening the door", self._open())  # it may take a while
+        self.loops.send("opening the listeners", self._open())  # opening may take a while
         for model in self._models.values():
             for slot in model.slots:
                 self.loops.keep(f"the slot {slot.worker}", slot.run)
 
     async def _open(self) -> None:
-        """Nobody can be let in before the keys have been read."""
+        """Open the companions, one after the other. Nobody can be let in before the keys have been read."""
         try:
             for companion in self._companions:
                 await companion.open(self.loops)
@@ -85,7 +86,8 @@ class EmbeddedServer:
             self._part_started(COMPANIONS)
 
     def worker_started(self, model: str, worker: WorkerId, error: BackendError | None) -> None:
-        """A function that cannot even start is the operator's mistake; an endpoint may yet come up."""
+        """Note how a worker started. A function that cannot even start is the operator's mistake; an endpoint may
+        yet come up."""
         if error is not None:
             if model in self._not_started and model in self._functions and not self.started.done():
                 self.started.set_exception(UserMistake(error.message, details=error.details))
@@ -99,7 +101,7 @@ class EmbeddedServer:
             self.started.set_result(None)
 
     def watch(self, admin_url: str, listeners: Sequence[Listener]) -> None:
-        """Listeners whose end makes this server dead."""
+        """Note the listeners, whose end makes this server dead."""
         self._listeners = listeners
 
     @property

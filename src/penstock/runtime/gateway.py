@@ -41,11 +41,9 @@ class Gateway:
         memory: AnswerMemory | None = None,
         elsewhere: SharedAnswers[Flight] | None = None,
     ) -> None:
-        """`ids`: one for each request, without end.
-
-        `limits`: of each tenant of a tier, by rank; `limiter` keeps them to it.
-
-        `memory`, and what other gateways know: answers of deterministic models, to be given again."""
+        """`ids`: one for each request, without end. `limits`: of each tenant of a tier, by rank; `limiter` keeps
+        them to it. `memory`, and `elsewhere` at other gateways: answers of deterministic models, to be given
+        again."""
         self._desks = desks
         self._tasks = tasks
         self._observer = observer
@@ -58,14 +56,14 @@ class Gateway:
         self.draining = False
         self.kinds: dict[str | None, str] = {}
         self.asynchronous: set[str | None] = set()
-        self._default: Desk | None = None  # meant by requests that name no model
+        self._default: Desk | None = None  # the desk that requests mean which name no model
         self.waiters = Waiters(wheel, self._withdraw, self._is_loading, self._settled)
         self.flights = Flights(desks, self.waiters, clock, memory or Memory(0, 0), elsewhere)
         self._shares = False
         self.desks_changed()
 
     def desks_changed(self) -> None:
-        """Whoever adds a model or takes one away calls this."""
+        """Take in that a desk came, went or changed. Whoever changes the desks calls this."""
         self.kinds.clear()
         self.kinds.update(self.models)
         self.asynchronous.clear()
@@ -156,17 +154,19 @@ class Gateway:
         return self.waiters.get(key) or self.flights.carrier(key)
 
     def settle(self, replies: Sequence[Reply]) -> None:
-        """What came back from the batchers, to those who wait for it."""
+        """Give the replies that came back from the batchers to those who wait for them."""
         if not self._shares:
             self.waiters.settle(replies)
             return
         self.waiters.settle(self.flights.land(replies))
 
     def _admit(self, ask: Ask, *, task: bool = False, room: bool = True) -> tuple[Desk, Passenger]:
-        """`room`: whether there must be some for it now.
+        """Make a request of an ask, charge it to its tenant, and let it in. `room`: whether there must be room for
+        it now.
 
-        What may be shared is let in later, when it is known that it must be executed. Tasks whose records are
-        elsewhere are not shared: nobody waits for them here."""
+        A request that may be shared is let in later, when it is known that it must be executed. Tasks whose
+        records are elsewhere are not shared: nobody waits for them here.
+        """
         desk = self._default if ask.model is None and self._default is not None else self._desk(ask.model)
         if self.draining:
             raise Draining("this server is shutting down", retry_after=max(1.0, desk.backlog_seconds()))
@@ -175,7 +175,7 @@ class Gateway:
         now = self.clock()
         key = next(self._ids)
         identity = ask.identity
-        if identity is not None:  # `of`, spelt out for the usual cases
+        if identity is not None:  # what `Standings.of` does, spelt out for the usual cases
             standing = identity.standing or self._standings.of_identity(identity)
         elif ask.client_id is None:
             standing = self._standings.anonymous
@@ -222,7 +222,7 @@ class Gateway:
             try:
                 raise about(refused, desk.model, tenant)
             finally:
-                del refused  # for the same reason
+                del refused  # else it and this frame, which its traceback holds, wait for the collector
         return desk, request
 
     async def submit_task(self, ask: Ask) -> Task:
@@ -262,7 +262,8 @@ class Gateway:
         return task, again
 
     def _reserve(self, ask: Ask, key: str) -> tuple[Keyed, Reserved]:
-        """Whether there is room for it is asked only if it is to be executed."""
+        """Make a request that is executed only if nobody has asked for it before. Whether there is room for it is
+        asked then."""
         desk, request = self._admit(ask, room=False)
         return keyed(key, request), Reserved(request, desk, self.waiters, self.clock)
 
@@ -289,7 +290,8 @@ class Gateway:
             account.release(now)
 
     def describe(self, request_id: str) -> dict[str, object] | None:
-        """How a request that waits for its answer stands, by its asker's id. For people: it searches."""
+        """How a request that waits for its answer stands, by its asker's id. It searches, so it is for people
+        only."""
         request = self.waiters.find(request_id)
         return None if request is None else self.describe_request(request)
 

@@ -31,8 +31,8 @@ class KeyedTask(StoredTask):
     def __init__(self, store: "KeyedStore", keyed: Keyed, reserved: Reservation, now: float) -> None:
         super().__init__(store, reserved.request, now)
         self.keyed = keyed
-        self._first: Asker | None = None  # who asked first, while it waits
-        self._attached: dict[str, Reservation] = {}  # who asked again meanwhile, by the key of each
+        self._first: Asker | None = None  # the asker that came first, while it waits
+        self._attached: dict[str, Reservation] = {}  # requests that asked again meanwhile, by the key of each
 
     @property
     def id(self) -> str:
@@ -44,15 +44,15 @@ class KeyedTask(StoredTask):
 
     def attach(self, reserved: Reservation, asker: Asker) -> Leaving:
         waiter = reserved.wait(asker)
-        reserved.request.input = b""  # it is not sent anywhere
+        reserved.request.input = b""  # the input is not sent anywhere
         if self.answer is None:
             self._attached[reserved.request.key] = reserved
-        else:  # soon, and not now: whoever asks has not finished asking
+        else:  # told soon, and not now: whoever asks has not finished asking
             asyncio.get_running_loop().call_soon(self._answer, reserved, self.answer)
         return _Attached(self, waiter, reserved.request.key)
 
     def detach(self, key: str | None = None) -> None:
-        """One who asked has left; the execution goes on, since whoever it was may come back."""
+        """Let an asker go that has left. The execution goes on, since whoever it was may come back."""
         if key is None:
             self._first = None
         else:
@@ -113,8 +113,9 @@ class KeyedStore:
         self._shares = Shares(max_keys, max_bytes, share)
         self._ttl = ttl
         self._tasks: dict[str, KeyedTask] = {}
-        self._finished: OrderedDict[str, KeyedTask] = OrderedDict()  # the oldest first
-        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the finished ones of each tenant
+        # The tasks that are over, the oldest first.
+        self._finished: OrderedDict[str, KeyedTask] = OrderedDict()
+        self._outcomes: ByTenant[KeyedTask] = ByTenant()  # the tasks that are over, by tenant
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -135,7 +136,7 @@ class KeyedStore:
         return (self._enter(keyed, reserved), False) if task is None else (task, True)
 
     async def find(self, task_id: str, tenant: str) -> KeyedTask:
-        """A task exists for the tenant that made it, and for nobody else."""
+        """The task, which exists for the tenant that made it and for nobody else."""
         self._forget_the_old()
         task = self._tasks.get(task_id)
         if task is None or task.keyed.tenant != tenant:
@@ -143,7 +144,7 @@ class KeyedStore:
         return task
 
     def _known(self, keyed: Keyed) -> KeyedTask | None:
-        """What answers this request. None: it is to be executed."""
+        """The task that answers this request; None if the request is to be executed."""
         self._forget_the_old()
         task = self._tasks.get(keyed.id)
         if task is None or (task.answer is not None and not is_kept(task.answer)):
@@ -154,7 +155,7 @@ class KeyedStore:
 
     def _enter(self, keyed: Keyed, reserved: Reservation) -> KeyedTask:
         before = self._tasks.get(keyed.id)
-        if before is not None:  # how it ended is not kept
+        if before is not None:  # the execution of a task whose outcome is not kept
             self.forget(before)
         task = KeyedTask(self, keyed, reserved, self._wall_clock())
         while (full := self._shares.full(keyed.tenant, task.size)) is not None:
@@ -179,14 +180,14 @@ class KeyedStore:
         task.when = self._clock() + self._ttl
         self._finished[task.id] = task
         self._outcomes.add(tenant, task.id, task)
-        while self._shares.overgrown(tenant) is not None:  # at last this one itself goes
+        while self._shares.overgrown(tenant) is not None:  # in the end even this task goes
             oldest = self._outcomes.oldest(tenant)
             if oldest is None:
                 break
             self.forget(oldest)
 
     def fetched(self, task: StoredTask) -> None:
-        """A key is kept for its time, whether or not its outcome was read."""
+        """Note that the outcome was read. A key is kept for its time, whether or not it was."""
 
     def forget(self, task: StoredTask) -> None:
         if self._finished.pop(task.id, None) is not None:

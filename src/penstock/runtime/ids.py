@@ -13,7 +13,7 @@ AT_ONCE = 256
 
 
 def random_ids() -> Iterator[str]:
-    """Without end, each of 32 hexadecimal digits."""
+    """Ids without end, each of 32 hexadecimal digits."""
     return chain.from_iterable(map(_some, repeat(AT_ONCE)))
 
 

@@ -10,14 +10,15 @@ LARGEST = 1 << 16  # bytes of the input that is kept
 
 
 class KnownGood:
-    """What one model has answered, for all its slots."""
+    """One input that the model has answered, for all its slots."""
 
     def __init__(self) -> None:
         self._input: bytes | None = None
         self._parameters = b""
 
     def note(self, batch: Batch, result: Result) -> None:
-        """It was answered in full. Of parameters that stand in a list, one for each input, none can be kept."""
+        """Note a batch that was answered in full. Of parameters that stand in a list, one for each input, none
+        can be kept."""
         payload = batch.requests[0].input
         if not result.failures and len(payload) <= LARGEST and not batch.parameters.startswith(b"["):
             self._input, self._parameters = payload, batch.parameters

@@ -10,7 +10,8 @@ from types import TracebackType
 
 
 class Limit:
-    """For one task, one wait at a time: `with limit: await …`; raises TimeoutError as `asyncio.timeout` does."""
+    """A time limit for one task and one wait at a time: `with limit: await …`. It raises TimeoutError as
+    `asyncio.timeout` does."""
 
     __slots__ = ("_cancelling", "_due", "_expired", "_loop", "_rings", "_seconds", "_task", "_timer")
 
@@ -19,9 +20,9 @@ class Limit:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[object] | None = None
-        self._due = inf  # when the present wait ends
-        self._rings = inf  # when the timer does
-        self._cancelling = 0  # who else wanted to end the task when it began
+        self._due = inf  # when the present wait must end
+        self._rings = inf  # when the timer rings
+        self._cancelling = 0  # how many others wanted to end the task when the wait began
         self._expired = False
 
     def within(self, seconds: float) -> "Limit":
@@ -60,7 +61,7 @@ class Limit:
     def _ring(self) -> None:
         self._timer = None
         if self._task is None:
-            return  # nobody waits; the next who does will set it
+            return  # nobody waits; the next wait will set it
         assert self._loop is not None
         if self._loop.time() < self._due:
             self._set()

@@ -14,7 +14,7 @@ STATES = ("idle", "busy", "resting", "loading", "offline")
 
 
 class CapacityHealth(TypedDict):
-    """What the workers can do, and the depths at which tiers are refused; none of these while that is unknown."""
+    """What the workers can do, and the depths at which tiers are refused. All are None while that is unknown."""
 
     capacity_rps: float
     warning_depth: float | None
@@ -53,7 +53,8 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
 
 
 def state_of(worker: Worker, now: float) -> str:
-    """`resting`: its breaker is open. Which of those that are offline are `full`, only their slots can tell."""
+    """How a worker stands. `resting`: its breaker is open. Which offline workers are `full`, only their slots can
+    tell."""
     if not worker.ready:
         return "loading" if worker.loading else "offline"
     if worker.batch is not None:

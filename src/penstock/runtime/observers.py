@@ -15,10 +15,11 @@ FAILED = "an observer failed: what it was told of goes on without it"
 
 
 class Observers(Observer):
-    """Several as one. Each is called for what it overrides, and for nothing else. One that fails harms nobody."""
+    """Several observers as one. Each is called for what it overrides, and for nothing else. One that fails harms
+    nobody."""
 
     def __init__(self, *observers: RequestObserver | BatchObserver | None) -> None:
-        """None: one that is not asked for."""
+        """`observers`: None stands for one that is not wanted."""
         self._all: list[RequestObserver | BatchObserver] = []
         self._refused: list[Callable[[Refusal], None]] = []
         self._answered: list[Callable[[Sequence[Reply], float], None]] = []

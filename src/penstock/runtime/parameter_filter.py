@@ -1,6 +1,6 @@
-"""Models that take only plain parameters, as a gRPC endpoint does: the rest is refused at the door.
+"""Models that take only plain parameters, as a gRPC endpoint does: the gateway refuses other requests on arrival.
 
-The endpoint's adapter would refuse it too, but only as a failed batch, which speaks against the worker.
+The endpoint's adapter would refuse them too, but only as a failed batch, which speaks against the worker.
 """
 
 import msgspec

@@ -12,7 +12,7 @@ REMEMBERED = 1024  # bytes: longer parameters are read each time, so that nobody
 
 
 def check_parameters(desk: Desk, parameters: bytes) -> None:
-    """Raises Unacceptable."""
+    """Raises Unacceptable for parameters that the model does not take."""
     if not desk.takes_parameters():
         raise Unacceptable(f"the model {desk.model!r} takes no parameters")
     known = desk.parameter_names()

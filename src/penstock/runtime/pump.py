@@ -38,7 +38,7 @@ class Pump:
     ) -> None:
         self.batcher = batcher
         self.on_wants = (
-            on_wants  # told after each step that leaves something waiting: a credit is to be taken
+            on_wants  # called after each step that leaves something waiting: a credit is to be taken
         )
         self._deliver = deliver
         self._observer = observer
@@ -99,8 +99,9 @@ class Pump:
     def finished(
         self, worker: WorkerId, batch_id: int, outcome: Result | Failure, *, at_once: bool = False
     ) -> None:
-        """`at_once`: it has its next batch when this returns. Those who waited for the last one are answered after
-        that, and new requests are read; it need not wait for either."""
+        """Take in that a batch has ended. `at_once`: its worker has its next batch when this returns. Those who
+        waited for the batch are answered after that, and new requests are read; the worker need not wait for
+        either."""
         self.batcher.finished(worker, batch_id, outcome, self._clock())
         if at_once:
             self._decide(answer_later=True)
@@ -130,7 +131,7 @@ class Pump:
             self._set_timer(now + self._failed(error), now)
 
     def _failed(self, error: Exception) -> float:
-        """How long to wait until the next try."""
+        """Say in the log that a decision failed. Gives how long to wait until the next try."""
         wait = self._failures.note(error, self._clock())
         say(f"the batcher of {self.batcher.rules.model}", self._failures.error, wait, error)
         return wait

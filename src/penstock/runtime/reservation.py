@@ -14,7 +14,7 @@ from penstock.runtime.tenant import release
 from penstock.runtime.waiters import Waiter, Waiters
 from penstock.types import Reply
 
-# Codes of failures that are the server's doing: they do not count against a quota.
+# Codes of failures that are the server's doing: requests that end so do not count against a quota.
 NOT_ITS_FAULT = frozenset({Overloaded.code, Draining.code, StoreDown.code})
 
 
@@ -34,8 +34,8 @@ class Reserved:
         in_flight: bool = False,
         flights: Flights | None = None,
     ) -> None:
-        """`is_admitted`: the desk was asked whether there is room. `in_flight`: its tenant's quota counts it until
-        it is over, whoever tells. `flights`: where it may share an execution, if its model allows that."""
+        """`is_admitted`: the desk was asked whether there is room. `in_flight`: its tenant's quota counts it
+        until it is over, whoever tells. `flights`: where it may share an execution, if its model allows that."""
         self.request = request
         self.in_flight = in_flight
         self._desk = desk
@@ -43,7 +43,7 @@ class Reserved:
         self._clock = clock
         self._flights = flights
         self._is_admitted = is_admitted
-        self._waits = False  # it has a waiter, or had one: its end gives the quota back
+        self._waits = False  # it has a waiter, or had one, whose end gives the quota back
 
     # ---- for whoever records it ----------------------------------------------------------------------------
 
@@ -59,7 +59,8 @@ class Reserved:
             try:
                 raise about(refused, self.request.model, self.request.tenant)
             finally:
-                del refused  # else it and this frame, which its traceback holds, wait for the collector
+                # It would keep this frame, which its traceback holds, until the cycle collector comes.
+                del refused
         self._is_admitted = True
 
     def enter(self, asker: Asker) -> Waiter:
@@ -88,11 +89,11 @@ class Reserved:
     # ---- for whoever reserved it ---------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """It is on its way, or somebody else's request answers it."""
+        """Note that it is on its way, or that somebody else's request answers it."""
         if not self._waits and not self.in_flight:
             release(self.request, self._clock(), refused=False)
 
     def roll_back(self, *, counted: bool = False) -> None:
-        """It was refused. `counted`: against its quota all the same."""
+        """Give the quota back: it was refused. `counted`: it counts as a request of the minute all the same."""
         if not self._waits:
             release(self.request, self._clock(), refused=not counted)

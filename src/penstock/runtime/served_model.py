@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.core.admission import backlog_seconds
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
+from penstock.core.forecast import backlog_seconds
 from penstock.gauges import ModelGauges
 from penstock.ports import Clock
 from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
@@ -21,8 +21,8 @@ class ServedModel:
         self.name = name
         self.pump = pump
         self.batcher: Batcher = pump.batcher
-        self.pumps = [pump]  # and that of its cost function, where it has one
-        self.slots: list[Slot] = []  # of both
+        self.pumps = [pump]  # the pump of the model, and that of its cost function, where it has one
+        self.slots: list[Slot] = []  # the slots of the model, and those of its cost function
         self._capacity = capacity
         self._clock = clock
         self._utilization = Utilization(clock())
@@ -33,7 +33,8 @@ class ServedModel:
         return any(getattr(slot.backend, "takes_parameters", True) for slot in self.slots)
 
     def parameter_names(self) -> Sequence[str] | None:
-        """All slots run the same; one that has started knows."""
+        """The names of the parameters that the model takes. All slots run the same, so any slot that has started
+        knows."""
         known = (getattr(slot.backend, "parameter_names", None) for slot in self.slots)
         return next(filter(None, known), None)
 
@@ -41,7 +42,7 @@ class ServedModel:
         return self.batcher.fleet.healthy > 0
 
     def loading(self) -> bool:
-        """Nobody can serve, and somebody is still in its first batch."""
+        """Whether nobody can serve, and somebody is still in its first batch."""
         fleet = self.batcher.fleet
         return fleet.healthy == 0 and fleet.loaded_in(self._clock()) is not None
 

@@ -8,7 +8,8 @@ from penstock.runtime.desk import Desk
 
 
 def follow_versions(desks: Iterable[Desk], rows: Sequence[WorkerRow]) -> None:
-    """A version that no worker runs any more is forgotten: a gateway that only repeats answers would not notice."""
+    """Make the desks forget versions that no worker runs any more. A gateway that only repeats answers would not
+    notice."""
     for desk in desks:
         sharing = desk.sharing
         if sharing is not None:

@@ -21,7 +21,7 @@ class SizingBroker:
         self._onward = onward
         self._deliver = deliver
         self._max_cost = max_cost
-        self._being_sized: dict[str, Queued] = {}  # by key
+        self._being_sized: dict[str, Queued] = {}  # requests that are being sized, by key
         self._size: Callable[[Queued], None] | None = None
         self._unsize: Callable[[Queued], None] | None = None
 
@@ -54,7 +54,7 @@ class SizingBroker:
                 self._deliver([Reply(request, outcome, failure=failure)])
 
     def _cost(self, reply: Reply) -> Failure | None:
-        """Set the request's cost, or say why it has none that will do."""
+        """Set the request's cost, or give the failure for one that has none that will do."""
         if reply.failure is not None:
             return reply.failure
         try:

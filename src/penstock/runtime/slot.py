@@ -30,14 +30,14 @@ log = logging.getLogger("penstock.worker")
 
 FIRST_RESTART, LONGEST_RESTART = 0.1, 5.0
 PROBE_LIMIT = 2.0
-STABLE = 10.0  # a backend that has run this long, or a batch well, is forgiven its past restarts
+STABLE = 10.0  # seconds: a backend that has run so long, or a batch well, is forgiven its past restarts
 SICK = 6  # batches failed in a row: enough for its breaker to open, and for it to fail its probation too
-SICK_AGAIN = 48  # failed batches before it is looked at again, once it was found well again and again
-FULL, RELIEVED = 0.9, 0.8  # two of them, so that it does not flutter
+SICK_AGAIN = 48  # failed batches before it is asked again, once it was found well again and again
+FULL, RELIEVED = 0.9, 0.8  # two bounds, so that it does not flutter
 FULL_PROBE = 0.5
 LOADING = 1.0  # seconds a first batch may run before the worker counts as loading
 STILL_LOADING = 10.0  # seconds after which the log says so again
-LONGEST_FULL = 30.0  # what leaked never comes back by itself: then only a new backend can help
+LONGEST_FULL = 30.0  # seconds: what leaked never comes back by itself, so after this a new backend is started
 
 
 class Slot:
@@ -59,9 +59,9 @@ class Slot:
         sameness: Sameness | None = None,
         known_good: KnownGood | None = None,
     ) -> None:
-        """`processing_limit`: of a batch that brings none of its own. `warm`: starting runs a batch, so that none
-        after it is the first. `first_batches`, `known_good`: what all slots of a model know together. `sameness`:
-        of requests of which it says the same, the backend is given one."""
+        """`processing_limit`: for a batch that brings no limit of its own. `warm`: starting runs a batch, so that
+        none after it is the first. `first_batches`, `known_good`: what all slots of a model know together.
+        `sameness`: of requests of which it says the same, the backend is given one."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -70,24 +70,26 @@ class Slot:
         self._first_batch_limit = first_batch_limit
         self._start_limit = start_limit
         self._warm = warm
-        self._answered = False  # the backend has, since it was started: no further batch is its first
+        # Whether the backend has answered since it was started: no further batch is its first.
+        self._answered = False
         self._first_batches = first_batches or FirstBatches()
         self._known_good = known_good or KnownGood()
-        self.loading = False  # its first batch takes long
+        self.loading = False  # whether its first batch takes long
         self._on_started = on_started  # told of each start, and how it failed if it did
-        self._version = version  # of the model, where the backend does not tell
-        self.version = version  # of the model that ran last
+        self._version = version  # the model's version, where the backend does not tell
+        self.version = version  # the version of the model that ran last
         self._sameness = sameness
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
-        self._successor: Backend | None = None  # started, and takes over after the batch in hand
+        # A backend that has started, and takes over after the batch in hand.
+        self._successor: Backend | None = None
         self._batch: Batch | None = None
         self._alarm: asyncio.TimerHandle | None = None  # tells how long its first batch takes
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
         self.restarts = 0
-        self.pressure = 0.0  # how full the backend said it is, last time
-        self.full = False  # it takes nothing, since its backend said that it is full
+        self.pressure = 0.0  # how full the backend last said it is
+        self.full = False  # whether it takes nothing, since its backend said that it is full
         dock.attach(worker, self.take)
         dock.gone(worker, None)
 
@@ -101,11 +103,10 @@ class Slot:
         self._arrived.set()
 
     def renew(self, backend: Backend) -> Backend | None:
-        """Another backend, which has started, takes over: after the batch in hand, and before the next.
-
-        Given back is one that still waited for that, for the caller to close."""
+        """Let another backend, which has started, take over: after the batch in hand, and before the next. Gives
+        a backend that still waited for that, for the caller to close."""
         waited, self._successor = self._successor, backend
-        self._arrived.set()  # one that is idle need not wait for a batch
+        self._arrived.set()  # an idle slot need not wait for a batch
         return waited
 
     async def _take_over(self) -> None:
@@ -115,9 +116,10 @@ class Slot:
             await old.close()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Start the backend and serve, until cancelled."""
         failures = 0
-        self._batch = None  # if it failed with one in hand, that goes to another
+        # An earlier run that failed may have left a batch in hand, which goes to another slot.
+        self._batch = None
         self._arrived.clear()
         self.loading = False
         try:
@@ -211,7 +213,7 @@ class Slot:
         return succeeded
 
     async def _is_sick(self, batch: Batch) -> bool:
-        """It has failed many in a row: is it to blame, or are the inputs?"""
+        """Whether the backend is to blame for the batches that failed in a row, and not their inputs."""
         good = self._known_good.batch(batch.model, self._clock())
         if good is None:
             return True
@@ -222,9 +224,10 @@ class Slot:
         return not well
 
     async def _has_room(self) -> bool:
-        """Once it has: nothing is taken until then. False if it must be started anew.
+        """Wait until the backend has room: nothing is taken until then. False if it must be started anew.
 
-        A batch that is in hand already is done first; sending it back would cost it an attempt."""
+        A batch that is in hand already is done first; sending it back would cost it an attempt.
+        """
         if not self.full:
             if self.pressure <= FULL or self._batch is not None:
                 return True
@@ -246,7 +249,7 @@ class Slot:
         return self._unhealthy(f"it was {self.pressure:.0%} full for {LONGEST_FULL:g} s")
 
     async def _next_batch(self) -> Batch | None:
-        """None when it was idle long enough to ask how the backend is."""
+        """The next batch. None when the slot was idle long enough to ask how the backend is."""
         if self._batch is None:
             try:
                 with self._idle:
@@ -259,8 +262,9 @@ class Slot:
         return batch
 
     async def _execute(self, batch: Batch) -> tuple[Result | Failure, bool]:
-        """An error is let go of within its `except`: kept in a variable of a frame that its traceback holds, it
-        would keep the batch and the dead backend until the cycle collector comes by, which is rare."""
+        """Run a batch. An error is let go of within its `except`: kept in a variable of a frame that its
+        traceback holds, it would keep the batch and the dead backend until the cycle collector comes by, which is
+        rare."""
         limit = batch.limit or self._processing_limit
         if not self._answered:
             return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
@@ -297,7 +301,7 @@ class Slot:
         return self._succeeded(result)
 
     def _takes_long(self, began: float, limit: float) -> None:
-        """Said once for the batcher, and again and again for people."""
+        """Say that a first batch takes long: once to the batcher, and again and again to people."""
         log.info(
             "loading: the worker is still in its first batch, which timeouts.first_batch bounds",
             extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": round(limit, 1)},
@@ -348,12 +352,12 @@ class Slot:
 
     def _leave(self, back_in: float | None) -> None:
         self._dock.gone(self.worker, back_in)
-        self._batch = None  # it may just have been handed one, which is no longer its own
+        self._batch = None  # a batch that was handed over just now is no longer its own
         self._arrived.clear()
 
 
 def _hung(limit: float, longest: float, setting: str) -> str:
-    """Says which setting cut the batch short."""
+    """The failure of a batch that ran too long. It says which setting cut it short."""
     if limit >= longest:
         return f"the backend did not answer within {limit:g} s, which is all that {setting} allows"
     return (

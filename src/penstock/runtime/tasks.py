@@ -19,7 +19,7 @@ from penstock.runtime.wheel import Wheel
 from penstock.share import OVERHEAD, Full, refusal
 from penstock.types import Accepted, Failure, Outcome, Reply, TaskStatus
 
-NO_ROOM = Overloaded.code  # of a task whose result could not be kept
+NO_ROOM = Overloaded.code  # the failure of a task whose result could not be kept
 
 
 class Keeper(Protocol):
@@ -42,8 +42,8 @@ class StoredTask:
         self._pollers: list[asyncio.Future[None]] = []
         self.answer: Reply | None = None
         self.changed_at = now
-        self.when = 0.0  # until which the answer is kept, once there is one
-        self.size = size_of_pending(request)  # bytes that it counts for
+        self.when = 0.0  # the time until which the answer is kept, once there is one
+        self.size = size_of_pending(request)  # bytes that the task counts for
 
     def entered(self, waiter: Waiting) -> None:
         self._waiter = waiter
@@ -80,8 +80,8 @@ class StoredTask:
             over.set_result(None)
 
     def keep(self, reply: Reply) -> None:
-        """The answer, and of the request no more than its names. The request itself may still be in a queue, where
-        it is found by its parameters."""
+        """Keep the answer, and of the request no more than its names. The request itself may still be in a queue,
+        where it is found by its parameters."""
         request = reply.request
         request.input = b""
         self.request = Accepted(
@@ -140,8 +140,10 @@ class TaskStore:
         self._share = share
         self._shares = Shares(max_tasks, max_bytes, share)
         self._ttl = ttl
-        self._tasks: dict[tuple[str, str], StoredTask] = {}  # tenants choose their ids, and two the same
-        self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()  # the oldest first
+        # By tenant and id: tenants choose their ids, and two may choose the same.
+        self._tasks: dict[tuple[str, str], StoredTask] = {}
+        # Finished tasks, the oldest first.
+        self._finished: OrderedDict[tuple[str, str], StoredTask] = OrderedDict()
         self._fetched: ByTenant[StoredTask] = ByTenant()  # finished tasks that somebody has fetched
         self._unread: ByTenant[StoredTask] = ByTenant()  # finished tasks that nobody has fetched
 
@@ -168,13 +170,13 @@ class TaskStore:
         try:
             task.entered(reserved.enter(task))
         except BaseException:
-            del self._tasks[name]  # it was refused
+            del self._tasks[name]  # the task was refused
             self._shares.give(request.tenant, size)
             raise
         return task
 
     async def find(self, task_id: str, tenant: str) -> StoredTask:
-        """A task exists for the tenant that made it, and for nobody else."""
+        """The task, which exists for the tenant that made it and for nobody else."""
         task = self._tasks.get((tenant, task_id))
         if task is None:
             raise no_such_task(task_id, self._ttl)
@@ -182,11 +184,11 @@ class TaskStore:
         return task
 
     def ended_at(self, task: StoredTask) -> float:
-        """When it was answered, if it was."""
+        """When the task was answered, if it was."""
         return task.when - self._ttl
 
     def peek(self, task_id: str, tenant: str | None = None) -> StoredTask | None:
-        """For the admin plane. If no tenant is named, all of them are searched."""
+        """The task, for the admin plane. If no tenant is named, all of them are searched."""
         if tenant is not None:
             return self._tasks.get((tenant, task_id))
         return next((task for task in self._tasks.values() if task.id == task_id), None)
@@ -203,7 +205,8 @@ class TaskStore:
                 break
             self.forget(oldest)
         self._finished[task.name] = task
-        row = self._fetched if reply.outcome is Outcome.CANCELLED else self._unread  # who cancelled it knows
+        # Whoever cancelled a task knows its end.
+        row = self._fetched if reply.outcome is Outcome.CANCELLED else self._unread
         row.add(tenant, task.name, task)
         if len(self._finished) == 1:
             self._wheel.add(Sweep(task.when, self._sweep))
@@ -228,7 +231,7 @@ class TaskStore:
             self.forget(oldest)
 
     def fetched(self, task: StoredTask) -> None:
-        """From now on it may make room, if it is over."""
+        """Note that the result was read: it may make room from now on, if the task is over."""
         tenant = task.request.tenant
         if self._unread.drop(tenant, task.name):
             self._fetched.add(tenant, task.name, task)

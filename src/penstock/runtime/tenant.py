@@ -10,7 +10,7 @@ from penstock.types import Accepted, Identity, Standing
 
 Tenants = Callable[[str | None, Identity | None], tuple[str, int]]
 
-MOST = 10_000  # names; one more, and all are forgotten: those in use are soon back
+MOST = 10_000  # names; with one more, all are forgotten, and those in use are soon back
 
 
 class Standings:
@@ -51,6 +51,6 @@ class Standings:
 
 
 def release(request: Accepted, now: float, *, refused: bool) -> None:
-    """From its tenant's account. `refused`: nor is it counted."""
+    """Give a request's place in its tenant's account back. `refused`: nor does it count for the minute."""
     if request.account is not None:
         request.account.release(now, refused=refused)

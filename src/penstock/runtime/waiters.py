@@ -18,7 +18,7 @@ log = logging.getLogger("penstock.waiters")
 
 CLIENT_LEFT = Failure("CLIENT_LEFT", "the client left before it was answered")
 CANCELLED = Failure("CANCELLED", "cancelled by its asker")
-# For those whom a server that stops leaves without an answer.
+# Told to those whom a server that stops leaves without an answer.
 OUT_OF_TIME = Failure(
     Draining.code, "this server has stopped: the time that server.drain allows was over", retry_after=1.0
 )
@@ -43,7 +43,8 @@ class Waiter(Struct, eq=False):
         return is_queued(self.request)
 
     def give_up(self, ending: tuple[Outcome, Failure]) -> None:
-        """End it now; what has not gone to a worker never goes. Nothing if it was answered already."""
+        """End it now; a request that has not gone to a worker never goes. Does nothing if it was answered
+        already."""
         if not self.settled:
             self.waiters.end(self.request, ending)
 
@@ -59,7 +60,7 @@ class Waiter(Struct, eq=False):
 
 
 class Waiters:
-    """Each under the key of its request. One deadline wheel for all of them."""
+    """All waiters, each under the key of its request. One deadline wheel for all of them."""
 
     def __init__(
         self,
@@ -68,8 +69,8 @@ class Waiters:
         is_loading: Callable[[Request], bool] = lambda _: False,
         settled: Callable[[Sequence[Reply]], None] = lambda _: None,
     ) -> None:
-        """`is_loading`: whether the model of a request is, for the words to one that waited in vain. `settled`:
-        told of replies that were somebody's answers."""
+        """`is_loading`: whether the model of a request is loading, for the words to one that waited in vain.
+        `settled`: told of replies that were somebody's answers."""
         self._wheel = wheel
         self._is_loading = is_loading
         self._withdraw = withdraw
@@ -91,7 +92,7 @@ class Waiters:
         return None if waiter is None else waiter.request
 
     def find(self, request_id: str) -> Passenger | None:
-        """The request with this id of its asker. For people: it searches."""
+        """The request with this id of its asker. It searches, so it is for people only."""
         requests = (waiter.request for waiter in self._waiters.values())
         return next((request for request in requests if request.request_id == request_id), None)
 
@@ -108,7 +109,8 @@ class Waiters:
                 try:
                     asker.reply(reply)
                 except Exception:
-                    log.exception("an answer could not be given")  # and must not keep the others from theirs
+                    # One that fails must not keep the others from their answers.
+                    log.exception("an answer could not be given")
         if settled:
             self._settled(settled)
         if not self._waiters and self._empty is not None:
@@ -122,7 +124,7 @@ class Waiters:
 
     @contextmanager
     def unreported(self) -> Iterator[list[Reply]]:
-        """What is settled meanwhile is reported at the end: as much of it as is left in this list."""
+        """Report what is settled meanwhile only at the end, and as much of it as is left in this list."""
         report, settled = self._settled, list[Reply]()
         self._settled = settled.extend
         try:
@@ -133,7 +135,7 @@ class Waiters:
                 report(settled)
 
     def take_back(self, waiter: Waiter) -> Passenger:
-        """As if it had never been added: nobody is told. It must not be settled."""
+        """Take a waiter back as if it had never been added: nobody is told. It must not be settled."""
         request = waiter.request
         waiter.settled = True
         self._withdraw(request)
@@ -151,7 +153,7 @@ class Waiters:
         self.settle([Reply(request, outcome, failure=failure)])
 
     def late(self, request: Request) -> Failure:
-        """Says which setting ended its wait."""
+        """The failure of a request whose time is over. It says which setting ended its wait."""
         seconds = request.deadline - request.arrival
         if has_own_limit(request):
             message = f"no answer within its timeout_ms, {seconds * 1e3:.0f}"

@@ -31,7 +31,7 @@ class Wheel:
             self._timer = self._loop.call_later(self._tick, self._turn)
 
     def _turn(self) -> None:
-        """Every tick while there is something on the wheel."""
+        """Go through the lists, at every tick while there is something on the wheel."""
         self._timer = None
         current = int(self._clock() / self._tick)
         new, self._new = self._new, []
@@ -49,7 +49,8 @@ class Wheel:
         try:
             entry.expire()
         except Exception:
-            log.exception("a time limit could not be enforced")  # and must not keep the others from theirs
+            # One that fails must not keep the others from their ends.
+            log.exception("a time limit could not be enforced")
 
     def close(self) -> None:
         if self._timer is not None:

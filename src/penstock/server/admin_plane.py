@@ -16,15 +16,15 @@ from starlette.types import ASGIApp
 
 from penstock.admin.app import PROBES
 from penstock.admin.guard import Guard
-from penstock.edge.address import split
 from penstock.edge.answer import JSON, Answer
 from penstock.edge.bounds import State
 from penstock.edge.caller import Caller
-from penstock.edge.edge import Edge, EdgeLimits, Member
+from penstock.edge.edge import Counted, Edge, EdgeLimits
 from penstock.edge.fields import Headers
 from penstock.edge.heads import POST, Head
 from penstock.edge.http1 import Connection
 from penstock.edge.tls import Tls
+from penstock.edge.url import split
 from penstock.errors import Internal, Overloaded, PenstockError
 
 MOST_CONNECTIONS = 1024
@@ -114,25 +114,25 @@ class AdminPlane:
             caller.respond(Answer(status, fields, b"".join(parts)))
 
 
-class InOrder(set[Member]):
+class InOrder(set[Counted]):
     """Connections in the order in which they came."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._order: dict[Member, None] = {}
+        self._order: dict[Counted, None] = {}
 
-    def add(self, member: Member) -> None:
+    def add(self, member: Counted) -> None:
         super().add(member)
         self._order[member] = None
 
     def discard(self, member: object) -> None:
         super().discard(member)
-        self._order.pop(cast(Member, member), None)
+        self._order.pop(cast(Counted, member), None)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[Counted]:
         return iter(self._order)
 
-    def silent(self) -> Member | None:
+    def silent(self) -> Counted | None:
         """The oldest connection that never sent anything, or else the oldest without a request in hand."""
         oldest = [each for each in islice(self._order, OLDEST) if each.state < State.BUSY]
         return next((each for each in oldest if each.state == State.NEW), oldest[0] if oldest else None)
@@ -162,13 +162,13 @@ class AdminEdge(Edge):
             self._make_room(self.connections)
         return super().full
 
-    def arrives(self, member: Member, address: str) -> None:
+    def arrives(self, member: Counted, address: str) -> None:
         same = self._by_address.setdefault(address, InOrder())
         if len(same) >= MOST_FROM_ONE:
             self._make_room(same)
         same.add(member)
 
-    def leaves(self, member: Member, address: str) -> None:
+    def leaves(self, member: Counted, address: str) -> None:
         same = self._by_address[address]
         same.discard(member)
         if not same:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
-from penstock.core.admission import AdmissionRules
+from penstock.core.admission import Admission
 from penstock.core.backoff import backoff
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules
-from penstock.core.door import Door
 from penstock.core.queued import Queued, Sealed
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, ServiceModel
@@ -95,8 +95,8 @@ class Kernel:
     ) -> None:
         self.scenario = scenario
         self.batcher = Batcher(scenario.rules)
-        admission = scenario.admission
-        self._door = None if admission is None else Door(self.batcher, admission, scenario.capacity)
+        rules = scenario.admission
+        self._admission = None if rules is None else Admission(self.batcher, rules, scenario.capacity)
         self.run_so_far = Run()
         self._on_dispatch = on_dispatch
         self._on_reply = on_reply
@@ -178,11 +178,11 @@ class Kernel:
 
     def _arrive(self, request: Queued, now: Seconds) -> bool:
         """Whether the batcher must take a step. A refused request changes nothing."""
-        run, door = self.run_so_far, self._door
+        run, admission = self.run_so_far, self._admission
         run.sent_by_tier[request.tier] += 1
         run.sent_by_tenant[request.tenant] += 1
-        if door is not None:
-            refused = door.refusal(request, now)
+        if admission is not None:
+            refused = admission.refusal(request, now)
             if refused is not None:
                 run.errors[refused.code] += 1
                 return False

@@ -1,1 +1,2 @@
-"""What the processes of an installation say to each other, whatever carries it: structs, and their bytes."""
+"""What the processes of an installation say to each other: structs, and their bytes. `cluster` and the adapters
+to a bus use it; whatever carries the bytes, it is not here."""

@@ -16,7 +16,8 @@ T = TypeVar("T")
 VERSION = b"\x01"
 FORMAT = 1
 
-# Numbers that a queue can be ordered by: what is not a number, or endless, is as unreadable as a broken list.
+# A number that a queue can be ordered by: what is not a number, or is infinite, is as unreadable as a broken
+# list.
 Finite = Annotated[float, Meta(ge=-1e12, le=1e12)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
 Count = Annotated[int, Meta(ge=0)]
@@ -24,11 +25,12 @@ Known = Annotated[int, Meta(ge=1, le=FORMAT)]
 
 
 class Garbled(Exception):
-    """Bytes that are not a word of ours, or of a version that we do not speak: set aside and skip."""
+    """These bytes are not a word of ours, or of a version that we do not speak: they are to be set aside and
+    skipped."""
 
 
 class RegistryWord(Struct, kw_only=True):
-    """What lies in the registry, as JSON."""
+    """What lies in the registry about a process or a model, as JSON."""
 
     format: Known | UnsetType = UNSET
 
@@ -44,7 +46,7 @@ def write(word: RegistryWord) -> bytes:
 
 
 def reader(of: type[T]) -> Callable[[bytes], T]:
-    """Of what `write` has written. It raises Garbled."""
+    """A function that reads what `write` has written. It raises Garbled."""
     decode = json.Decoder(of).decode
 
     def read(text: bytes) -> T:

@@ -34,8 +34,8 @@ class WireRequest(Struct, array_like=True, gc=False):
     tracestate: str | None = None
 
     def request(self, kind: type[Taken], gateway: str, sent: float) -> Taken:
-        """As a batcher has it in hand. `gateway`: the mailbox for its answer; `sent`: when it was, on the batcher's
-        own clock."""
+        """The request as a batcher has it in hand. `gateway`: the mailbox for its answer. `sent`: when it was
+        sent, on the batcher's own clock."""
         return kind(
             self.key, self.model, self.input, sent, sent + self.expires_in, sent + self.deadline_in,
             self.request_id, self.parameters, self.tenant, self.tier, self.cost, self.length,
@@ -46,17 +46,17 @@ class WireRequest(Struct, array_like=True, gc=False):
 class Envelope(Struct, array_like=True):
     """What one gateway had to say at one moment."""
 
-    gateway: str  # its mailbox
+    gateway: str  # the gateway's mailbox
     sent: Finite
     requests: list[WireRequest]
-    withdrawn: list[str]  # keys
+    withdrawn: list[str]  # the keys of withdrawn requests
 
 
 class Salvaged(Struct):
     """What can be read of an envelope that cannot be read as a whole."""
 
     envelope: Envelope
-    unreadable: list[str]  # keys of requests that cannot be, and whose askers wait all the same
+    unreadable: list[str]  # keys of requests that cannot be read, and whose askers wait all the same
 
 
 class _RawEnvelope(Struct, array_like=True):
@@ -74,7 +74,8 @@ _anything = msgpack.Decoder().decode
 
 
 def encode_envelope(gateway: str, requests: Iterable[Request], withdrawn: Sequence[str], now: float) -> bytes:
-    """Plain tuples in the order of `WireRequest`: this runs for every request there is. Few have a tracestate."""
+    """The bytes of an envelope. Rows are plain tuples in the order of `WireRequest`: this runs for every request
+    there is. Few have a tracestate."""
     rows = [
         (
             r.key, r.model, r.input, r.parameters, r.tenant, r.tier, r.cost, r.length, r.request_id,
@@ -93,8 +94,9 @@ def decode_envelope(body: bytes) -> Envelope:
 
 
 def salvage_envelope(body: bytes) -> Salvaged:
-    """Of one that `decode_envelope` refused. One request of another version must not cost its neighbours their
-    answers, and its asker is to be told. Raises Garbled where not even the gateway can be read."""
+    """What can be read of an envelope that `decode_envelope` refused. One request of another version must not
+    cost its neighbours their answers, and its asker is to be told. Raises Garbled where not even the gateway can
+    be read."""
     try:
         raw = _raw_envelope(memoryview(body)[1:])
     except (DecodeError, UnicodeDecodeError) as error:
@@ -116,7 +118,7 @@ def salvage_envelope(body: bytes) -> Salvaged:
 
 
 def _key_of(row: Raw) -> str:
-    """The first field has been the key in every version so far."""
+    """The key of a request that cannot be read. It has been the first field in every version so far."""
     try:
         fields = _anything(row)
     except (DecodeError, UnicodeDecodeError):

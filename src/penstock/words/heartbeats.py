@@ -1,6 +1,6 @@
-"""What a process says of itself with each heartbeat, and so whatever the others know of it.
+"""What a process says of itself with each heartbeat, which is all that the others know of it.
 
-Read strictly: what is known must be of the type that it is known as, so that nobody stumbles over it later.
+What is known is read strictly: a value must have the type of its field, so that nobody stumbles over it later.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,35 +16,35 @@ KINDS: tuple[Kind, ...] = ("gateways", "batchers", "workers")
 
 
 class Heartbeat(RegistryWord, kw_only=True):
-    """Of any process: where it runs."""
+    """The part of a heartbeat that every process has: where it runs."""
 
     host: str = ""
     pid: int | None = None
-    parent: int | None = None  # the process that started it, and will see it die
-    admin: str = ""  # the URL of its admin plane
+    parent: int | None = None  # the process that started this one, and will see it die
+    admin: str = ""  # the URL of the process's admin plane
     draining: bool = False
 
 
 class GatewayHeartbeat(Heartbeat, kw_only=True):
-    waiting: Count = 0  # clients
-    ledger: bool = False  # it keeps one
+    waiting: Count = 0  # clients that wait for answers
+    ledger: bool = False  # whether it keeps a ledger
 
 
 class LoadReport(Struct, kw_only=True):
-    """How one model stands, by the word of a batcher: of its part of the queue."""
+    """How one model's queue stands at one batcher."""
 
     queue_depth: Count
     requests_per_second: Finite
-    # What the workers can do, and the depths at which tiers are refused; these are None while that is unknown.
+    # What the workers can do, and the depths at which tiers are refused. These are None while that is unknown.
     capacity_rps: Finite = 0.0
     warning_depth: Finite | None = None
     critical_depth: Finite | None = None
     workers_healthy: Count = 0
-    backlog_seconds: Finite = 0.0  # until what waits now has been done
+    backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
 
 
 class BatcherHeartbeat(Heartbeat, kw_only=True):
-    shards: Count = 0  # that it reads
+    shards: Count = 0  # how many shards it reads
     models: dict[str, LoadReport] = field(default_factory=dict)
 
 
@@ -54,10 +54,10 @@ class SlotReport(Struct, kw_only=True):
     model: str = ""
     status: str = ""  # healthy, degraded, loading or offline: whether it can be given a batch
     state: str = ""  # idle, busy, resting, full, loading or offline
-    first_batch_seconds: Finite | None = None  # that the first batch took
+    first_batch_seconds: Finite | None = None  # seconds that the first batch took
     utilization: Finite = 0.0
     pressure: Finite = 0.0
-    in_flight: Count = 0  # requests
+    in_flight: Count = 0  # requests on the slot
     batches: Count = 0
     busy_seconds: Finite = 0.0
     relative_service_time: Finite | None = None  # None where only a batcher could know it
@@ -74,7 +74,7 @@ H = TypeVar("H", bound=Heartbeat)
 
 
 class Members(TypedDict):
-    """By kind and name."""
+    """The members that are there, by kind and name."""
 
     gateways: Mapping[str, GatewayHeartbeat]
     batchers: Mapping[str, BatcherHeartbeat]
@@ -82,7 +82,8 @@ class Members(TypedDict):
 
 
 def _reader(of: type[H]) -> Callable[[bytes], H]:
-    """Whatever a process runs and has learned, it says where it is. What does not is no process's word."""
+    """A reader of heartbeats. A process says where it runs, whatever else it says; what says nothing of that is
+    no heartbeat."""
     read = reader(of)
 
     def read_process(text: bytes) -> H:
@@ -94,7 +95,7 @@ def _reader(of: type[H]) -> Callable[[bytes], H]:
     return read_process
 
 
-read_heartbeat = _reader(Heartbeat)  # of any kind
+read_heartbeat = _reader(Heartbeat)  # reads the heartbeat of any kind of process
 read_gateway = _reader(GatewayHeartbeat)
 read_batcher = _reader(BatcherHeartbeat)
 read_worker = _reader(WorkerHeartbeat)

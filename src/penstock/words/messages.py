@@ -21,14 +21,14 @@ class Member(Struct, array_like=True, gc=False):
     key: str
     gateway: str
     input: bytes
-    task: str  # its name; "" if somebody holds a connection open for it
+    task: str  # the task's name; empty if somebody holds a connection open for the request
     tenant: str = ""
-    request_id: str = ""  # the asker's own; "": it has none but the key
+    request_id: str = ""  # the asker's own id; empty where it has none but the key
     traceparent: str | None = None
     tracestate: str | None = None
 
     def request(self, model: str, now: float) -> Request:
-        """As the worker's slot has it. Its limits are the batcher's to watch."""
+        """The request as the worker's slot has it. Its limits are the batcher's to watch."""
         return Request(
             self.key, model, self.input, now, now, now, self.request_id or self.key, tenant=self.tenant,
             traceparent=self.traceparent, tracestate=self.tracestate,
@@ -42,7 +42,7 @@ class Dispatch(Struct, array_like=True, tag="d"):
     model: str
     parameters: bytes
     members: list[Member]
-    limit: Amount = 0.0  # seconds it may run; 0: as long as the worker allows
+    limit: Amount = 0.0  # seconds that the batch may run; 0: as long as the worker allows
 
 
 # ---- to the mailbox of a gateway -------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Answers(Struct, array_like=True, tag="a"):
 
 
 class Ending(Struct, array_like=True):
-    """One failure, and all who share it."""
+    """One failure, and the keys of all requests that share it."""
 
     keys: list[str]
     outcome: Outcome
@@ -76,7 +76,7 @@ class Ending(Struct, array_like=True):
 
 
 class Failed(Struct, array_like=True, tag="f"):
-    """Refused, expired, given up or cancelled by a batcher."""
+    """The endings of requests that a batcher refused, expired, gave up or cancelled."""
 
     endings: list[Ending]
 
@@ -84,24 +84,24 @@ class Failed(Struct, array_like=True, tag="f"):
 class Notice(Struct, array_like=True, tag="t", gc=False):
     """A task that somebody at this gateway waits for, or that counts here, is over."""
 
-    task: str  # its name
+    task: str  # the task's name
     status: TaskStatus
-    code: str = ""  # of its failure
+    code: str = ""  # the error code of its failure; empty where it succeeded
 
 
 class Question(Struct, array_like=True, tag="q", gc=False):
-    """Somebody at another gateway wants to know what became of a request."""
+    """What became of a request? Somebody at another gateway wants to know."""
 
-    gateway: str  # its mailbox
+    gateway: str  # the mailbox of the gateway that asks
     request_id: str
 
 
 class Told(Struct, array_like=True, tag="o", gc=False):
-    """What a gateway knows of it."""
+    """What a gateway knows of a request that it was asked about."""
 
-    gateway: str  # that says so
+    gateway: str  # the gateway that says so
     request_id: str
-    found: bytes = b""  # JSON; empty: nothing
+    found: bytes = b""  # JSON; empty if the gateway knows nothing
 
 
 # ---- to the mailbox of a batcher -------------------------------------------------------------------------
@@ -110,25 +110,26 @@ class Told(Struct, array_like=True, tag="o", gc=False):
 class ItemFailure(Struct, array_like=True, gc=False):
     """One member of a batch that was executed, and has no output."""
 
-    place: Count  # in the batch
+    place: Count  # its place in the batch
     code: str
     message: str
     details: str
 
 
 class Finished(Struct, array_like=True, tag="x"):
-    """A slot has done its batch; its outputs went straight to the gateways. `failed` are left to the batcher."""
+    """A slot is done with its batch; the outputs went straight to the gateways. The batcher tells the askers of
+    `failed`."""
 
     slot: str
     batch_id: int
-    count: Count  # of outputs; 0 with a failure
+    count: Count  # how many outputs there are; 0 with a failure
     seconds: Amount
     version: str
-    code: str = ""  # of the failure; "": it succeeded
+    code: str = ""  # the error code of the failure; empty if the batch succeeded
     message: str = ""
     details: str = ""
     splittable: bool = False
-    executed: Count = 0  # inputs that the backend was given, where it was spared the repeated ones
+    executed: Count = 0  # inputs that the backend was given, where repeated ones were left out
     failed: list[ItemFailure] = []
 
     @property
@@ -146,7 +147,7 @@ class Finished(Struct, array_like=True, tag="x"):
 class Departed(Struct, array_like=True, tag="g", gc=False):
     """A process has died: whoever started it has seen it."""
 
-    kind: str  # as in the registry
+    kind: str  # the kind of process, as in the registry
     name: str
 
 
@@ -154,7 +155,7 @@ class Departed(Struct, array_like=True, tag="g", gc=False):
 
 
 class Executed(Struct, array_like=True):
-    """What the members of its batch had in common."""
+    """What the members of a batch have in common in the records of their tasks."""
 
     worker: str = ""
     batch_id: int = 0
@@ -176,7 +177,8 @@ def encode(message: Message) -> bytes:
 
 
 def member_of(request: Accepted, task: str) -> MemberRow:
-    """In the order of `Member`, as far as there is something to say. A tracestate means nothing alone."""
+    """A member as a row in the order of `Member`, without the fields at its end that say nothing. A tracestate
+    means nothing alone."""
     row = (request.key, request.gateway, request.input, task, request.tenant)
     request_id = "" if request.request_id == request.key else request.request_id
     if request.traceparent is not None:
@@ -186,7 +188,7 @@ def member_of(request: Accepted, task: str) -> MemberRow:
 
 
 def encode_dispatch(batch: Batch, batcher: str, slot: str, members: Sequence[MemberRow]) -> bytes:
-    """A `Dispatch`, whose members may be as short as they are."""
+    """The bytes of a `Dispatch`, whose members may have fewer fields than `Member`."""
     row = ("d", batch.id, batcher, slot, batch.model, batch.parameters, members, batch.limit)
     return VERSION + _encode(row)
 
@@ -206,7 +208,8 @@ def encode_execution(worker: str, batch_id: int, batch_size: int, seconds: float
 
 
 def decode_execution(body: bytes) -> Execution:
-    """When it started is not known: clocks are each process's own. One that cannot be read is of no consequence."""
+    """The execution in a task's record. When it started is not known, since each process has a clock of its own.
+    A record that cannot be read is of no consequence."""
     try:
         said = _executed(content(body))
     except (DecodeError, UnicodeDecodeError, Garbled):
@@ -215,6 +218,6 @@ def decode_execution(body: bytes) -> Execution:
 
 
 def task_name(tenant: str, task_id: str) -> str:
-    """What a task is called between our processes. Tenants choose their ids, and two may choose the same; an id has
-    no slash in it."""
+    """The name of a task among processes. Tenants choose their ids, and two may choose the same; an id has no
+    slash in it."""
     return f"{tenant}/{task_id}"

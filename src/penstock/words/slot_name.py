@@ -6,7 +6,7 @@ from penstock.types import WorkerId
 
 
 class SlotName(Struct, frozen=True):
-    """As text `process/model/number`. No name of a process or a model has a slash in it."""
+    """The name of a slot, as text `process/model/number`. No name of a process or a model has a slash in it."""
 
     process: str
     model: str
@@ -18,7 +18,7 @@ class SlotName(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "SlotName | None":
-        """None for what never was a slot's name."""
+        """The slot's name in this text; None for text that never was one."""
         process, _, rest = text.partition("/")
         model, _, number = rest.partition("/")
         if not (process and model and number.isascii() and number.isdigit()):
@@ -27,5 +27,6 @@ class SlotName(Struct, frozen=True):
 
 
 def process_of(slot: str) -> str:
-    """The worker process of a slot, which is also its mailbox: for every batch, so it makes no `SlotName`."""
+    """The worker process of a slot, which is also its mailbox. It is asked for every batch, so it makes no
+    `SlotName`."""
     return slot.partition("/")[0]

@@ -3,7 +3,7 @@
 On the event loop the replies of a batch become lines at once: thousands of rows that wait as objects would have to
 be encoded by a thread, which holds up the loop while it does so. The lines wait in one place: a piece for each
 batch would lie between what the server frees, and everything else would be slower for it.
-What is accepted is recorded when it ends. What was refused at the door never was a request, and would make a flood
+What is accepted is recorded when it ends. What was refused on arrival never was a request, and would make a flood
 of refusals a flood of rows: see the metrics.
 """
 

@@ -1,4 +1,5 @@
-"""Broker and result bus inside one process: a call, nothing more."""
+"""The adapters in memory. The broker and result bus here connect a gateway to the batchers of its own process: a
+call, nothing more. The other files are the bus and the records that tests run whole installations on."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -9,7 +10,8 @@ Carried = TypeVar("Carried", bound=Accepted)
 
 
 class MemoryBroker(Generic[Carried]):
-    """Once subscribed, publishing is the subscriber's own method: not even a call in between."""
+    """Carries requests to the batcher of the same process. Once subscribed, publishing is the subscriber's own
+    method: not even a call in between."""
 
     publish: Callable[[Carried], None]
     withdraw: Callable[[Carried], None]

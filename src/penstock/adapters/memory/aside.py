@@ -6,7 +6,7 @@ from typing import Any
 from penstock.loops import for_ever
 
 MOST_KEPT = 1000  # entries
-MOST_BYTES = 4096  # of each
+MOST_BYTES = 4096  # bytes of each entry
 
 
 class MemoryAside:

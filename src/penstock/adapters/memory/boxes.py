@@ -11,7 +11,7 @@ GIVE_UP_AFTER = 30.0
 
 
 class Box:
-    """One of them."""
+    """One process's mailbox."""
 
     def __init__(self, now: float) -> None:
         self.messages: deque[bytes] = deque()
@@ -20,14 +20,14 @@ class Box:
 
 
 class Boxes:
-    """All that there are, by the names of their owners."""
+    """All mailboxes there are, by the names of their owners."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._boxes: dict[str, Box] = {}
 
     def create(self, owner: str) -> Box:
-        """Keeps one that is there."""
+        """Make a mailbox; one that is there is kept."""
         box = self.find(owner)
         if box is None:
             box = self._boxes[owner] = Box(self._clock())
@@ -45,7 +45,7 @@ class Boxes:
         self._boxes.pop(owner, None)
 
     def put(self, owner: str, payload: bytes) -> bool:
-        """False: there is no such box any more."""
+        """Put a message into a mailbox. False: there is no such box any more."""
         box = self.find(owner)
         if box is None:
             return False

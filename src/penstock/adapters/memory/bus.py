@@ -13,7 +13,7 @@ from penstock.adapters.memory.intake import MemoryIntake
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.memory.line import Line, MemoryCredits
 from penstock.adapters.memory.publisher import MemoryPublisher
-from penstock.adapters.memory.registry import MemoryRegistry, Roll
+from penstock.adapters.memory.registry import MemoryRegistry, SharedRegistry
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
 from penstock.ports.shards import Alive, Leases, Taken
@@ -32,7 +32,7 @@ class MemoryBus:
         self._boxes = Boxes(clock)
         self.post = MemoryPost(self._boxes)
         self._lines: dict[str, Line] = {}  # by model
-        self._roll = Roll()
+        self._registry = SharedRegistry()
 
     def credits(self) -> MemoryCredits:
         return MemoryCredits(self._lines)
@@ -42,7 +42,7 @@ class MemoryBus:
 
     def registry(self, kind: Kind, me: str, describe: Callable[[], Heartbeat]) -> MemoryRegistry:
         return MemoryRegistry(
-            self._roll,
+            self._registry,
             kind,
             me,
             describe,
@@ -53,10 +53,10 @@ class MemoryBus:
         )
 
     async def open(self) -> None:
-        """It is always there."""
+        """Nothing to open: this bus is always there."""
 
     async def close(self) -> None:
-        """The others go on."""
+        """Nothing to close: the other members go on."""
 
 
 class MemoryShards:

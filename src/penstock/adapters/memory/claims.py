@@ -1,6 +1,6 @@
 """Requests with an Idempotency-Key, in memory: of all gateways that are asked with one key, one executes it."""
 
-from penstock.adapters.memory.tasks import Kept, TaskBooks
+from penstock.adapters.memory.tasks import Kept, SharedTasks
 from penstock.idempotency import Keyed
 from penstock.ports.records import PLACED_AT_MOST, PLACED_WITHIN, SETTLED_WITHIN, Claim
 from penstock.types import Accepted, TaskStatus
@@ -10,8 +10,8 @@ from penstock.words.messages import task_name
 class MemoryClaims:
     """`penstock.ports.records.Claims`."""
 
-    def __init__(self, books: TaskBooks, ttl: float) -> None:
-        """`ttl`: seconds an outcome is kept."""
+    def __init__(self, books: SharedTasks, ttl: float) -> None:
+        """`ttl`: seconds that an outcome is kept."""
         self._books, self._ttl = books, ttl
 
     async def claim(

@@ -13,19 +13,19 @@ from penstock.types import Failure, Request
 from penstock.words.basics import Garbled
 from penstock.words.envelopes import Envelope, decode_envelope
 
-LOOK = 0.1  # seconds after which it looks even if nobody rings
+LOOK = 0.1  # seconds after which the intake looks even if nobody rings
 NOT_TAKEN = Failure("INTERNAL", "a batcher could not take this request in")
 
 
 class Entry:
-    """One envelope in hand."""
+    """One envelope that a batcher has in hand."""
 
     __slots__ = ("left", "number", "shard")
 
     def __init__(self, shard: int, number: int) -> None:
         self.shard = shard
         self.number = number
-        self.left = 1  # requests not settled yet; one more while it is being taken in
+        self.left = 1  # its requests that are not settled yet, and one more while it is being taken in
 
 
 class MemoryIntake(Generic[Taken]):
@@ -41,19 +41,19 @@ class MemoryIntake(Generic[Taken]):
         aside: Aside,
         kind: type[Taken],
     ) -> None:
-        """`kind`: what requests are made as, for whoever takes them."""
+        """`kind`: the class that requests are made as, for whoever takes them."""
         self._kind = kind
         self._shards, self._me, self._clock, self._leases, self._alive = shards, me, clock, leases, alive
         self._aside = aside
-        self._entries: dict[tuple[int, int], Entry] = {}  # until settled
+        self._entries: dict[tuple[int, int], Entry] = {}  # envelopes in hand, until they are settled
         self._owned: frozenset[int] = frozenset()
         self._living: frozenset[str] = frozenset()
         self._doubtful: set[int] = set()  # shards in which something may have been left
-        self._lay: dict[int, int] = {}  # the last entry that lay in a shard when we came
+        self._lay: dict[int, int] = {}  # for each shard the last entry that lay there when we came
         self._bell = asyncio.Event()
         self._progress = asyncio.Event()
         self._closing = False
-        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # by key
+        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # the requests in hand and their envelopes, by key
         self.on_inherited: Callable[[Taken], None] = lambda request: None
         self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
         self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
@@ -134,7 +134,7 @@ class MemoryIntake(Generic[Taken]):
                 self._take(number, each, body, inherited=True)
 
     def _lose(self, entries: Sequence[Entry]) -> None:
-        """Somebody else answers for these now."""
+        """Let go of these envelopes: another batcher answers for them now."""
         for entry in entries:
             del self._entries[entry.shard, entry.number]
         requests = [request for request, entry in self.in_hand.values() if entry in entries]
@@ -168,7 +168,7 @@ class MemoryIntake(Generic[Taken]):
     def _hand_over(self, request: Taken, *, inherited: bool) -> None:
         try:
             if inherited:
-                if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                if request.expires < request.deadline:  # equal limits mean that the client set one of its own
                     request.expires = inf
                 self.on_inherited(request)
             else:

@@ -19,8 +19,8 @@ class MemoryLeases:
         self.on_lost: Callable[[int], None] = lambda shard: None
         self._shards, self._me, self._alive, self._clock = shards.every, me, alive, clock
         self._heartbeat, self._lease = heartbeat, lease
-        self._held: dict[int, int] = {}  # and the fence number of each
-        self._former: set[int] = set()  # lost, because they were not renewed in time
+        self._held: dict[int, int] = {}  # the shards that are held, and the fence number of each
+        self._former: set[int] = set()  # shards that were lost because their leases were not renewed in time
         self._changed = asyncio.Event()
         self._closing = False
 
@@ -29,7 +29,7 @@ class MemoryLeases:
         return frozenset(self._held)
 
     def fence(self, shard: int) -> int:
-        """The number of our ownership of a shard we own."""
+        """The fence number of a shard that this batcher owns."""
         return self._held[shard]
 
     def batchers_changed(self) -> None:
@@ -43,7 +43,7 @@ class MemoryLeases:
         while True:
             self._changed.clear()
             self.step()
-            # Who lacks shards looks more often: they are somebody's who died, or is about to give them.
+            # A batcher that lacks shards looks more often: another has died with them, or is about to give them.
             short = len(self._held) < quota(len(self._shards), self._alive(), self._me)
             try:
                 async with asyncio.timeout(self._heartbeat / 4 if short else self._heartbeat):
@@ -52,7 +52,7 @@ class MemoryLeases:
                 pass
 
     def step(self) -> None:
-        """Renews, gives back and takes, once."""
+        """Renew, give back and take leases, once."""
         now = self._clock()
         for shard, fence in list(self._held.items()):
             if not self._shards[shard].renew(self._me, fence, now, self._lease):
@@ -75,7 +75,7 @@ class MemoryLeases:
                 self.on_gained(number)
 
     def _give(self, shards: list[int]) -> None:
-        """Stops using them first, and only then lets others have them."""
+        """Stop using these shards, and only then let others have them."""
         for number in shards:
             fence = self._held[number]
             self._lose(number)

@@ -5,14 +5,14 @@ from collections import OrderedDict, deque
 
 
 class Line:
-    """Of one model."""
+    """The line of one model."""
 
     def __init__(self) -> None:
         self.slots: OrderedDict[str, None] = OrderedDict()
         self.takers: deque[asyncio.Future[str]] = deque()
 
     def post(self, slot: str, *, first: bool = False) -> bool:
-        """To whoever waits for one, or into the line."""
+        """Give the slot to a batcher that waits for one, or put it into the line."""
         while self.takers:
             taker = self.takers.popleft()
             if not taker.done():
@@ -40,7 +40,7 @@ class MemoryCredits:
         try:
             await asyncio.wait([taker], timeout=block_seconds)
         except asyncio.CancelledError:
-            if taker.done():  # it was given one in the very moment when it left
+            if taker.done():  # the batcher was given a slot in the very moment in which it left
                 line.post(taker.result(), first=True)
             raise
         finally:

@@ -26,7 +26,7 @@ class MemoryPublisher:
         self._turn = -1
         self._unsent: dict[str, Accepted] = {}
         self._unsent_bytes = 0
-        self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # by shard
+        self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # the keys to withdraw, by shard
         self._acceptances: dict[str, asyncio.Future[None]] = {}
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -41,7 +41,7 @@ class MemoryPublisher:
         self._wake.set()
 
     def _refuse(self, request: Accepted) -> None:
-        """Soon, and not while whoever publishes is still accepting it."""
+        """Refuse the request soon, and not while whoever publishes it is still accepting it."""
         acceptance = self._acceptances.get(request.key)
         if acceptance is None:
             self.on_failed([request], Failure(Overloaded.code, FULL, retry_after=1.0))

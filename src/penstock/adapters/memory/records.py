@@ -8,7 +8,7 @@ from itertools import count
 
 from penstock.adapters.memory.bus import MemoryBus
 from penstock.adapters.memory.claims import MemoryClaims
-from penstock.adapters.memory.tasks import MemoryEndings, MemoryTasks, TaskBooks
+from penstock.adapters.memory.tasks import MemoryEndings, MemoryTasks, SharedTasks
 from penstock.loops import for_ever
 from penstock.ports import Clock
 from penstock.ports.records import no_such_letter
@@ -25,7 +25,8 @@ class MemoryAnswers:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: OrderedDict[bytes, tuple[bytes, float]] = OrderedDict()  # and until when
+        # Each answer, and until when it is kept.
+        self._kept: OrderedDict[bytes, tuple[bytes, float]] = OrderedDict()
 
     async def fetch(self, fingerprints: Sequence[bytes]) -> list[bytes | None]:
         now = self._clock()
@@ -92,14 +93,14 @@ class MemoryQuotas:
         return self._limiter.account(tenant, limits)
 
     async def run(self) -> None:
-        """There is nobody to agree with."""
+        """Nothing to do: there is no other gateway to agree with."""
         await for_ever()
 
 
 class MemoryEndedTasks:
     """`penstock.ports.tasks.EndedTasks`."""
 
-    def __init__(self, books: TaskBooks, chosen: Callable[[], bool], record: RecordTasks) -> None:
+    def __init__(self, books: SharedTasks, chosen: Callable[[], bool], record: RecordTasks) -> None:
         self._books, self._chosen, self._record = books, chosen, record
 
     def look_again(self) -> None:
@@ -131,8 +132,8 @@ class MemoryRecords:
         ttl: float = 3600.0,
         most: int = 10_000,
     ) -> None:
-        """`ttl`: seconds that each is kept; `most`: of each kind."""
-        self._books = TaskBooks(bus.post, clock, wall_clock, ttl, most)
+        """`ttl`: seconds that each record is kept. `most`: how many of each kind are kept."""
+        self._books = SharedTasks(bus.post, clock, wall_clock, ttl, most)
         self._limiter = limiter
         self.answers = MemoryAnswers(clock)
         self.claims = MemoryClaims(self._books, ttl)

@@ -24,7 +24,7 @@ from penstock.words.heartbeats import (
     read_worker,
 )
 
-SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
+SILENT = 0.75  # the part of a lease without a word after which nobody counts on a member
 FORGET = 60.0  # seconds after which the dead are forgotten
 SOON = 0.002  # seconds after the end of a lease at which it has surely passed
 
@@ -34,7 +34,7 @@ class Said(NamedTuple):
     text: bytes
 
 
-class Roll:
+class SharedRegistry:
     """What all members share: their last words, by kind and name, and what was announced."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class MemoryRegistry:
 
     def __init__(
         self,
-        roll: Roll,
+        shared: SharedRegistry,
         kind: Kind,
         me: str,
         describe: Callable[[], Heartbeat],
@@ -60,7 +60,7 @@ class MemoryRegistry:
         heartbeat: float,
         lease: float,
     ) -> None:
-        self._roll, self._kind, self._me, self._describe = roll, kind, me, describe
+        self._shared, self._kind, self._me, self._describe = shared, kind, me, describe
         self._clock, self._aside = clock, aside
         self._heartbeat, self._lease = heartbeat, lease
         self._gateways: dict[str, GatewayHeartbeat] = {}
@@ -73,10 +73,10 @@ class MemoryRegistry:
         self.models: dict[str, ModelAnnouncement] = {}
         self.on_changed: Callable[[], None] = lambda: None
         self.on_heard: Callable[[], None] = lambda: None
-        self._known: dict[str, bytes] = {}  # what each said, as it was read last
-        self._heard: dict[str, float] = {}  # when each was last heard of
-        self._announced: dict[str, bytes] = {}  # models, by this member
-        self._news: dict[str, bytes] = {}  # those of them that are said with the next heartbeat
+        self._known: dict[str, bytes] = {}  # what each member said, as it was read last
+        self._heard: dict[str, float] = {}  # when each member was last heard of
+        self._announced: dict[str, bytes] = {}  # the models that this member announces
+        self._news: dict[str, bytes] = {}  # those announcements that go out with the next heartbeat
         self._left = False
 
     async def run(self) -> None:
@@ -92,7 +92,7 @@ class MemoryRegistry:
 
     async def beat(self) -> None:
         if not self._left:
-            self._roll.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
+            self._shared.said[self._kind][self._me] = Said(self._clock(), json.encode(self._describe()))
         self._say_news()
         changed = self._read_models()
         changed |= self._read("gateways", self._gateways, read_gateway)
@@ -104,9 +104,9 @@ class MemoryRegistry:
         self.on_heard()
 
     def _read(self, kind: Kind, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
-        """Whether somebody has come, gone, or said something new."""
+        """Read the members of one kind. Gives whether somebody has come, gone, or said something new."""
         now, changed = self._clock(), False
-        said = self._roll.said[kind]
+        said = self._shared.said[kind]
         for name in [name for name, last in said.items() if now - last.when > FORGET]:
             del said[name]
         here = {name: last for name, last in said.items() if now - last.when <= self._lease}
@@ -121,7 +121,7 @@ class MemoryRegistry:
         return changed
 
     def _hear(self, name: str, text: bytes, members: dict[str, H], read: Callable[[bytes], H]) -> bool:
-        """Who cannot be read is as known as before."""
+        """Take in what a member says of itself. One that cannot be read stays as it was known before."""
         try:
             members[name] = read(text)
         except Garbled as error:
@@ -137,13 +137,13 @@ class MemoryRegistry:
     def _count_lost(self) -> None:
         now = self._clock()
         self.lost_workers.clear()
-        for name, last in self._roll.said["workers"].items():
+        for name, last in self._shared.said["workers"].items():
             if now - last.when > self._lease:
                 self.lost_workers[name] = now - last.when, read_worker(last.text)
 
     def _read_models(self) -> bool:
         changed = False
-        for name, text in self._roll.models.items():
+        for name, text in self._shared.models.items():
             announcement = read_announcement(text)
             if self.models.get(name) != announcement:
                 self.models[name] = announcement
@@ -158,7 +158,7 @@ class MemoryRegistry:
         return self.age(name) > SILENT * self._lease
 
     def departed(self, kind: str, name: str) -> None:
-        """Its supervisor has struck it off (`MemoryBus.bury`)."""
+        """Strike off a member. Its supervisor has already struck it off the bus (`MemoryBus.bury`)."""
         here: dict[
             str, dict[str, GatewayHeartbeat] | dict[str, BatcherHeartbeat] | dict[str, WorkerHeartbeat]
         ]
@@ -177,9 +177,9 @@ class MemoryRegistry:
         self._say_news()
 
     def _say_news(self) -> None:
-        self._roll.models.update(self._news)
+        self._shared.models.update(self._news)
         self._news.clear()
 
     async def leave(self) -> None:
         self._left = True
-        self._roll.said[self._kind].pop(self._me, None)
+        self._shared.said[self._kind].pop(self._me, None)

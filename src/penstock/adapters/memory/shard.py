@@ -8,13 +8,13 @@ from itertools import count
 class Shard:
     def __init__(self) -> None:
         self._numbers = count(1)
-        self.entries: dict[int, bytes] = {}  # in the order in which they came
-        self.given: dict[int, str] = {}  # those of them that a batcher has taken, and which one
+        self.entries: dict[int, bytes] = {}  # the envelopes, in the order in which they came
+        self.given: dict[int, str] = {}  # by entry, the batcher that has taken it
         self.last = 0  # the number of the latest entry that there ever was
         self._last_given = 0
         self.owner = ""
-        self.fence = 0  # how often it has changed hands
-        self._ends = 0.0  # the lease
+        self.fence = 0  # how often the shard has changed hands
+        self._ends = 0.0  # when the lease ends
 
     # ---- entries -------------------------------------------------------------------------------------------
 
@@ -23,13 +23,13 @@ class Shard:
         self.entries[self.last] = body
 
     def take_new(self, batcher: str) -> list[tuple[int, bytes]]:
-        """What nobody has taken yet."""
+        """Take the entries that nobody has taken yet."""
         new = [(number, body) for number, body in self.entries.items() if number > self._last_given]
         self._give(batcher, new)
         return new
 
     def take_over(self, batcher: str, living: Collection[str]) -> list[tuple[int, bytes]]:
-        """What those have taken who live no more."""
+        """Take the entries that batchers have who are no longer there."""
         left = [
             (number, self.entries[number]) for number, holder in self.given.items() if holder not in living
         ]
@@ -42,14 +42,16 @@ class Shard:
             self._last_given = max(self._last_given, number)
 
     def settle(self, batcher: str, number: int) -> None:
-        """By the one who has it; whoever has lost it to another settles nothing."""
+        """Settle an entry. Only the batcher that has it can do so; whoever has lost it to another settles
+        nothing."""
         if self.given.get(number) == batcher:
             del self.given[number], self.entries[number]
 
     # ---- the lease -----------------------------------------------------------------------------------------
 
     def lease(self, batcher: str, now: float, seconds: float) -> int:
-        """The fence number of its ownership, or 0 while another has it."""
+        """Take or renew the lease. Gives the fence number of this ownership, or 0 while another batcher has the
+        shard."""
         if self.holder(now) not in ("", batcher):
             return 0
         if self.owner != batcher or self._ends <= now:
@@ -68,12 +70,12 @@ class Shard:
             self.owner = ""
 
     def holder(self, now: float) -> str:
-        """Who leases it now; empty if nobody does."""
+        """The batcher that leases the shard now; empty if none does."""
         return self.owner if self._ends > now else ""
 
 
 class SharedShards:
-    """All that there are, and a bell that rings when something is published."""
+    """All shards of a bus, and a bell that rings when something is published."""
 
     def __init__(self, number: int) -> None:
         self.every = [Shard() for _ in range(number)]

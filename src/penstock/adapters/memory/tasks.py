@@ -14,46 +14,46 @@ from penstock.share import Full, refusal
 from penstock.types import Accepted, Outcome, Reply, TaskStatus
 from penstock.words.messages import Notice, decode_execution, encode, task_name
 
-MOST_ENDED = 10_000  # that no ledger has taken yet
+MOST_ENDED = 10_000  # tasks that have ended and that no ledger has taken yet
 
 
 @dataclass(slots=True)
 class Kept:
-    """One task."""
+    """The record of one task."""
 
     request: Accepted
     created: float  # seconds since the epoch
-    expires: float  # on our clock: until which it is kept
-    keep: float  # seconds that it is kept once it is over
+    expires: float  # when the record goes, on our clock
+    keep: float  # seconds that it is kept once the task is over
     status: TaskStatus = TaskStatus.PENDING
     changed: float = 0.0
     answer: Reply | None = None
-    shard: int | None = None  # that its request was sent to
-    watchers: set[str] = field(default_factory=set)  # mailboxes that are told of its end
-    # With an Idempotency-Key:
+    shard: int | None = None  # the shard that its request was sent to
+    watchers: set[str] = field(default_factory=set)  # the mailboxes that are told of its end
+    # What follows is set for a task with an Idempotency-Key.
     fingerprint: str = ""
     asked: str = ""  # the id of who asked first
-    brief: float | None = None  # seconds that an outcome is kept which does not last
-    until: float = 0.0  # on our clock: when whoever claimed it must have placed it
-    ends: float = 0.0  # and when it must be over
+    brief: float | None = None  # seconds that the outcome is kept, where it is one that does not last
+    until: float = 0.0  # on our clock, when whoever claimed it must have placed it
+    ends: float = 0.0  # on our clock, when it must be over
     lasting: bool = True
-    row: bool = True  # its end is a row for the ledger
+    row: bool = True  # whether its end is a row for the ledger
 
     @property
     def over(self) -> bool:
         return self.answer is not None
 
 
-class TaskBooks:
+class SharedTasks:
     """All tasks of a bus, by their names."""
 
     def __init__(self, post: MemoryPost, clock: Clock, wall_clock: Clock, ttl: float, most: int) -> None:
         self.post, self.clock, self.wall_clock = post, clock, wall_clock
-        self.ttl = ttl  # seconds a result is kept
+        self.ttl = ttl  # seconds that a result is kept
         self._most = most
         self._kept: dict[str, Kept] = {}
-        self.ended: deque[EndedTask] = deque(maxlen=MOST_ENDED)  # that no ledger has taken yet
-        self.told = asyncio.Event()  # there are some
+        self.ended: deque[EndedTask] = deque(maxlen=MOST_ENDED)  # the rows that no ledger has taken yet
+        self.told = asyncio.Event()  # set while there are rows for a ledger
 
     def find(self, name: str) -> Kept | None:
         kept = self._kept.get(name)
@@ -65,7 +65,7 @@ class TaskBooks:
     def add(self, name: str, kept: Kept, retry_after: float) -> None:
         if len(self._kept) >= self._most:
             for other in list(self._kept):
-                self.find(other)  # which strikes off what has expired
+                self.find(other)  # looking it up strikes off what has expired
             if len(self._kept) >= self._most:
                 raise refusal(Full.TOTAL, "tasks", f"limits.max_tasks is {self._most}", 1.0, retry_after)
         self._kept[name] = kept
@@ -74,7 +74,7 @@ class TaskBooks:
         self._kept.pop(name, None)
 
     async def settle(self, name: str, reply: Reply) -> None:
-        """The first ending counts. Whoever settles twice tells twice."""
+        """Write down how a task ended. The first ending counts. Whoever settles twice tells twice."""
         kept = self.find(name)
         if kept is None:
             return
@@ -100,7 +100,7 @@ class TaskBooks:
             self.told.set()
 
     async def tell(self, name: str, kept: Kept) -> None:
-        """Those who wait for it."""
+        """Tell those who wait for the task."""
         failure = None if kept.answer is None else kept.answer.failure
         word = encode(Notice(name, kept.status, "" if failure is None else failure.code))
         await self.post.send_all([(box, word) for box in sorted(kept.watchers)])
@@ -109,7 +109,7 @@ class TaskBooks:
 class MemoryTasks:
     """`penstock.ports.tasks.TaskRecords`, at one gateway."""
 
-    def __init__(self, books: TaskBooks, box: str) -> None:
+    def __init__(self, books: SharedTasks, box: str) -> None:
         self._books, self._box = books, box
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
@@ -175,7 +175,8 @@ class MemoryTasks:
 
     def _record(self, task_id: str, tenant: str, kept: Kept) -> TaskRecord:
         answer = kept.answer
-        if answer is not None and answer.execution is not None:  # each reader may change its own
+        # Each reader may change the execution it is given.
+        if answer is not None and answer.execution is not None:
             answer = Reply(
                 answer.request, answer.outcome, answer.output, answer.failure, replace(answer.execution)
             )
@@ -188,7 +189,7 @@ class MemoryTasks:
 class MemoryEndings:
     """`penstock.ports.tasks.TaskEndings`."""
 
-    def __init__(self, books: TaskBooks) -> None:
+    def __init__(self, books: SharedTasks) -> None:
         self._books = books
 
     async def processing(self, tasks: Sequence[str]) -> None:

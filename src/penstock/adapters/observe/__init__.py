@@ -1,1 +1,2 @@
-"""What happened, counted: plain integers on the hot path, the exposition format made when scraped."""
+"""Observers that count what happened: plain integers on the hot path, the exposition format made when it is
+scraped."""

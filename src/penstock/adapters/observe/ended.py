@@ -15,10 +15,10 @@ from penstock.types import Execution, Failure, Outcome, Reply
 from penstock.units import iso_time
 
 MOST = 20_000  # requests
-A_SECOND = 1_000  # of those that went well; a whole batch more at most
-LONGEST = 600.0  # seconds
+A_SECOND = 1_000  # requests that went well, noted in one second; a whole batch more at most
+LONGEST = 600.0  # seconds that a request is remembered
 
-# id, model, tenant, tier, arrival, how it ended, why, how it was run
+# A row: id, model, tenant, tier, arrival, how the request ended, why, and how it was run.
 Row = tuple[str, str, str, int, float, Outcome, Failure | None, Execution | None]
 
 
@@ -27,7 +27,8 @@ class Ended(RequestObserver):
         self._clock = clock
         self._wall_clock = wall_clock
         self._most = most
-        self._batches: deque[tuple[float, list[Row]]] = deque()  # with when they ended, the newest last
+        # When each batch ended, and its rows; the newest last.
+        self._batches: deque[tuple[float, list[Row]]] = deque()
         self._number = 0
         self._second = 0  # the present second
         self._noted = 0  # requests noted in it
@@ -50,7 +51,7 @@ class Ended(RequestObserver):
             self._number -= len(batches.popleft()[1])
 
     def find(self, request_id: str) -> dict[str, Any] | None:
-        """The latest of this id."""
+        """The latest request of this id."""
         now = self._clock()
         for ended, rows in reversed(self._batches):
             if ended < now - LONGEST:
@@ -61,11 +62,11 @@ class Ended(RequestObserver):
         return None
 
     def describe_reply(self, reply: Reply, ended: float) -> dict[str, Any]:
-        """`ended`: as `describe` takes it."""
+        """The request of this reply, in words. `ended`: as `describe` takes it."""
         return self.describe(rows_of([reply])[0], ended)
 
     def describe(self, row: Row, ended: float) -> dict[str, Any]:
-        """`ended`: on the clock that arrivals are told by."""
+        """The request of a row, in words. `ended`: on the clock that arrivals are told by."""
         request_id, model, tenant, tier, arrival, outcome, failure, execution = row
         said: dict[str, Any] = {
             "request_id": request_id,

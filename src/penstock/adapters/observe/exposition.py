@@ -27,7 +27,7 @@ HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelMetrics], Histogram]], ...] = (
 
 
 class Exposition:
-    """A collector for prometheus_client; also `text()` for the admin plane."""
+    """A collector for prometheus_client; `text()` gives the same to the admin plane."""
 
     def __init__(
         self, metrics: Metrics, gauges: Callable[[], ServerGauges], pauses: LoopPauses | None = None
@@ -85,7 +85,7 @@ class Exposition:
             retries.add_metric([name], metrics.retried_batches)
         refused = CounterMetricFamily(
             "penstock_refused_requests",
-            "Requests refused at the door, by error code",
+            "Requests refused on arrival, by error code",
             labels=["model", "code"],
         )
         for (model, code), count in self._metrics.refusals.items():

@@ -1,5 +1,5 @@
-"""The counters and histograms of the hot path. Nothing here formats, locks or allocates per request
-beyond an integer; `exposition.py` turns it into Prometheus' format when somebody asks."""
+"""The counters and histograms of the hot path. Nothing here formats, locks or allocates per request beyond an
+integer. `exposition` turns it into Prometheus' format when somebody asks."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -46,26 +46,27 @@ class Histogram:
 
 class ModelMetrics:
     def __init__(self) -> None:
-        self.latency = Histogram(SECONDS)  # from arrival to reply, of those that succeeded
+        self.latency = Histogram(SECONDS)  # from arrival to reply, of requests that succeeded
         self.queue_wait = Histogram(SECONDS)  # from arrival to dispatch
-        self.worker_latency = Histogram(SECONDS)  # of a batch on its worker
+        self.worker_latency = Histogram(SECONDS)  # how long batches took on their workers
         self.batch_size = Histogram(SIZES)
         self.succeeded = 0
-        self.outcomes: Counter[str] = Counter()  # of the others, by error code
+        self.outcomes: Counter[str] = Counter()  # requests that did not succeed, by error code
         self.reasons: Counter[str] = Counter()
         self.retried_batches = 0
         self.batched_requests = 0
 
 
 class Metrics(Observer):
-    """Its label sets are closed: the models that are served, codes from the error tree."""
+    """Counts requests and batches. The label sets are closed: the models that are served, and codes from the
+    error tree."""
 
     def __init__(self, models: Iterable[str]) -> None:
         self.models = {name: ModelMetrics() for name in models}
-        self.refusals: Counter[tuple[str, str]] = Counter()  # (model, or "" where it is not known; code)
+        self.refusals: Counter[tuple[str, str]] = Counter()  # by model (empty where it is not known) and code
 
     def add_model(self, name: str) -> None:
-        """One that was not in the config: a worker has announced it."""
+        """Count for a model that was not in the configuration: a worker has announced it."""
         self.models.setdefault(name, ModelMetrics())
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
@@ -87,12 +88,13 @@ class Metrics(Observer):
             arrival = reply.request.arrival
             model.succeeded += 1
             if execution is not last:  # members of one batch come together
-                if not execution.counted or type(reply) is not Reply:  # given again: no worker was asked
+                # The answer was given again: no worker was asked.
+                if not execution.counted or type(reply) is not Reply:
                     model.latency.observe(now - arrival)
                     continue
                 last = execution
                 model.worker_latency.observe(execution.seconds)
-            latency, wait = model.latency, model.queue_wait  # the hot path: without a call for each
+            latency, wait = model.latency, model.queue_wait  # for the hot path: no lookup for each reply
             latency.counts[bisect_left(SECONDS, now - arrival)] += 1
             latency.total += now - arrival
             wait.counts[bisect_left(SECONDS, execution.started - arrival)] += 1

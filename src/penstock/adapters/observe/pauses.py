@@ -11,7 +11,7 @@ import time
 from penstock.adapters.observe.metrics import Histogram
 from penstock.ports import Clock
 
-EVERY = 0.005  # seconds; pauses shorter than this do not count
+EVERY = 0.005  # seconds between two ticks; shorter pauses do not count
 BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 SPAN = 60.0  # seconds, at least, that the longest pause is remembered
 
@@ -22,7 +22,7 @@ class LoopPauses:
         self._clock = clock
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._longest = [0.0, 0.0]  # of this span and of the one before
+        self._longest = [0.0, 0.0]  # the longest pause of this span, and of the one before
         self._until = 0.0  # when this span ends
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,7 +46,7 @@ class LoopPauses:
         self._longest[0] = max(self._longest[0], pause)
 
     def longest(self) -> float:
-        """Of the last minute, or of up to two."""
+        """The longest pause of the last minute, or of up to two."""
         self._turn(self._clock())
         return max(self._longest)
 

@@ -25,7 +25,8 @@ log = logging.getLogger("penstock.requests")
 MOST_WAITING = 50_000
 CLOSE_SECONDS = 1.0
 
-# id, tenant, tier, model, status, when it arrived and ended (None: it was refused), how it was run
+# A line: id, tenant, tier, model, status, when the request arrived and ended (None: it was refused), how it was
+# run.
 Line = tuple[str, str, str, str, str, float, float | None, Execution | None]
 
 
@@ -47,7 +48,7 @@ class RequestLog(RequestObserver):
         self._handed: SimpleQueue[list[Line] | None] = SimpleQueue()
         self._given = self._written = 0
         self.dropped = 0
-        self._told = 0  # of those dropped
+        self._told = 0  # how many of the dropped lines the log has told of
         self._thread: Thread | None = None
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
@@ -96,7 +97,7 @@ class RequestLog(RequestObserver):
         self._handed.put(lines)
 
     async def close(self) -> None:
-        """After the last reply; a reader that has stopped reading is not waited for."""
+        """Write what is left. Called after the last reply; a reader that has stopped reading is not waited for."""
         if self._lines:
             self._hand_over()
         if self._thread is not None:
@@ -129,7 +130,7 @@ def as_text(lines: Sequence[Line], now: float) -> str:
 
 
 def _rest(line: Line) -> str:
-    """What is not known of it is left out."""
+    """The part of a line after its time. What is not known is left out."""
     request_id, tenant, tier, model, status, arrival, ended, execution = line
     spent = ran = ""
     if ended is not None:
@@ -140,7 +141,7 @@ def _rest(line: Line) -> str:
     return f'{json.dumps(request_id)}{_whose(tenant, tier, model)},"status":{_quoted(status)}{spent}{ran}}}\n'
 
 
-@lru_cache(4096)  # the same few again and again, and clients can invent no more than that
+@lru_cache(4096)  # there are few different texts, and clients cannot invent more of them than this
 def _whose(tenant: str, tier: str, model: str) -> str:
     known = (("tenant", tenant), ("tier", tier), ("model", model))
     return "".join([f',"{name}":{json.dumps(value)}' for name, value in known if value])

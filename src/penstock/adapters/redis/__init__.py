@@ -1,1 +1,2 @@
-"""Penstock over Redis or Valkey: the bus between gateways, batchers and workers."""
+"""The adapters to Redis or Valkey: the bus, shards and records that `ports` asks for, in three rooms. Only
+`roles` makes them."""

@@ -1,4 +1,5 @@
-"""When does a batch go, and how large? One file a policy; each maps a view to a decision."""
+"""The policies: when a batch goes, and how large. Each is one file, and maps a view of a lane to a decision.
+`core.sealing` asks them."""
 
 from penstock.core.policy.base import Decision, Policy, Send, View, Wait
 from penstock.core.policy.ewma import Ewma

@@ -32,8 +32,9 @@ class View:
     oldest: Seconds  # arrival of the request that has waited longest
     give_up: Seconds  # when the most urgent request must be on its worker
     rate: float  # arrivals per second in this lane
+    peak: float  # the rate that those who arrive in this lane see: above `rate` where they come in bursts
     load: float  # arrivals per second in all lanes of the model
-    workers: float  # those that may be counted on, times this lane's share of the load
+    workers: float  # the workers that may be counted on, times this lane's share of the load
     all_workers: float
     idle: int
     busy: int

@@ -1,4 +1,4 @@
-"""One execution that several wait for, and how those aboard compare."""
+"""One execution that several requests wait for, and how the requests aboard compare."""
 
 from dataclasses import replace
 
@@ -12,25 +12,26 @@ from penstock.types import Execution, Request
 
 
 class Flight:
-    """One execution for several, from their first asker to its landing."""
+    """One execution for several requests, from the first of them to its landing."""
 
     __slots__ = ("carrier", "desk", "fingerprint", "over", "place", "riders", "version")
 
     def __init__(self, desk: Desk, place: Place, version: str) -> None:
         self.desk = desk
         self.place = place
-        self.version = version  # of the model, as far as it was known then
-        self.fingerprint: bytes | None = None  # where others look for its answer
-        self.carrier: Passenger | None = None  # None: not sent yet
-        self.riders: dict[str, Passenger] = {}  # all aboard, by key
+        self.version = version  # the model's version, as far as it was known then
+        self.fingerprint: bytes | None = None  # under which other gateways look for its answer
+        self.carrier: Passenger | None = None  # the request that is executed; None: not sent yet
+        self.riders: dict[str, Passenger] = {}  # all requests aboard, by key
         self.over = False
 
 
-AnswerMemory = Memory[Flight | Passenger]  # with what is under way for an answer in the place of it
+# Remembered answers, and in the same places what is under way for an answer.
+AnswerMemory = Memory[Flight | Passenger]
 
 
 def is_queued(request: Passenger) -> bool:
-    """Whether what will answer it has not gone to a worker."""
+    """Whether the request that will answer it has not gone to a worker yet."""
     flight = request.flight
     if not isinstance(flight, Flight):
         return request.waiting
@@ -53,6 +54,7 @@ def copy_of(request: Passenger) -> Passenger:
 
 
 def from_arrival(execution: Execution, rider: Request) -> Execution:
-    """As one sees it that came while it was under way: no queue, and what was left of it."""
+    """The execution as a rider sees it that came while it was under way: without a queue, and with what was left
+    of it."""
     left = execution.started + execution.seconds - rider.arrival
     return replace(execution, started=rider.arrival, seconds=max(0.0, left), rendered=None, counted=False)

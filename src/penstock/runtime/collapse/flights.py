@@ -64,7 +64,7 @@ class Flights:
         self._places = memory.places
         self._recall = Recall(memory, elsewhere, clock)
         self._elsewhere = elsewhere
-        self._alone: dict[Glance, Passenger] = {}  # by their looks, those that nothing else looks like
+        self._alone: dict[Glance, Passenger] = {}  # by their looks, requests that nothing else looks like
         self._adrift: dict[str, Passenger] = {}  # carriers whose own asker has left, by key
         if elsewhere is not None:
             elsewhere.on_looked_up = self._looked_up
@@ -76,7 +76,8 @@ class Flights:
     # ---- boarding ----------------------------------------------------------------------------------------
 
     def enter(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
-        """Raises Refused where it would have to be executed and is not let in."""
+        """Take a request in: it is answered from memory, joins a flight, or is executed. Raises Refused where it
+        would have to be executed and is not let in."""
         seen = request.input
         look = seen[HEAD] + seen[TAIL]  # `glance`, spelt out
         if self._elsewhere is not None or look in self._places.glances or look in self._alone:
@@ -96,7 +97,7 @@ class Flights:
         return waiter
 
     def enter_at_place(self, desk: Desk, sharing: Sharing, request: Passenger, asker: Asker) -> Waiter:
-        """It may be like another, or is to be looked up."""
+        """Take in a request that something else looks like, or whose answer is to be looked up."""
         request.epoch = sharing.epoch
         place, places = sharing.place(request), self._places
         alone = self._alone.pop(place[4], None)
@@ -132,12 +133,13 @@ class Flights:
         return waiter
 
     def _give_place(self, alone: Passenger) -> None:
-        """Nothing has looked like this one until now; from now on it is found in its place."""
+        """Give a request its place. Nothing has looked like it until now; from now on it is found in its place."""
         alone.flight = None
         sharing = self._desks[alone.model].sharing
         if sharing is not None:
             place = sharing.place(alone)
-            if self._places.get(place) is None:  # there may be an answer, of one whose asker had left
+            # The place may hold an answer already, for a request whose asker had left.
+            if self._places.get(place) is None:
                 alone.flight = place
                 self._places.put(place, alone)
 
@@ -201,7 +203,7 @@ class Flights:
     # ---- leaving -----------------------------------------------------------------------------------------
 
     def leave(self, request: Passenger) -> None:
-        """Its asker has given up, or its time is over."""
+        """Let a request leave its flight: its asker has given up, or its time is over."""
         flight = request.flight
         if not isinstance(flight, Flight):
             self._stand_aside(request)
@@ -218,7 +220,7 @@ class Flights:
                 flight.desk.broker.withdraw(carrier)
 
     def _stand_aside(self, request: Passenger) -> None:
-        """Nobody finds it any more, to join it."""
+        """Take a request out of its place, so that nobody finds it to join it."""
         flight, request.flight = request.flight, None
         if isinstance(flight, bytes):
             del self._alone[flight]
@@ -226,7 +228,7 @@ class Flights:
             self._places.remove(flight, request)
 
     def _end(self, flight: Flight) -> None:
-        """Nothing of it refers to anything else any more: it would wait for the cycle collector."""
+        """Clear a flight's references. Otherwise it would wait for the cycle collector."""
         flight.over = True
         self._places.remove(flight.place, flight)
         if flight.carrier is not None:
@@ -237,7 +239,7 @@ class Flights:
     # ---- landing -----------------------------------------------------------------------------------------
 
     def land(self, replies: Sequence[Reply]) -> Sequence[Reply]:
-        """The replies that askers are to have, for those that carriers got."""
+        """The replies that askers are to have, made from those that carriers got."""
         alone: list[Reply] = []
         given: list[Reply] = []
         for reply in replies:
@@ -261,11 +263,12 @@ class Flights:
         return alone + given if given else alone
 
     def _landed_alone(self, replies: Sequence[Reply]) -> None:
-        """Executions that nobody had joined: some of the answers are remembered."""
+        """Take in the replies of requests that nobody had joined. Some of the answers are remembered."""
         if not replies:
             return
         execution = replies[0].execution
-        if execution is not replies[-1].execution:  # several batches: one after the other
+        # The replies are of several batches, which are taken one after the other.
+        if execution is not replies[-1].execution:
             for _, batch in groupby(replies, lambda reply: id(reply.execution)):
                 self._landed_alone(list(batch))
             return
@@ -306,7 +309,8 @@ class Flights:
         self._launch(flight, given)
 
     def _launch(self, flight: Flight, given: list[Reply]) -> None:
-        """The most urgent aboard that is let in is the carrier; those before it are told why they are not."""
+        """Send the most urgent request aboard that is let in as the carrier; those before it are told why they
+        are not."""
         riders, now = flight.riders, self._clock()
         while riders:
             request = min(riders.values(), key=lambda each: (each.tier, each.expires))
@@ -352,6 +356,6 @@ def _let_in(desk: Desk, request: Passenger) -> None:
 
 
 def _refused(request: Passenger, refused: Refused) -> Refused:
-    """What it was taken from is told."""
+    """The refusal for one of several requests, made from that of another."""
     release(request, request.arrival, refused=True)
     return about(refused, request.model, request.tenant)

@@ -1,7 +1,7 @@
-"""Inputs that stand more than once in a batch of a deterministic model reach its backend once.
+"""Sends inputs that stand more than once in a batch of a deterministic model to its backend once.
 
-Gateways that know nothing of each other send the same, and tasks are not gathered by any. Tenants whose answers are
-kept apart are kept apart here too.
+Gateways that know nothing of each other send the same, and tasks are not gathered by any. Tenants whose answers
+are kept apart are kept apart here too.
 """
 
 from collections.abc import Callable, Hashable

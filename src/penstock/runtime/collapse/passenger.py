@@ -18,7 +18,8 @@ class Passenger(Queued, eq=False):
     """
 
     flight: "Glance | Place | Flight | None" = None
-    epoch: str = ""  # its model and the version that was known when it came: part of what makes two identical
+    # The model and its version as known when the request came: part of what makes two requests identical.
+    epoch: str = ""
 
 
 def own(reply: Reply) -> Passenger:

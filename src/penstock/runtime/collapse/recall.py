@@ -12,7 +12,7 @@ from penstock.runtime.collapse.sharing import Sharing
 from penstock.types import Execution, Outcome, Reply, WorkerId
 
 NOBODY = bytes(MAKER_BYTES)
-# The part of its time that an answer lives in the common store; a copy of it in a gateway has the rest.
+# The part of its time that an answer lives in the common store. A copy of it in a gateway has the rest.
 STORE_PART = 0.9
 
 
@@ -24,11 +24,12 @@ class Recall:
         self._clock = clock
 
     def keep(self, sharing: Sharing, request: Passenger, output: bytes, version: str, now: float) -> bool:
-        """Under the version that made it, or else the one that was asked for. Whether it was kept."""
+        """Keep an answer, under the version that made it or else the one that was asked for. Gives whether it was
+        kept."""
         ttl = sharing.ttl
         if (
             not ttl or not request.epoch
-        ):  # one with an idempotency key has no epoch: it is no passenger of a flight
+        ):  # a request with an idempotency key has no epoch: it is no passenger of a flight
             return False
         if version:
             request.epoch = sharing.epoch
@@ -48,7 +49,7 @@ class Recall:
     def keep_and_tell(
         self, sharing: Sharing, flight: Flight, request: Passenger, output: bytes, version: str
     ) -> None:
-        """If it is kept, the other gateways are told of it where they have been asked for it."""
+        """Keep an answer, and tell it to the other gateways where they have been asked for it."""
         kept = self.keep(sharing, request, output, version, self._clock())
         if kept and flight.fingerprint is not None and self._elsewhere is not None:
             fingerprint = flight.fingerprint
@@ -58,7 +59,7 @@ class Recall:
             self._elsewhere.keep(fingerprint, made_for + output, sharing.ttl * STORE_PART)
 
     def take_over(self, sharing: Sharing, flight: Flight, value: bytes) -> Remembered:
-        """What was found elsewhere."""
+        """Remember an answer that was found at other gateways."""
         now = self._clock()
         output, made_for = value[MAKER_BYTES:], value[:MAKER_BYTES]
         expires = now + sharing.ttl * (1.0 - STORE_PART)
@@ -66,8 +67,8 @@ class Recall:
         return output, flight.version, made_for, expires, flight.place
 
     def find(self, request: Passenger, found: Remembered) -> bool:
-        """Whether it is still given again. If so it counts as used: the place is its own, since that of the request
-        holds a second copy of the input."""
+        """Whether a remembered answer is still given again. If so it counts as used. The place looked at is the
+        answer's own, since the request's holds a second copy of the input."""
         if found[3] > request.arrival:
             self._memory.used.add(found[4])
             return True
@@ -75,7 +76,8 @@ class Recall:
         return False
 
     def reply(self, sharing: Sharing, request: Passenger, found: Remembered) -> Reply:
-        """What another tenant's request has made looks like any other answer: only its own is said to be cached."""
+        """The reply that a remembered answer gives. An answer that another tenant's request has made looks like
+        any other: only a tenant's own is said to be cached."""
         output, version, made_for, _, _ = found
         sharing.hits += 1
         is_own = made_for == request.tenant or made_for == maker(request.tenant) if sharing.shared else True

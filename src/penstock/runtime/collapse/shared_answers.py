@@ -26,16 +26,16 @@ WRITING = 1.0  # seconds that a write may take: nobody waits for it
 REST = 1.0  # seconds without the store, once it has failed
 GATHER = 0.005  # seconds between two writes
 LOOK = 0.25  # seconds of asking at least, before asking is called in vain
-IN_VAIN, ENOUGH = 0.01, 500  # less than this part of the questions was answered, of at least so many
+IN_VAIN, ENOUGH = 0.01, 500  # the part of the questions, of at least so many, below which asking was in vain
 FIRST_PAUSE, LONGEST_PAUSE = 4.0, 32.0  # seconds without asking when it was in vain; doubled each time
-# Answers of one question or one write: 512 hold up Redis for a fraction of a millisecond.
+# Answers in one question or one write. So many hold up Redis for a fraction of a millisecond.
 MOST_AT_ONCE = 512
-MOST_UNSENT = 16  # times MOST_AT_ONCE: beyond it what is to be written is dropped
+MOST_UNSENT = 16  # times MOST_AT_ONCE: beyond it, answers that are to be written are dropped
 
 T = TypeVar("T")
 Asked = TypeVar("Asked")  # whoever asked for an answer
 Told = TypeVar("Told", contravariant=True)
-Lookup = tuple[Asked, bytes | None]  # who asked, and what was found
+Lookup = tuple[Asked, bytes | None]  # the asker, and what was found for it
 
 
 class OnLookedUp(Protocol[Told]):
@@ -79,7 +79,7 @@ class SharedAnswers(Generic[Asked]):
         self._unsent: dict[bytes, tuple[bytes, float]] = {}
         self._asked, self._told = asyncio.Event(), asyncio.Event()
         self._resting_until = self._looking_since = 0.0
-        self._lookups = self._found = 0  # counted since `_looking_since`
+        self._lookups = self._found = 0  # questions and finds since `_looking_since`
         self._pause = FIRST_PAUSE
         self.on_looked_up: OnLookedUp[Asked] | None = None
 
@@ -90,7 +90,7 @@ class SharedAnswers(Generic[Asked]):
     # ---- calls that never wait ---------------------------------------------------------------------------
 
     def look_up(self, fingerprint: bytes, asked_by: Asked) -> None:
-        """`on_looked_up` will be told. Not to be asked while it is resting."""
+        """Ask for an answer; `on_looked_up` is told. Not to be called while the store is resting."""
         self._wanted[fingerprint] = asked_by
         self._asked.set()
 
@@ -107,7 +107,7 @@ class SharedAnswers(Generic[Asked]):
     # ---- the loops ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Ask and write until cancelled."""
         async with Loops() as loops:
             loops.keep("looking up", self._look_up_all)
             loops.keep("writing", self._write_all)
@@ -141,7 +141,7 @@ class SharedAnswers(Generic[Asked]):
             return None
 
     def _weigh(self, values: Sequence[bytes | None]) -> None:
-        """Whether asking is worth its price."""
+        """Weigh whether asking is worth its price, and pause if it is not."""
         now = self._clock()
         self._lookups += len(values)
         self._found += len(values) - values.count(None)
@@ -172,13 +172,14 @@ class SharedAnswers(Generic[Asked]):
             await asyncio.sleep(GATHER)
 
     def _rest(self, error: Exception) -> None:
-        """It is seen in the metrics; a line for each second of an outage would say no more."""
+        """Leave the store alone for a while. The metrics show it; a line in the log for each second of an outage
+        would say no more."""
         self._resting_until = self._clock() + REST
         log.debug("the cache's store is left alone", extra={"error": f"{type(error).__name__}: {error}"})
 
 
 def _first(waiting: dict[bytes, T]) -> list[tuple[bytes, T]]:
-    """Taken out: those that have waited longest, as many as go at once."""
+    """Take out those that have waited longest, as many as go at once."""
     taken = list(islice(waiting.items(), MOST_AT_ONCE))
     for fingerprint, _ in taken:
         del waiting[fingerprint]

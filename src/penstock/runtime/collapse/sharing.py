@@ -18,7 +18,8 @@ class Sharing:
     def __init__(
         self, model: str, version: str, *, shared: bool, ttl: float, sees_dispatch: bool = True
     ) -> None:
-        """`shared`: among all tenants; else each has its own. `ttl`: how long an answer is given again; 0: never.
+        """`shared`: among all tenants; otherwise each tenant has its own. `ttl`: how long an answer is given again;
+        0: never.
 
         `sees_dispatch`: whether `Request.waiting` tells here that a request has not gone to a worker yet.
         """
@@ -29,13 +30,13 @@ class Sharing:
         self.hits = self.misses = self.bypassed = 0  # requests, by what the cache said
         self.stored = 0  # answers that were kept
         self.collapsed = 0  # requests that went along with another's execution
-        self._thin = False  # hardly anything is asked twice: few answers are kept
+        self._thin = False  # whether hardly anything is asked twice, so that few answers are kept
         self._hits_before = self._stored_before = 0  # `hits` and `stored` when that was decided
-        self._room, self._asked = 0.0, 0.0  # how many of the few may still be kept, and as of when
+        self._room, self._asked = 0.0, 0.0  # how many of the few answers may still be kept, and as of when
         self._set(version)
 
     def worth_keeping(self, replies: Sequence[Reply], now: float) -> Sequence[Reply]:
-        """Of answers that nobody had joined, those to be given again.
+        """Those of these answers, which nobody had joined, that are to be given again.
 
         Filling memory with what nobody asks for again costs a busy server as much as all else that a cache does:
         it leaves the allocator no room in one piece. What is asked for often is soon among the few that are kept
@@ -53,7 +54,7 @@ class Sharing:
         return few
 
     def learn(self, version: str) -> None:
-        """The version that runs now: nothing that another one said is given again."""
+        """Take in the version that runs now: no answer of another version is given again."""
         if version != self.version:
             self._set(version)
 
@@ -63,7 +64,7 @@ class Sharing:
         self.fingerprints = Fingerprints(self.model, version, shared=self.shared)
 
     def place(self, request: Passenger) -> Place:
-        """Where its answer is, or will be."""
+        """The place where the answer to a request is, or will be."""
         tenant = "" if self.shared else request.tenant
         text = request.input
         return text, request.epoch, tenant, request.parameters, glance(text)

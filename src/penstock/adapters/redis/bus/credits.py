@@ -20,12 +20,12 @@ class Credits:
         return answer[1].decode(errors="replace") if answer else None
 
     async def post(self, model: str, slot: str) -> bool:
-        """The slot is idle. One that waits already keeps its place, and False says so."""
+        """Say that the slot is idle. False: it stands in the line already, and keeps its place there."""
         with guard():
             return bool(await CREDIT_POST(self._store.commands, [self._store.keys.idle(model)], [slot]))
 
     async def withdraw(self, model: str, slot: str) -> bool:
-        """The slot takes no more batches. False: it was not waiting, so one may be on its way to it."""
+        """Take the slot out of the line. False: it was not there, so a batch may be on its way to it."""
         with guard():
             return bool(
                 await self._store.commands.execute_command("ZREM", self._store.keys.idle(model), slot)

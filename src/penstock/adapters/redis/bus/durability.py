@@ -17,7 +17,7 @@ from redis.exceptions import AskError
 from penstock.adapters.redis.link.connect import Store
 from penstock.errors import StoreDown
 
-FIELD = "e"  # of a stream entry: the one that holds the message
+FIELD = "e"  # the field of a stream entry that holds the message
 
 
 class Appender:
@@ -59,7 +59,8 @@ class Appender:
             if isinstance(answer, Exception):
                 raise answer
         had = waited[0] if isinstance(waited, list) else waited
-        if isinstance(had, Exception) or had < self._needed:  # an error: its log was switched off meanwhile
+        # An error here means that its log was switched off meanwhile.
+        if isinstance(had, Exception) or had < self._needed:
             raise StoreDown("Redis could not make it safe in time.", retry_after=1.0, details=str(had))
 
     async def _together(self, key: str, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -83,10 +84,10 @@ async def _on_one_node(client: RedisCluster, key: str, commands: Sequence[tuple[
     try:
         await node.execute_pipeline(sent)
     except Exception:
-        await client.aclose()  # and look for the node anew next time
+        await client.aclose()  # the node is looked for anew next time
         raise
     answers = [command.result for command in sent]
-    if isinstance(answers[0], AskError):  # and MOVED, which is a kind of it
+    if isinstance(answers[0], AskError):  # an AskError or a MovedError, which is a kind of it
         await client.aclose()
         raise StoreDown("The shard is moving to another node.", retry_after=1.0) from answers[0]
     return answers

@@ -51,7 +51,7 @@ from penstock.words.envelopes import Envelope, decode_envelope, salvage_envelope
 
 log = logging.getLogger("penstock.batcher")
 
-PACE = 0.002  # seconds from one read to the next under load: each then brings several envelopes
+PACE = 0.002  # seconds from one read to the next under load, so that each brings several envelopes
 LOAD = 8  # requests that one read brings
 BLOCK = 0.1  # seconds a read waits at Redis: after that a shard gained meanwhile is read too
 GATHER = 0.1  # seconds between acknowledgements: each costs three commands for each shard
@@ -74,7 +74,7 @@ class Leases(Protocol):
 
 
 class Entry:
-    """One envelope in hand."""
+    """One envelope that this batcher has in hand."""
 
     __slots__ = ("gateway", "id", "left", "shard")
 
@@ -82,7 +82,7 @@ class Entry:
         self.shard = shard
         self.id = entry_id
         self.gateway = gateway  # the mailbox for answers
-        self.left = 1  # requests not settled yet; one more while it is being taken in
+        self.left = 1  # its requests that are not settled yet, and one more while it is being taken in
 
 
 class Intake(Generic[Taken]):
@@ -95,8 +95,8 @@ class Intake(Generic[Taken]):
         alive: Callable[[], Collection[str]],
         kind: type[Taken],
     ) -> None:
-        """`me`: the consumer, as it is named in the registry; `alive`: the names of the batchers there; `kind`:
-        what requests are made as, for whoever takes them."""
+        """`me`: the consumer, as it is named in the registry. `alive`: the names of the batchers that are there.
+        `kind`: the class that requests are made as, for whoever takes them."""
         self._kind = kind
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
         self._aside = store.aside
@@ -104,23 +104,25 @@ class Intake(Generic[Taken]):
         self._streams = [store.keys.shard(shard) for shard in range(store.settings.shards)]
         self._shard_of = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
         self._offsets = Offsets()
-        self._entries: dict[tuple[int, bytes], Entry] = {}  # until acknowledged
-        self._done: defaultdict[int, list[bytes]] = defaultdict(list)  # to be acknowledged, by shard
+        self._entries: dict[tuple[int, bytes], Entry] = {}  # envelopes in hand, until they are acknowledged
+        # By shard, the ids that are to be acknowledged.
+        self._done: defaultdict[int, list[bytes]] = defaultdict(list)
         self._owned: frozenset[int] = frozenset()
         self._living: frozenset[str] = frozenset()
-        self._registered = False  # a registry that does not even know us says nothing of others
+        # Whether the registry knows us; one that does not says nothing of others either.
+        self._registered = False
         self._doubtful: set[int] = set()
         self._backlogs = Backlogs(store)
         self._changed = asyncio.Event()
         self._closing = False
         self._reading = 0
         self._progress = asyncio.Event()
-        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # by key
+        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # the requests in hand and their envelopes, by key
         self.on_inherited: Callable[[Taken], None] = lambda request: None
         self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
-        # Told of a request that is in hand and could not be taken in; it is settled in any case.
+        # Called for a request that is in hand and could not be taken in. It counts as settled in any case.
         self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
-        # Told of the mailbox of a gateway, and of the keys whose requests it cannot be told more about.
+        # Called with a gateway's mailbox and the keys of requests that could not be read.
         self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
 
     def subscribe(self, on_request: Callable[[Taken], None], on_withdraw: Callable[[Taken], None]) -> None:
@@ -132,7 +134,7 @@ class Intake(Generic[Taken]):
         self._changed.set()
 
     def settled(self, requests: Iterable[Request]) -> None:
-        """They have their answers, or need none; those not in hand are passed over."""
+        """Look at the shards now, and not only after the next read: the leases or the registry changed."""
         for request in requests:
             held = self.in_hand.pop(request.key, None)
             if held is not None:
@@ -147,7 +149,7 @@ class Intake(Generic[Taken]):
     # ---- the loops ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Read the shards and acknowledge what is settled, until cancelled."""
         every = range(self._store.settings.shards)
         parts = [[shard] for shard in every] if self._store.clustered else [list(every)]
         self._reading = len(parts)
@@ -157,7 +159,8 @@ class Intake(Generic[Taken]):
                 loops.keep(_reader(shards), partial(self._read_all, shards))
 
     async def release(self) -> None:
-        """Read no more; returns when all that is in hand is settled and acknowledged. `run` must go on."""
+        """Read no more. Returns when all that is in hand is settled and acknowledged; `run` must go on
+        meanwhile."""
         self._closing = True
         self._changed.set()
         while self._reading or self.in_hand or self._done or self._entries:
@@ -166,11 +169,12 @@ class Intake(Generic[Taken]):
         try:
             for stream in self._streams:
                 await DROP_CONSUMER(self._store.commands, [stream], [GROUP, self._me])
-        except (RedisError, OSError, RuntimeError) as error:  # the next owner of the shard does it then
+        # The next owner of the shard acknowledges it then.
+        except (RedisError, OSError, RuntimeError) as error:
             log.info("the consumer could not be removed", extra={"error": str(error)})
 
     async def _read_all(self, shards: Sequence[int]) -> None:
-        """One reader of these: in a cluster one shard, for a read goes to one node."""
+        """Read these shards with one reader. In a cluster that is one shard, for a read goes to one node."""
         patience = Patience(f"The intake, {_reader(shards)},")
         self._doubtful |= self._owned.intersection(
             shards
@@ -219,7 +223,7 @@ class Intake(Generic[Taken]):
         self._owned, self._living = owned, living
 
     async def _read(self, shards: Sequence[int]) -> int:
-        """How many requests it brought."""
+        """Read once. Gives the number of requests that came."""
         streams = [self._streams[shard] for shard in shards]
         where = await self._store.at(self._reader, streams[0])
         answer = await self._reader.execute_command(
@@ -237,7 +241,7 @@ class Intake(Generic[Taken]):
     # ---- an entry ----------------------------------------------------------------------------------------
 
     def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float, *, inherited: bool) -> int:
-        if (shard, entry_id) in self._entries:  # read again after Redis forgot that we have it
+        if (shard, entry_id) in self._entries:  # Redis has forgotten that we have it, and gave it again
             return 0
         entry = self._entries[shard, entry_id] = Entry(shard, entry_id, "")
         body = fields.get(_FIELD, b"")
@@ -249,13 +253,14 @@ class Intake(Generic[Taken]):
         sent = received - self._offsets.transit(envelope.gateway, envelope.sent, received)
         in_hand = self.in_hand
         for wire in envelope.requests:
-            if wire.key not in in_hand:  # else a repeated send: its twin is in another entry
+            if wire.key not in in_hand:  # otherwise it was sent twice, and its twin is in another entry
                 request = wire.request(self._kind, entry.gateway, sent)
                 in_hand[wire.key] = request, entry
                 entry.left += 1
                 try:
                     if inherited:
-                        if request.expires < request.deadline:  # alike, they tell of a client's own limit
+                        # Equal limits mean that the client set one of its own.
+                        if request.expires < request.deadline:
                             request.expires = inf
                         self.on_inherited(request)
                     else:
@@ -277,7 +282,7 @@ class Intake(Generic[Taken]):
         self.settled([request])
 
     def _salvage(self, shard: int, body: bytes, error: Garbled) -> Envelope:
-        """As much of it as can be read."""
+        """What can be read of an envelope that cannot be read as a whole."""
         self._aside.add("envelope", self._streams[shard], str(error), body)
         try:
             salvaged = salvage_envelope(body)
@@ -299,7 +304,7 @@ class Intake(Generic[Taken]):
     # ---- when in doubt -----------------------------------------------------------------------------------
 
     async def _look_over(self, shards: Sequence[int]) -> None:
-        """Some at a time: each costs a few round trips, and Redis may be far away."""
+        """Look these shards over, a few at a time: each costs a few round trips, and Redis may be far away."""
         for first in range(0, len(shards), _LOOK):
             looks = (self._look_at(shard) for shard in shards[first : first + _LOOK])
             for ended in await asyncio.gather(*looks, return_exceptions=True):
@@ -315,7 +320,7 @@ class Intake(Generic[Taken]):
             raise
 
     async def _compare(self, shard: int) -> None:
-        """What is pending with what we have in hand."""
+        """Compare what is pending in a shard with what we have in hand."""
         client, stream, owned = self._store.commands, self._streams[shard], shard in self._owned
         inherits = owned and self._registered
         living = self._living
@@ -334,7 +339,8 @@ class Intake(Generic[Taken]):
                 raise
             if not owned:
                 return
-            await create_group(client, stream)  # only where it is missing: a full Redis would refuse
+            # It is made only where it is missing: a full Redis would refuse the command.
+            await create_group(client, stream)
         if lost:
             self._lose(lost)
         async for entry_id, fields in claim(client, stream, self._me, taken):
@@ -345,7 +351,7 @@ class Intake(Generic[Taken]):
             await drop_dead(client, stream, living)
 
     def _lose(self, entries: Sequence[Entry]) -> None:
-        """Somebody else answers for these now."""
+        """Let go of these envelopes: another batcher answers for them now."""
         gone = set(entries)
         for entry in entries:
             del self._entries[entry.shard, entry.id]

@@ -22,7 +22,7 @@ from penstock.shard_plan import plan, quota
 
 log = logging.getLogger("penstock.batcher")
 
-MOST_RENEWALS = 4  # at once
+MOST_RENEWALS = 4  # renewals under way at once
 
 
 class _Lease:
@@ -30,7 +30,7 @@ class _Lease:
 
     def __init__(self, fence: int, ends: float) -> None:
         self.fence = fence
-        self.ends = ends  # by our clock
+        self.ends = ends  # when each lease ends, by our clock
 
 
 class Leases:
@@ -39,14 +39,14 @@ class Leases:
         self.on_lost: Callable[[int], None] = lambda shard: None
         self._store = store
         self._me = me
-        self._alive = alive  # the live batchers
+        self._alive = alive  # names the live batchers
         self._shards = store.settings.shards
         self._milliseconds = int(store.settings.lease * 1000)
         self._held: dict[int, _Lease] = {}
-        self._former: set[int] = set()  # lost to an outage
+        self._former: set[int] = set()  # shards whose lease was lost to an outage
         self._one_at_a_time = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._renewals = 0  # under way
+        self._renewals = 0  # renewals under way
         self._closing = False
 
     @property
@@ -54,28 +54,29 @@ class Leases:
         return frozenset(self._held)
 
     def fence(self, shard: int) -> int:
-        """The number of our ownership of a shard we own."""
+        """The fence number of a shard that this batcher owns."""
         return self._held[shard].fence
 
     async def run(self) -> None:
-        """Holds our share until cancelled, whatever Redis does."""
+        """Hold our share of the shards until cancelled, whatever Redis does."""
         async with Loops() as loops:
             loops.keep("balancing", self._balance)
             loops.keep("watching over their end", self._watch)
             loops.keep("renewing late ones", partial(self._renew_meanwhile, loops))
 
     def batchers_changed(self) -> None:
-        """Look now, and not only with the next heartbeat: one has come, or its shards are to be had."""
+        """Look now, and not only with the next heartbeat: a batcher has come, or the shards of one are to be
+        had."""
         self._changed.set()
 
     async def release_all(self) -> None:
-        """Gives everything back, and takes nothing more."""
+        """Give all shards back, and take none any more."""
         self._closing = True
         async with self._one_at_a_time:
             await self._give(list(self._held))
 
     async def step(self) -> None:
-        """Renews, gives back and takes, once."""
+        """Renew, give back and take leases, once."""
         async with self._one_at_a_time:
             await self._renew()
             if self._closing:
@@ -99,7 +100,7 @@ class Leases:
             except (StoreDown, RedisError, OSError, RuntimeError) as error:
                 await asyncio.sleep(patience.failed(error))
                 continue
-            # Who lacks shards looks more often: they are somebody's who died, or is about to give them.
+            # A batcher that lacks shards looks more often: another has died with them, or is about to give them.
             short = len(self._held) < quota(self._shards, self._alive(), self._me)
             pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
             try:
@@ -109,7 +110,7 @@ class Leases:
                 pass
 
     async def _watch(self) -> None:
-        """Calls a lease lost on time, even while Redis lets a renewal hang."""
+        """Call a lease lost on time, even while Redis lets a renewal hang."""
         while True:
             now = monotonic()
             for shard in [shard for shard, lease in self._held.items() if lease.ends <= now]:
@@ -121,7 +122,7 @@ class Leases:
             await asyncio.sleep(max(0.001, ends - now))
 
     async def _renew_meanwhile(self, loops: Loops) -> None:
-        """While a renewal is late, by a slow network or a lost packet, another goes out with each heartbeat."""
+        """While a renewal is late because of a slow network or a lost packet, send another with each heartbeat."""
         while True:
             await asyncio.sleep(self._store.settings.heartbeat)
             if 0 < self._renewals < MOST_RENEWALS:
@@ -130,7 +131,7 @@ class Leases:
     async def _renew_besides(self) -> None:
         try:
             await self._renew()
-        except (StoreDown, RedisError, OSError, RuntimeError) as error:  # whoever balances says so
+        except (StoreDown, RedisError, OSError, RuntimeError) as error:  # `step` says so in the log
             log.debug("leases were not renewed", extra={"error": str(error)})
 
     async def _renew(self) -> None:
@@ -150,7 +151,7 @@ class Leases:
         answers = await LEASE_RENEW.each(self._store, calls)
         for (shard, lease), kept in zip(renewed.items(), answers, strict=True):
             if isinstance(kept, Exception) or self._held.get(shard) is not lease:
-                continue  # not known, or lost while we asked: then it is taken up again
+                continue  # the lease is not known or was lost while we asked: the shard is taken up again
             if kept:
                 lease.ends = max(lease.ends, ends)
             else:
@@ -184,7 +185,7 @@ class Leases:
         _raise_first(answers)
 
     async def _give(self, shards: list[int]) -> None:
-        """Stops using them first, and only then lets others have them."""
+        """Stop using these shards, and only then let others have them."""
         calls: list[Call] = [
             ([self._store.keys.lease(shard)], [self._me, self._held[shard].fence]) for shard in shards
         ]
@@ -198,7 +199,8 @@ class Leases:
 
 
 def _raise_first(answers: list[Any]) -> None:
-    """As a new error: one that is raised holds the frames it passes, and ours hold the answers."""
+    """Raise the first error of these answers, as a new one: an error that is raised holds the frames it passes,
+    and ours hold the answers."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise translate(answer) from answer

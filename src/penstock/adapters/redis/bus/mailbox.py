@@ -25,7 +25,7 @@ _GIVE_UP_AFTER = 30.0
 
 
 class Mailbox:
-    """The owner's end."""
+    """The owner's end of a mailbox."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self.owner = owner
@@ -36,17 +36,18 @@ class Mailbox:
         self._trimmed = self._last
 
     async def create(self) -> None:
-        """From now on messages can be sent to the owner. Keeps a box that is there. Raises StoreDown."""
+        """Make the box, so that messages can be sent to the owner; a box that is there is kept. Raises
+        StoreDown."""
         with guard():
             await self._create()
 
     async def _create(self) -> None:
         hello = await BOX_CREATE(self._store.commands, [self._key], [BOX_LIFETIME_MS])
-        if hello:  # new and empty: its ids begin anew too
+        if hello:  # the box is new and empty, so its ids begin anew too
             self._last = self._trimmed = hello
 
     async def touch(self) -> None:
-        """Keeps the box for another while, makes it anew if Redis has lost it, and trims it."""
+        """Keep the box for another while, make it anew if Redis has lost it, and trim it."""
         await self._create()
         last = self._last
         if last != self._trimmed:
@@ -54,13 +55,13 @@ class Mailbox:
             self._trimmed = last
 
     async def run(self, on_message: Callable[[bytes], None]) -> None:
-        """Hands over what arrives, and keeps the box, until cancelled."""
+        """Hand over what arrives and keep the box, until cancelled."""
         async with Loops() as loops:
             loops.keep("reading", partial(self._read, on_message))
             loops.keep("keeping the box", self._keep)
 
     async def remove(self) -> None:
-        """The owner goes: whoever writes to it now is told so."""
+        """Remove the box, since its owner goes: whoever writes to it from now on is told so."""
         await self._store.commands.execute_command("DEL", self._key)
 
     async def _read(self, on_message: Callable[[bytes], None]) -> None:
@@ -101,12 +102,13 @@ class Mailbox:
 
 
 class Post:
-    """The senders' end. Waits out an outage; who sends must not mind that a message may come twice."""
+    """The senders' end of all mailboxes. It waits out an outage, so a message may come twice; senders must not
+    mind."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.apart = store.clustered
-        self._patience = Patience("The post")  # of all that is being sent: an outage is said once
+        self._patience = Patience("The post")  # one for all that is being sent: an outage is said once
 
     async def send(self, box: str, payload: bytes, *, give_up_after: float = _GIVE_UP_AFTER) -> bool:
         """False: the owner has gone. Raises StoreDown when Redis stays away."""
@@ -116,7 +118,7 @@ class Post:
     async def send_all(
         self, messages: Sequence[tuple[str, bytes]], *, give_up_after: float = _GIVE_UP_AFTER
     ) -> list[bool]:
-        """Whether each was sent; those to one node go together."""
+        """Whether each message was sent. Messages to one node go together."""
         sent: dict[int, bool] = {}
         wait, gives_up = FIRST_WAIT, monotonic() + give_up_after
         while len(sent) < len(messages):
@@ -135,7 +137,7 @@ class Post:
     async def _try(
         self, messages: Sequence[tuple[str, bytes]], waiting: Sequence[int], sent: dict[int, bool]
     ) -> Exception | None:
-        """Notes which were sent; gives an error if there was one."""
+        """Send, and note which messages were sent. Gives an error if there was one."""
         commands = [
             (
                 "XADD",
@@ -157,6 +159,6 @@ class Post:
 
 
 def _after(entry: bytes) -> str:
-    """The smallest id above this one."""
+    """The smallest id above that of this entry."""
     milliseconds, _, sequence = entry.decode().partition("-")
     return f"{milliseconds}-{int(sequence or 0) + 1}"

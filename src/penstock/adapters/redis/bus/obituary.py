@@ -19,17 +19,18 @@ from penstock.words.messages import Departed, encode
 
 TELL_WITHIN = 1.0  # seconds: after that the silence of the dead tells as much
 
-Place = tuple[str, int | None, int | None]  # host, process, parent
+Whereabouts = tuple[str, int | None, int | None]  # host, process, parent
 
 
 class Obituaries:
-    """Of the children of this process."""
+    """The obituaries of this process's children."""
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
 
     async def tell(self, kind: str, pid: int) -> list[str]:
-        """The name it had, if the others knew it and it had not left. Raises StoreDown."""
+        """Tell of a dead child. Gives the names it had, if the others knew it and it had not left. Raises
+        StoreDown."""
         died = gethostname(), pid, getpid()
         store = Store(self._settings)
         try:
@@ -53,13 +54,13 @@ async def _bury(store: Store, kind: str, name: str, others: Sequence[str]) -> No
     await Post(store).send_all([(other, word) for other in others], give_up_after=TELL_WITHIN)
 
 
-async def _members(store: Store, kind: str) -> dict[str, Place | None]:
+async def _members(store: Store, kind: str) -> dict[str, Whereabouts | None]:
     entries = await store.commands.execute_command("HGETALL", store.keys.registry(kind))
-    return {name.decode(errors="replace"): _place(value) for name, value in entries.items()}
+    return {name.decode(errors="replace"): _whereabouts(value) for name, value in entries.items()}
 
 
-def _place(value: bytes) -> Place | None:
-    """A stamp and a heartbeat."""
+def _whereabouts(value: bytes) -> Whereabouts | None:
+    """Where a process runs, read from the stamp and heartbeat in the registry."""
     try:
         said = read_heartbeat(value.partition(b" ")[2])
     except Garbled:

@@ -13,7 +13,7 @@ anew comes under a new name, and begins anew here.
 
 from math import inf
 
-SPAN = 10.0  # seconds
+SPAN = 10.0  # seconds that one span lasts
 
 
 class _Smallest:
@@ -21,12 +21,12 @@ class _Smallest:
 
     def __init__(self, since: float) -> None:
         self.since = since  # when the span began
-        self.before = inf  # in the span before
+        self.before = inf  # the smallest sum in the span before
         self.now = inf
 
 
 class Offsets:
-    """The smallest sums, by sender."""
+    """The smallest sums seen, by sender."""
 
     def __init__(self, span: float = SPAN) -> None:
         self._span = span
@@ -37,7 +37,7 @@ class Offsets:
         return len(self._senders)
 
     def transit(self, sender: str, sent: float, received: float) -> float:
-        """Seconds on the way beyond the quickest message of late; never negative."""
+        """Seconds that a message was on its way beyond the quickest one of late; never negative."""
         smallest = self._senders.get(sender)
         if smallest is None:
             self._sweep(received)

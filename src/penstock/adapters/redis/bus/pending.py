@@ -13,13 +13,14 @@ from penstock.adapters.redis.link.scripts import DROP_CONSUMER
 
 GROUP = "batchers"
 _PAGE = 1000
-_CLAIM = 100  # bodies come along: fewer at a time
+_CLAIM = 100  # entries claimed at once: few, since their bodies come along
 
 Fields = dict[bytes, bytes]
 
 
 async def create_group(client: Client, stream: str) -> None:
-    """From the beginning of the stream: what arrived before the group is as good as what comes after."""
+    """Make the group, reading from the beginning of the stream: what arrived before the group counts like what
+    comes after."""
     try:
         await client.execute_command("XGROUP CREATE", stream, GROUP, "0", "MKSTREAM")
     except ResponseError as error:
@@ -40,7 +41,7 @@ async def pending(client: Client, stream: str) -> AsyncIterator[tuple[bytes, str
 
 
 async def last_entries(store: Store, streams: Sequence[str]) -> list[bytes]:
-    """The id of the newest entry that was ever in each."""
+    """The id of the newest entry that each stream ever had."""
     last = []
     for said in await store.each([("XINFO STREAM", stream) for stream in streams]) if streams else ():
         if isinstance(said, Exception) and not is_no_group(said):
@@ -52,7 +53,7 @@ async def last_entries(store: Store, streams: Sequence[str]) -> list[bytes]:
 async def claim(
     client: Client, stream: str, consumer: str, ids: Sequence[bytes]
 ) -> AsyncIterator[tuple[bytes, Fields]]:
-    """Takes them over, whoever has them; those that were deleted meanwhile are left out."""
+    """Take these entries over, whoever has them; those that were deleted meanwhile are left out."""
     for first in range(0, len(ids), _CLAIM):
         part = ids[first : first + _CLAIM]
         entries: list[Any] = await client.execute_command("XCLAIM", stream, GROUP, consumer, 0, *part)

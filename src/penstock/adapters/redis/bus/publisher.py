@@ -36,12 +36,14 @@ log = logging.getLogger("penstock.gateway")
 
 SLOW = "Redis is slower than what arrives: limits.max_queue or limits.max_queue_bytes wait to be sent"
 PACE = 0.001  # seconds between two sends
-LONGEST_RETRY = 0.07  # seconds an unacknowledged envelope is tried again: its askers know within 100 ms
+# Seconds for which an unacknowledged envelope is tried again: its askers know within 100 ms.
+LONGEST_RETRY = 0.07
 RETRY_PAUSE = 0.02
 UNDER_WAY = (
     32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
 )
-ENVELOPE_REQUESTS = 1024  # of one envelope: more are cut into several, sent together
+# Requests of one envelope; more are cut into several envelopes that are sent together.
+ENVELOPE_REQUESTS = 1024
 ENVELOPE_BYTES = 1 << 20
 
 
@@ -59,18 +61,18 @@ class Publisher:
         self._turn = -1
         self._unsent: dict[str, Accepted] = {}
         self._unsent_bytes = 0
-        self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # by shard
+        self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # the keys to withdraw, by shard
         self._acceptances: dict[str, asyncio.Future[None]] = {}
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
-        self._away: set[int] = set()  # shards
+        self._away: set[int] = set()  # the shards that are left out, since their node is away
         self._trouble = asyncio.Event()
         self._listener = Listener(store)
         self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None
 
     @property
     def down(self) -> bool:
-        """Nothing can be accepted now."""
+        """Whether nothing can be accepted now."""
         return len(self._away) == self._shards
 
     @property
@@ -99,9 +101,10 @@ class Publisher:
             self.withdraw_key(request.key, request.shard)
 
     def withdraw_key(self, key: str, shard: int) -> None:
-        """A request that perhaps another gateway sent."""
+        """Withdraw a request that perhaps another gateway sent."""
         keys = self._withdrawn[shard]
-        if len(keys) < self._max_requests:  # while Redis is away they pile up, and they only spare work
+        # While Redis is away withdrawals pile up, and they only spare work.
+        if len(keys) < self._max_requests:
             keys.append(key)
             self._wake.set()
 
@@ -124,9 +127,9 @@ class Publisher:
     # ---- the loop ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled. The store must be open."""
+        """Send what is published until cancelled. The store must be open."""
         self._appender = Appender(self._store)
-        self._trouble.set()  # if it failed, it may have left some shards unlooked for
+        self._trouble.set()  # an earlier run that failed may have left some shards unlooked for
         try:
             async with Loops() as loops:
                 loops.keep("sending", partial(self._send_all, loops))
@@ -185,7 +188,7 @@ class Publisher:
         try:
             bodies = [encode_envelope(self._box, part, [], now) for part in parts[:-1]]
             bodies.append(encode_envelope(self._box, parts[-1], withdrawn, now))
-        except Exception as error:  # of ours; whoever asked is told, and those who come next are not held up
+        except Exception as error:  # a mistake of ours: whoever asked is told, and the requests behind go on
             self._fail(
                 requests, Internal("this gateway could not write the request down", details=_said(error))
             )
@@ -226,8 +229,8 @@ class Publisher:
                 return
 
     async def _mended(self, error: ResponseError, key: str) -> bool:
-        """Whether something was in the way that is gone now. Only of those who wait for a disk or a replica: other
-        commands are sent again by the client itself."""
+        """Whether something was in the way of the command that is gone now. Asked only of commands that wait for
+        a disk or a replica: the client itself sends all others again."""
         try:
             return await self._store.misfits.mend(self._store.commands.execute_command, error, ("XADD", key))
         except (RedisError, OSError):
@@ -243,11 +246,12 @@ class Publisher:
 
     def _give_up(self, shard: int, requests: Sequence[Accepted], error: Exception) -> None:
         self._lose(shard)
-        if not self.down:  # another node has room: better done twice than not at all
+        if not self.down:  # another node has room: to execute a request twice is better than not at all
             self._put_back(requests)
             return
-        self._withdrawn[shard] += [request.key for request in requests]  # it may have arrived after all
-        lost = [*requests, *self._unsent.values()]  # those behind it have nowhere to go either
+        # The envelope may have arrived after all.
+        self._withdrawn[shard] += [request.key for request in requests]
+        lost = [*requests, *self._unsent.values()]  # the requests behind it have nowhere to go either
         self._unsent, self._unsent_bytes = {}, 0
         self._fail(lost, _store_down(str(error)))
 
@@ -257,7 +261,7 @@ class Publisher:
         self._wake.set()
 
     def _refuse(self, request: Accepted, error: PenstockError) -> None:
-        """Soon, and not now: whoever publishes has not finished accepting it."""
+        """Refuse the request soon, and not now: whoever publishes it has not finished accepting it."""
         asyncio.get_running_loop().call_soon(self._fail, [request], error)
 
     def _fail(self, requests: Sequence[Accepted], error: PenstockError) -> None:
@@ -280,7 +284,7 @@ class Publisher:
         self._wake.set()
 
     def _neighbours(self, shard: int) -> set[int]:
-        """The shards that share its server, as far as we know."""
+        """The shards that share the server of this one, as far as we know."""
         client, keys = self._store.commands, self._store.keys
         if not isinstance(client, RedisCluster):
             return set(range(self._shards))
@@ -318,7 +322,7 @@ def _store_down(details: str = "") -> StoreDown:
 
 
 def _cut(requests: Sequence[Accepted]) -> list[list[Accepted]]:
-    """Into envelopes that Redis and a batcher can swallow."""
+    """Cut requests into envelopes that Redis and a batcher can swallow."""
     parts: list[list[Accepted]] = [[]]
     size = 0
     for request in requests:

@@ -39,7 +39,7 @@ from penstock.words.heartbeats import (
 
 _MEMORY_EVERY = 1.0
 _STAMPED = re.compile(rb"\d+ ")
-SILENT = 0.75  # part of a lease without a word, after which nobody counts on a member
+SILENT = 0.75  # the part of a lease without a word after which nobody counts on a member
 _SOON = (
     0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
 )
@@ -61,22 +61,22 @@ class Registry:
         }
         self.models: dict[str, ModelAnnouncement] = {}
         self.reachable = False
-        self.memory_ratio = 0.0  # of the memory that Redis may use
+        self.memory_ratio = 0.0  # the part of the allowed memory that Redis uses
         self.on_changed: Callable[[], None] = lambda: None
-        self.on_heard: Callable[[], None] = lambda: None  # with every beat that Redis answered
+        self.on_heard: Callable[[], None] = lambda: None  # called with every heartbeat that Redis answered
         self._store = store
         self._kind, self._me, self._describe = kind, me, describe
         self._keys = [store.keys.registry(each) for each in ("pulse", "models", *KINDS)]
         self._texts: dict[str, bytes] = {}  # announcements as they were read last
         self._announced: dict[str, bytes] = {}
         self._unsaid: set[str] = set()  # models of which Redis does not know the latest
-        self._asked = 0.0  # when we last did, by our clock
+        self._asked = 0.0  # when we last asked, by our clock
         self._memory_read = -_MEMORY_EVERY
         self._left = False
         self._one_at_a_time = asyncio.Lock()  # a beat under way must not undo that we left
 
     async def run(self) -> None:
-        """Beats until cancelled, whatever Redis does."""
+        """Beat until cancelled, whatever Redis does."""
         patience = Patience(f"The registry of {self._me}")
         while True:
             began = monotonic()
@@ -100,7 +100,7 @@ class Registry:
         return min(heartbeat, lease - oldest + _SOON)
 
     async def beat(self) -> None:
-        """One heartbeat: says that we live, and takes in who else does. Raises StoreDown."""
+        """Send one heartbeat: it says that we live, and brings who else does. Raises StoreDown."""
         with guard():
             await self._beat()
 
@@ -120,7 +120,7 @@ class Registry:
             self._store.link.answered(asked)
             await self._repeat_announcements(models)
         since, self._asked = asked - self._asked, asked
-        doubtful: set[str] = set()  # whose place in the registry somebody else may have written to
+        doubtful: set[str] = set()  # members to whose place in the registry somebody else may have written
         for key, name, value in zip(strange[::3], strange[1::3], strange[2::3], strict=True):
             doubtful.add(_shown(name))
             if not _STAMPED.match(value):
@@ -137,32 +137,34 @@ class Registry:
 
     @property
     def lost_workers(self) -> Mapping[str, tuple[float, WorkerHeartbeat]]:
-        """Gone without a word and not forgotten yet: how many seconds ago, and what they said last."""
+        """The workers that went without a word and are not forgotten yet: how many seconds ago, and what they
+        said last."""
         return self._workers.lost
 
     def age(self, name: str) -> float:
-        """Seconds since a member was last heard of, when we last asked."""
+        """Seconds since a member was last heard of, as of our last heartbeat."""
         return min((roll.ages[name] for roll in self._rolls if name in roll.ages), default=0.0)
 
     def is_silent(self, name: str) -> bool:
-        """Whether it has been silent for so long that it should not be counted on. It counts as gone only after its
-        whole lease; but what it can no longer do must be known within 2 s."""
+        """Whether a member has been silent for so long that it should not be counted on. It counts as gone only
+        after its whole lease; but what it can no longer do must be known within 2 s."""
         return self.age(name) > SILENT * self._store.settings.lease
 
     def departed(self, kind: str, name: str) -> None:
-        """Its supervisor saw it die, and has taken it out of the registry: nobody waits for its lease to end. The
-        answer to a heartbeat that is under way may still tell of it."""
+        """Strike off a member that its supervisor saw die: nobody waits for its lease to end. The answer to a
+        heartbeat that is under way may still tell of it."""
         if kind in KINDS and self._rolls[KINDS.index(kind)].departed(name):
             self.on_changed()
 
     async def announce_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """Kept in Redis for good; said again if Redis loses it while we live. Raises StoreDown."""
+        """Announce a model. Redis keeps that for good; it is said again if Redis loses it while we live. Raises
+        StoreDown."""
         self.describe_model(name, announcement)
         with guard():
             await self._say_news()
 
     def describe_model(self, name: str, announcement: ModelAnnouncement) -> None:
-        """The same, with the next heartbeat, if it is news."""
+        """Announce a model with the next heartbeat, if what is said of it is new."""
         text = write(announcement)
         if self._announced.get(name) != text:
             self._announced[name] = text
@@ -174,11 +176,11 @@ class Registry:
             await self._store.commands.execute_command(
                 "HSET", self._store.keys.registry("models"), name, text
             )
-            if self._announced[name] == text:  # and nothing newer was said meanwhile
+            if self._announced[name] == text:  # nothing newer was said meanwhile
                 self._unsaid.discard(name)
 
     async def leave(self) -> None:
-        """Out of the registry at once: nobody has to wait for our silence."""
+        """Leave the registry at once, so that nobody has to wait for our silence."""
         self._left = True
         async with self._one_at_a_time:
             await self._store.commands.execute_command(
@@ -194,7 +196,8 @@ class Registry:
                 )
 
     async def _read_memory(self) -> None:
-        """Those of a cluster's primaries that are away have no say: the heartbeat does not depend on them."""
+        """Read how full Redis is. Primaries of a cluster that are away have no say, so that the heartbeat does
+        not depend on them."""
         if monotonic() - self._memory_read >= _MEMORY_EVERY:
             self._memory_read = monotonic()
             self.memory_ratio = await self._store.memory_ratio()
@@ -220,7 +223,7 @@ class Registry:
 
 
 def _announces(text: bytes) -> bool:
-    """Whether it can be read: else a worker that runs the model says its own again."""
+    """Whether an announcement can be read. If not, a worker that runs the model says its own again."""
     try:
         read_announcement(text)
     except Garbled:

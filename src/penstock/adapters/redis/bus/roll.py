@@ -14,30 +14,33 @@ from penstock.words.basics import Garbled
 from penstock.words.heartbeats import H
 
 FORGET_MS = 60_000  # after which Redis forgets the dead
-_SLACK_MS = 100.0  # by which two clocks may count the time from one heartbeat to the next differently
+# By so many milliseconds two clocks may differ over the time from one heartbeat to the next.
+_SLACK_MS = 100.0
 
 
 class Roll(Generic[H]):
     def __init__(self, key: str, read: Callable[[bytes], H], aside: Aside) -> None:
-        """`key`: where its members are; `read` raises Garbled."""
+        """`key`: where the members of this kind are kept. `read` raises Garbled."""
         self.members: dict[str, H] = {}
-        # Gone without a word and not forgotten yet: how many seconds ago, and what they said last.
+        # The members that went without a word and are not forgotten yet: how many seconds ago, and what they said
+        # last.
         self.lost: dict[str, tuple[float, H]] = {}
         self.ages: dict[str, float] = {}  # seconds since each member was last heard of, when we last asked
         self._key, self._read, self._aside = key, read, aside
         self._texts: dict[str, bytes] = {}  # what each said, as it was read last
-        self._buried: set[str] = set()  # whose death was told while a heartbeat was under way
-        # Whose death was told, when, and what they said of themselves. They are missing until their supervisor has
-        # started another, or for as long as those are who went without a word.
+        self._buried: set[str] = set()  # members whose death was told while a heartbeat was under way
+        # The members whose death was told: when, and what they said of themselves. They count as missing until
+        # their supervisor has started another, or for as long as members that went without a word.
         self._mourned: dict[str, tuple[float, H]] = {}
-        self._emptied: float | None = None  # since when nobody is there any more, by our clock
+        # Since when nobody is there any more, by our clock; None while somebody is.
+        self._emptied: float | None = None
 
     def asking(self) -> None:
-        """A heartbeat is sent: its answer may still tell of those who die meanwhile."""
+        """Note that a heartbeat is sent: its answer may still tell of members that die meanwhile."""
         self._buried.clear()
 
     def departed(self, name: str) -> bool:
-        """Its supervisor saw it die. Whether it was known."""
+        """Strike off a member that its supervisor saw die. Gives whether it was known."""
         self._buried.add(name)
         said = self.members.pop(name, None)
         if said is None:
@@ -51,9 +54,9 @@ class Roll(Generic[H]):
     def update(
         self, entries: list[Any], doubtful: Collection[str], since: float, lease: int, *, unbroken: bool
     ) -> bool:
-        """Whether anything changed. `entries`: name, age in ms and description of each, as Redis has them;
-        `doubtful`: those who are there for as long as they would be if nothing had been heard of them; `since`:
-        seconds since we last asked; `unbroken`: service has lasted for a whole lease."""
+        """Take in what Redis said. Gives whether anything changed. `entries`: name, age in ms and description of
+        each member. `doubtful`: members that are counted as if nothing had been heard of them. `since`: seconds
+        since we last asked. `unbroken`: service has lasted for a whole lease."""
         self.ages = {name: age + since for name, age in self.ages.items()}
         settled = unbroken and not self._just_emptied(entries, lease)
         live = {name for name in self.members if name in doubtful and self.ages.get(name, 0.0) * 1e3 <= lease}
@@ -99,8 +102,8 @@ class Roll(Generic[H]):
         return bool(gone)
 
     def _just_emptied(self, entries: list[Any], lease: int) -> bool:
-        """Nobody is there where somebody was: the list may have been lost, and then those who live are back within
-        a heartbeat."""
+        """Whether nobody is there where somebody was. The list may have been lost, and those who live are then
+        back within a heartbeat."""
         if entries or not self.members:
             self._emptied = None
             return False
@@ -124,7 +127,8 @@ class Roll(Generic[H]):
                 self.lost[name] = age, last_words
 
     def _replaced(self, said: H) -> None:
-        """One has come: it stands for the one that has been missing longest of those its supervisor started."""
+        """Take a newcomer for the member that has been missing longest of those that the same supervisor
+        started."""
         supervisor = said.host, said.parent
         for name, (_, dead) in self._mourned.items():
             if (dead.host, dead.parent) == supervisor:

@@ -16,11 +16,11 @@ _EXAMPLE = "redis://user:password@host:6379/0 or redis+cluster://host:6379,host:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where Redis is, and how to be let in."""
+    """Where Redis is, and with which options to connect."""
 
     nodes: tuple[tuple[str, int], ...]
     clustered: bool
-    shown: str  # without the password
+    shown: str  # the address without the password
     options: dict[str, Any] = field(repr=False)  # as redis-py's clients take them
 
 
@@ -53,7 +53,7 @@ def parse_address(url: str) -> Address:
 
 def _node(text: str) -> tuple[str, int]:
     host, separator, port = text.rpartition(":")
-    if not separator or port.endswith("]"):  # no port, or an IPv6 address in brackets without one
+    if not separator or port.endswith("]"):  # there is no port, or an IPv6 address in brackets without one
         host, port = text, "6379"
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
@@ -83,5 +83,6 @@ def _options(query: str, encrypted: bool, shown: str) -> dict[str, Any]:
     if options.get("ssl_cert_reqs", "required") not in ("required", "optional", "none"):
         raise UserMistake("ssl_cert_reqs in the Redis URL is required, optional or none.")
     if options.get("ssl_cert_reqs") == "none":
-        options["ssl_check_hostname"] = False  # a name is checked only on a certificate that is
+        # A host name can only be checked on a certificate that is checked.
+        options["ssl_check_hostname"] = False
     return options

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.aside")
 
 MOST_KEPT = 1000  # entries, in all
-MOST_BYTES = 4096  # of each, and less than that of what it says about itself
+MOST_BYTES = 4096  # bytes of each entry, and of what it says about itself less than that
 KEPT_MS = 24 * 3600 * 1000
 MOST_UNWRITTEN = 256
 MOST_SAID = 1000  # pairs of kind and source that are remembered: beyond that the log says nothing new
@@ -30,15 +30,15 @@ LONGEST_WORD = 200  # characters
 class Aside:
     def __init__(self, store: "Store") -> None:
         self._store = store
-        self.me = ""  # who puts things there, as it is named in the registry
+        self.me = ""  # our name in the registry, under which entries are put there
         self._unwritten: deque[Command] = deque(maxlen=MOST_UNWRITTEN)
         self._wake = asyncio.Event()
         self._said: set[tuple[str, str]] = set()
-        self.counts: Counter[str] = Counter()  # by kind, since the start
+        self.counts: Counter[str] = Counter()  # how many were added since the start, by kind
         store.misfits.on_set_aside = self._misfit
 
     def add(self, kind: str, source: str, why: str, body: bytes = b"") -> None:
-        """`kind`: one of a few words; `source`: where it was found, or who sent it."""
+        """Set one thing aside. `kind`: one of a few words. `source`: where it was found, or who sent it."""
         self.counts[kind] += 1
         if (kind, source) not in self._said and len(self._said) < MOST_SAID:
             self._said.add((kind, source))
@@ -58,7 +58,8 @@ class Aside:
         self.add("key of the wrong type", key, f"it was a {found}, and is kept as {key}:aside")
 
     async def run(self) -> None:
-        """Writes until cancelled. While Redis is away the latest wait, and the others go."""
+        """Write what was added, until cancelled. While Redis is away the latest entries wait, and older ones are
+        dropped."""
         patience = Patience("What is set aside")
         while True:
             await self._wake.wait()
@@ -84,7 +85,7 @@ class Aside:
         await self._store.each([("XTRIM", key, "MINID", "~", oldest), ("PEXPIRE", key, KEPT_MS)])
 
     async def list(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The newest first."""
+        """The newest entries first."""
         with guard():
             entries = await self._store.commands.execute_command(
                 "XREVRANGE", self._store.keys.aside, "+", "-", "COUNT", limit

@@ -98,28 +98,25 @@ class Store:
         return _client(self._address, timeout, self.settings.timeout, self.misfits)
 
     def send(self, errand: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """For work that nobody's cancellation may cut short; it ends with the store, whose connections it uses."""
+        """Run an errand that nobody's cancellation may cut short. It ends with the store, whose connections it
+        uses."""
         task = asyncio.create_task(errand)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
         return task
 
     async def at(self, client: Client, key: str) -> dict[str, Any]:
-        """Which node to name when a command's keys are not in a fixed place (XREAD, XREADGROUP).
-
-        In a cluster redis-py would ask the server for them, one more round trip for each read.
-        """
+        """The node to name when a command's keys are not in a fixed place (XREAD, XREADGROUP). In a cluster
+        redis-py would ask the server for them, which is one more round trip for each read."""
         if not isinstance(client, RedisCluster):
             return {}
         await client.initialize()
         return {"target_nodes": client.get_node_from_key(key)}
 
     async def each(self, commands: Sequence[Command]) -> list[Any]:
-        """The answer to each, or the error it met: in one round trip, or side by side in a cluster.
-
-        redis-py's cluster pipeline is not used: it keeps to a lost primary, and one node's failure hides the
-        others' answers.
-        """
+        """The answer to each command, or the error that it met. All go in one round trip, or side by side in a
+        cluster. redis-py's cluster pipeline is not used: it keeps to a lost primary, and one node's failure hides
+        the others' answers."""
         client = self.commands
         if isinstance(client, RedisCluster) and len(commands) > 1:
             tries = (client.execute_command(*command) for command in commands)
@@ -139,7 +136,7 @@ class Store:
         return answers
 
     async def _alone(self, command: Command) -> Any:
-        """The answer, or the error that it met."""
+        """The answer to one command, or the error that it met."""
         try:
             return await self.commands.execute_command(*command)
         except Exception as error:
@@ -154,7 +151,7 @@ class Store:
         return answers
 
     async def memory_ratio(self) -> float:
-        """The part of its memory that the fullest primary uses, of those that answer."""
+        """The part of its memory that the fullest primary uses, of the primaries that answer."""
         answers = await self._ask_all("INFO", "memory")
         infos = [answer for answer in answers if not isinstance(answer, BaseException)]
         if not infos:
@@ -174,7 +171,7 @@ class Store:
         return [*self.commands.get_primaries()] if isinstance(self.commands, RedisCluster) else [None]
 
     async def _ask_all(self, *command: str) -> list[Any]:
-        """The answer of each primary, or the error it met."""
+        """The answer of each primary, or the error that it met."""
         if isinstance(self.commands, RedisCluster):
             await self.commands.initialize()
         asked = (self._ask(node, *command) for node in self._primaries())
@@ -188,7 +185,7 @@ class Store:
     async def _appendfsync(self, node: ClusterNode | None) -> str | None:
         try:
             answer: dict[Any, Any] = await self._ask(node, "CONFIG GET", "appendfsync")
-        except redis_errors.ResponseError:  # hosted servers and narrow accounts do not let us ask
+        except redis_errors.ResponseError:  # hosted servers and accounts with few rights do not let us ask
             return None
         return next((_text(value) for name, value in answer.items() if _text(name) == "appendfsync"), None)
 

@@ -43,7 +43,8 @@ class _PlainConnection(Connection):
 
 
 class _EncryptedConnection(_PlainConnection, SSLConnection):
-    """The same over TLS; redis-py would never look at the files again, and certificates are renewed."""
+    """A connection over TLS that reads the certificate files anew, since certificates are renewed; redis-py never
+    would."""
 
     async def _connect(self) -> None:
         self.ssl_context.context = None
@@ -51,7 +52,7 @@ class _EncryptedConnection(_PlainConnection, SSLConnection):
 
 
 class _LastUsedFirst(deque[Connection]):
-    """A node's idle connections, which redis-py takes from the left."""
+    """A node's idle connections, the last used one on the left, where redis-py takes from."""
 
     def append(self, connection: Connection) -> None:
         self.appendleft(connection)
@@ -82,19 +83,19 @@ class Cluster(RedisCluster):
         return self
 
     async def aclose(self) -> None:
-        """All of it, always. redis-py closes nothing while it means to look at the cluster again, which it does
-        once it has lost a connection, and whoever collects the garbage would find the others open."""
+        """Close everything, always. redis-py closes nothing while it means to look at the cluster again, as it
+        does once it has lost a connection; the garbage collector would then find the other connections open."""
         await super().aclose()
         await self.nodes_manager.aclose()
         await self.nodes_manager.aclose("startup_nodes")
 
 
 def write_directly(client: Redis | RedisCluster) -> None:
-    """To be called before the client's first command."""
+    """Make this client write without `wait_for`. To be called before its first command."""
     if isinstance(client, Redis):
         client.connection_pool.connection_class = _ours(client.connection_pool.connection_class)
         return
-    kinds = client.nodes_manager.connection_kwargs  # for nodes that are found later
+    kinds = client.nodes_manager.connection_kwargs  # these options are for nodes that are found later
     kinds["connection_class"] = _ours(kinds["connection_class"])
     for node in client.startup_nodes:
         node.connection_class = _ours(node.connection_class)

@@ -15,10 +15,10 @@ DURABILITIES = ("memory", "fsync", "replica")
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Of all primaries together: what each of them has."""
+    """What all primaries of a server have in common."""
 
     kind: str  # redis or valkey
-    version: tuple[int, ...]  # its own, as (7, 0, 15)
+    version: tuple[int, ...]  # the server's own version, as (7, 0, 15)
     append_only: bool
     appendfsync: str | None  # always, everysec, no; None where we may not ask
     replicas: int  # connected to the primary that has the fewest
@@ -31,7 +31,7 @@ class Features:
 
 
 def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str | None]) -> Features:
-    """From the INFO of each primary: of several, the one that can do least."""
+    """The features by the INFO of each primary. Of several primaries, the one that can do least counts."""
     kind = "valkey" if "valkey_version" in infos[0] else "redis"
     policies = [str(info.get("maxmemory_policy", "noeviction")) for info in infos]
     asked = set(appendfsync)
@@ -47,7 +47,7 @@ def read_features(infos: Sequence[Mapping[str, Any]], appendfsync: Sequence[str 
 
 
 def maxmemory(infos: Sequence[Mapping[str, Any]]) -> int:
-    """Of the primary that may use least; 0 where nothing limits any."""
+    """The memory limit of the primary that may use least; 0 where nothing limits any."""
     limits = [int(info.get("maxmemory", 0)) for info in infos]
     return min((limit for limit in limits if limit), default=0)
 

@@ -13,11 +13,11 @@ from penstock.ports import Clock
 
 SILENCE = 0.08  # seconds at least: who asked is to know within 100 ms
 LOST, STRAY = 3.0, 4.0  # times its mean, and its usual deviation besides, that a round trip may take
-_MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest
+_MEAN, _DEVIATION = 1 / 8, 1 / 4  # the weight of the latest round trip
 
 
 class Link:
-    """Of one process to its Redis. Until the first round trip `patience` is that of a command."""
+    """What one process hears of its Redis. Until the first round trip `patience` is that of a command."""
 
     __slots__ = ("_clock", "_deviation", "_mean", "_most", "heard_at", "patience")
 
@@ -27,15 +27,15 @@ class Link:
         self._clock = clock
         self._mean = -1.0
         self._deviation = 0.0
-        self.heard_at = 0.0  # when anything last was
+        self.heard_at = 0.0  # when anything was last heard
         self.patience = most
 
     def heard(self) -> None:
-        """Something came from Redis, whatever it was."""
+        """Note that something came from Redis, whatever it was."""
         self.heard_at = self._clock()
 
     def answered(self, asked: float) -> None:
-        """A question that Redis answers at once, and when it was sent."""
+        """Learn from a question that Redis answers at once. `asked`: when it was sent."""
         self.heard_at = now = self._clock()
         took = now - asked
         if self._mean < 0:

@@ -30,8 +30,8 @@ class Listener:
         self._pinging = False
 
     async def heard(self, answer: Awaitable[None], *, at_once: bool) -> None:
-        """Awaits it, and raises TimeoutError as soon as Redis is silent. `at_once`: whether Redis answers it
-        without waiting for a disk or a replica, so that it tells how long a round trip takes."""
+        """Await an answer, and raise TimeoutError as soon as Redis is silent. `at_once`: whether Redis answers
+        without waiting for a disk or a replica, so that the answer tells how long a round trip takes."""
         async with asyncio.timeout(None) as limit:
             self._asked[limit] = self._listened
             self._asking.set()
@@ -44,7 +44,7 @@ class Listener:
             self._store.link.answered(began)
 
     async def run(self) -> None:
-        """Until cancelled; looks only while something was asked."""
+        """Look for silence until cancelled, while something was asked."""
         link = self._store.link
         while True:
             await self._asking.wait()

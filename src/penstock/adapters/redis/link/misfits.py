@@ -12,8 +12,8 @@ from redis.exceptions import ResponseError
 from penstock.adapters.redis.link.names import Keys
 
 KEPT_MS = 24 * 3600 * 1000
-LARGE = 1 << 20  # bytes
-BOX_LIFETIME_MS = 60_000  # of a mailbox, after its owner's last heartbeat
+LARGE = 1 << 20  # bytes from which a key of the wrong type is dropped
+BOX_LIFETIME_MS = 60_000  # how long a mailbox lives after its owner's last heartbeat
 
 # KEYS key, its place aside; ARGV wanted type, ms it is kept, bytes from which it is dropped, ms that a mailbox
 # lives or 0 for other keys. Gives the type found, or nil when there was nothing to do. A mailbox is made anew at
@@ -45,10 +45,11 @@ def is_misfit(error: BaseException) -> bool:
 class Misfits:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self.on_set_aside: Callable[[str, str], None] = lambda key, found: None  # the key, and its type
+        # Called with the key and its type.
+        self.on_set_aside: Callable[[str, str], None] = lambda key, found: None
 
     async def without(self, execute: Execute, command: Arguments, options: Mapping[str, Any]) -> Any:
-        """The answer to a command; if a key was in its way, to the second try."""
+        """The answer to a command. If a key of the wrong type was in its way, the answer to the second try."""
         try:
             return await execute(*command, **options)
         except ResponseError as error:
@@ -57,7 +58,7 @@ class Misfits:
         return await execute(*command, **options)
 
     async def mend(self, execute: Execute, error: ResponseError, command: Arguments) -> bool:
-        """Whether the command may do better when it is sent again. It names its keys among its arguments; whatever
+        """Whether the command may do better when it is sent again. Its keys are among its arguments; whatever
         else there looks like a key of ours is looked at as well, which does no harm."""
         if not is_misfit(error):
             return False
@@ -68,7 +69,7 @@ class Misfits:
                 lives = BOX_LIFETIME_MS if name.startswith(self._keys.box("")[:-1]) else 0
                 arguments = (wanted, KEPT_MS, LARGE, lives)
                 found = await execute("EVAL", _SET_ASIDE, 2, name, f"{name}:aside", *arguments)
-                mended = True  # by us, or by somebody who met it at the same moment
+                mended = True  # we have put it away, or somebody who met it at the same moment has
                 if found is not None:
                     self.on_set_aside(name, _text(found))
         return mended

@@ -8,9 +8,10 @@ from zlib import crc32
 
 from penstock.idempotency import MARK
 
-TASK_BUCKETS = 16  # over which tasks are spread, each in one place with the list of those that have ended
-# The type of each kind of key, by its name within the namespace. API keys are not here: what lies in their place is
-# never put out of the way.
+# The buckets that tasks are spread over, each in one hash slot with the list of its tasks that have ended.
+TASK_BUCKETS = 16
+# The type of each kind of key, by its name within the namespace. API keys are not here: whatever lies in their
+# place is never set aside.
 TYPES = tuple(
     (re.compile(pattern, re.DOTALL), kind)
     for pattern, kind in (
@@ -45,8 +46,9 @@ class Keys:
     def __init__(self, namespace: str, *, clustered: bool = False) -> None:
         self.namespace = namespace
         self._clustered = clustered
-        self.dlq = f"{{{namespace}:dlq}}"  # stream: what was given up on
-        self.letters_held = f"{{{namespace}:dlq}}:held"  # hash: how much that is (`holdings`)
+        self.dlq = f"{{{namespace}:dlq}}"  # stream: the dead letters
+        # hash: how many dead letters there are, and of what size (`holdings`)
+        self.letters_held = f"{{{namespace}:dlq}}:held"
         self.aside = f"{{{namespace}:aside}}"  # stream: what could not be read
 
     def shard(self, shard: int) -> str:
@@ -90,24 +92,24 @@ class Keys:
         return f"{{{self.namespace}:t{bucket}}}:ended"
 
     def crowded_out(self, bucket: int) -> str:
-        """Counter: of those that had to go because nobody took them."""
+        """Counter: tasks that were crowded out of the list `ended`, since no ledger took them."""
         return f"{{{self.namespace}:t{bucket}}}:crowded-out"
 
     def held(self, name: str) -> list[str]:
-        """Hash and sorted set: what tenants hold of tasks, or of those with an Idempotency-Key (`holdings`). In a
-        cluster those that are where the task is."""
+        """Hash and sorted set: what tenants hold of tasks, or of requests with an Idempotency-Key (`holdings`).
+        In a cluster they are in the hash slot of the task."""
         place = self._bucket(name) if self._clustered else f"{{{self.namespace}:held}}"
         kind = "keyed" if f"/{MARK}" in name else "tasks"
         return [f"{place}:{kind}", f"{place}:{kind}:index"]
 
     def all_of_task(self, name: str) -> list[str]:
-        """What the script that ends a task touches."""
+        """The keys that the script that ends a task touches."""
         bucket = bucket_of(name)
         places = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
         return places + self.held(name)
 
     def type_of(self, key: str) -> str | None:
-        """The type that a key of ours has; None for a name that is not one of these."""
+        """The type that a key of ours has; None for a name that is none of ours."""
         start = f"{{{self.namespace}:"
         if not key.startswith(start):
             return None

@@ -41,7 +41,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def translate(error: Exception) -> Exception:
-    """StoreDown for an outage; anything else as it came."""
+    """StoreDown for an outage; any other error as it came."""
     if isinstance(error, StoreDown) or not is_outage(error):
         return error
     return StoreDown("Redis does not answer.", retry_after=_RETRY_AFTER, details=str(error))
@@ -59,7 +59,7 @@ def guard() -> Iterator[None]:
 
 
 class Patience(patience.Patience):
-    """The same, of a loop that speaks to Redis itself."""
+    """The patience of a loop that speaks to Redis itself."""
 
     __slots__ = ()
 

@@ -18,7 +18,8 @@ Call = tuple[Sequence[str | bytes], Sequence[Argument]]  # keys, arguments
 
 
 class Script:
-    """Sent by its digest; by its text where the server has not seen it (a restart, a flush, a failover)."""
+    """A script that is sent by its digest, or by its text where the server has not seen it (a restart, a flush, a
+    failover)."""
 
     __slots__ = ("_digest", "_text")
 
@@ -87,8 +88,8 @@ answer[#answer + 1] = strange
 return answer
 """)
 
-# Who holds a lease. What does not say so, or does not end within an hour (or ten times our own lease), is nobody's:
-# it would keep everybody from the shard for ever.
+# `holder`: who holds a lease. A value that does not say so, or does not end within an hour (or ten times our own
+# lease), is nobody's: it would keep everybody from the shard for ever.
 HOLDER = """
 local held, owner, number = redis.call('GET', KEYS[1]), nil, nil
 if held then

@@ -8,9 +8,10 @@ class RedisSettings:
     url: str
     namespace: str = "penstock"
     shards: int = 16
-    durability: str = "memory"  # or fsync, replica: what has happened when a request counts as accepted
-    replicas: int = 1  # that must have it, when durability is replica
+    # memory, fsync or replica: what has happened when a request counts as accepted
+    durability: str = "memory"
+    replicas: int = 1  # how many replicas must have a request, when durability is replica
     lease: float = 1.0  # seconds of silence after which a process counts as dead
-    heartbeat: float = 0.25  # seconds from one to the next
+    heartbeat: float = 0.25  # seconds from one heartbeat to the next
     timeout: float = 1.0  # seconds a command may take before Redis counts as away
     block: float = 1.0  # seconds a blocking read waits at Redis before it asks again

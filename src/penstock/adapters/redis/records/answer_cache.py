@@ -16,7 +16,7 @@ from penstock.adapters.redis.link.connect import Store, is_outage
 from penstock.adapters.redis.link.scripts import Call, Script
 from penstock.errors import StoreDown
 
-_CHECK = 4  # bytes
+_CHECK = 4  # bytes of the checksum
 
 # KEYS one for each answer; ARGV for each its value and its lifetime in ms.
 KEEP = Script("""
@@ -65,7 +65,7 @@ class RedisAnswers:
         _good(await KEEP.each(self._store, calls))
 
     def _by_place(self, fingerprints: Sequence[bytes]) -> list[tuple[int, list[int]]]:
-        """Which of them can travel together."""
+        """The fingerprints by the place that their keys are in: those of one place travel together."""
         if not self._store.clustered:
             return [(0, list(range(len(fingerprints))))] if fingerprints else []
         places: defaultdict[int, list[int]] = defaultdict(list)

@@ -26,7 +26,7 @@ _decoder = msgspec.json.Decoder(KeyRecord)
 # KEYS records, revoked, stamp. Gives all records and when each that is revoked was, in ms.
 _LOAD = Script("return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}")
 
-# Microseconds; always later than the last, whatever the server's clock does.
+# `stamp`: microseconds, always later than the last stamp, whatever the server's clock does.
 _STAMP = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -54,17 +54,18 @@ return {{record, redis.call('HGET', KEYS[2], ARGV[1])}}
 
 
 class RedisKeys:
-    """A `KeyStore`."""
+    """A `KeyStore` in Redis."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         tag = f"{{{store.keys.namespace}:keys}}"
-        self._keys = [tag, f"{tag}:revoked", f"{tag}:stamp"]  # hash, hash, string
-        self._seen = False  # keys were there
-        self._known: dict[bytes, KeyRecord] = {}  # as they were read last
+        self._keys = [tag, f"{tag}:revoked", f"{tag}:stamp"]  # in this order: a hash, a hash, a string
+        self._seen = False  # whether there ever were keys
+        self._known: dict[bytes, KeyRecord] = {}  # the records as they were read last
 
     async def version(self) -> object:
-        """A Redis that has lost its memory is as good as one that is away: its keys stay known to who knew them."""
+        """The stamp of the last change. A Redis that has lost its memory counts as away: its keys stay known to
+        those who knew them."""
         with guard(), self._guard():
             stamp: bytes | None = await self._store.commands.execute_command("GET", self._keys[2])
         if stamp is None and self._seen:
@@ -96,12 +97,13 @@ class RedisKeys:
             why = str(error)
         self._store.aside.add(
             "API key", name.decode(errors="replace"), why
-        )  # not its text, which is a secret
+        )  # the text of the record is not quoted: it is a secret
         return self._known.get(name)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """What lies in the place of the keys is never put out of the way: those that are known stay good."""
+        """Raises StoreDown where the keys cannot be read. A key of the wrong type in their place is never put
+        away: keys that are known stay good."""
         try:
             yield
         except ResponseError as error:
@@ -126,7 +128,7 @@ class RedisKeys:
         return _as_revoked(_decoder.decode(answer[0]), answer[1])
 
     async def close(self) -> None:
-        """The connection is the store's, and closed with it."""
+        """Nothing to close: the connection is the store's, and closed with it."""
 
 
 def _as_revoked(record: KeyRecord, milliseconds: bytes | None) -> KeyRecord:

@@ -1,7 +1,7 @@
 """Dead letters: requests that spent all their attempts, kept for people to look at.
 
 One stream, so its ids are unique, in order, and tell the time by Redis's clock. Bounded by number, bytes and time,
-in all and for each tenant: a tenant's oldest letters make room for its new ones (`letter_scripts`).
+in all and for each tenant: a tenant's oldest letters make room for its new ones (`dead_letter_scripts`).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _decode = msgpack.Decoder(DeadLetter).decode
 
 class RedisLetters:
     def __init__(self, store: Store, bounds: Bounds | None = None, ttl: float = WEEK) -> None:
-        """`ttl`: seconds a letter is kept."""
+        """`ttl`: seconds that a letter is kept."""
         self._store = store
         self._key = store.keys.dlq
         self._keys = [store.keys.dlq, store.keys.letters_held]
@@ -34,7 +34,7 @@ class RedisLetters:
         self._ttl = round(ttl * 1e3)
 
     async def add(self, letters: Sequence[DeadLetter]) -> int:
-        """Each is given its id. How many made room for them."""
+        """Add these letters, and give each its id. Gives how many older letters made room for them."""
         bounds = self._bounds.whole(self._store)
         calls: Sequence[Call] = [
             (self._keys, [letter.tenant, _VERSION + _encode(letter), self._ttl, *bounds])
@@ -50,7 +50,7 @@ class RedisLetters:
         return dropped
 
     async def list(self, limit: int = 100, before: str | None = None) -> list[DeadLetter]:
-        """The newest first; `before`: the id of the last one on the page before."""
+        """The newest letters first. `before`: the id of the last letter on the page before."""
         last = "+" if before is None else f"({_checked(before)}"
         with guard():
             await DROP_OLD(self._store.commands, self._keys, [self._ttl])
@@ -75,13 +75,13 @@ class RedisLetters:
             raise no_such_letter(letter_id)
 
     async def purge(self) -> int:
-        """All of them; how many there were."""
+        """Remove all letters. Gives how many there were."""
         with guard():
             return int(await PURGE(self._store.commands, self._keys))
 
 
 def _checked(letter_id: str) -> str:
-    """An id as Redis writes it: anything else names no letter, and must not be read as a range."""
+    """The id if it is one as Redis writes it. Anything else names no letter, and must not be read as a range."""
     milliseconds, _, sequence = letter_id.partition("-")
     if not (milliseconds.isascii() and milliseconds.isdigit() and sequence.isascii() and sequence.isdigit()):
         raise no_such_letter(letter_id)
@@ -89,7 +89,7 @@ def _checked(letter_id: str) -> str:
 
 
 def _letter(entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter | None:
-    """None for one of a version that we do not know."""
+    """The letter in an entry; None where a version that we do not know wrote it."""
     body = fields.get(_FIELD, b"")
     if body[:1] != _VERSION:
         return None

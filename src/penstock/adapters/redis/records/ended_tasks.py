@@ -24,10 +24,10 @@ from penstock.ports.tasks import EndedTask, RecordTasks
 log = logging.getLogger("penstock.ledger")
 
 _GATHER = 0.5  # seconds from one read to the next: a chunk of rows costs the same, however few
-_COUNT = 500  # of each bucket in one read
+_COUNT = 500  # rows of each bucket in one read
 _EXPECT_EVERY = 10.0
-_KEPT_MS = 24 * 3600 * 1000  # after the last gateway with a ledger has gone
-_AGAIN_AFTER = 1.0  # when the ledger had no room
+_KEPT_MS = 24 * 3600 * 1000  # how long rows are kept after the last gateway with a ledger has gone
+_AGAIN_AFTER = 1.0  # seconds to wait when the ledger had no room
 
 
 Entries = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
@@ -37,19 +37,19 @@ class EndedTasks:
     def __init__(
         self, store: Store, chosen: Callable[[], bool], record: RecordTasks, lost: Callable[[int], None]
     ) -> None:
-        """`chosen`: whether it is this process that reads; `record`: False if it could not, and is asked again;
-        `lost` is told how many had to go before anybody took them."""
+        """`chosen`: whether this process is the one that reads. `record` gives False if it could not record the
+        rows, and is asked again. `lost` is told how many rows had to go before anybody took them."""
         self._store, self._chosen, self._record, self._lost = store, chosen, record, lost
         self._reader = store.blocking()
         self._changed = asyncio.Event()
 
     def look_again(self) -> None:
-        """Who is chosen may have changed."""
+        """Look now: which gateway is chosen may have changed."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Read and record until cancelled."""
         every = range(TASK_BUCKETS)
         parts = [[bucket] for bucket in every] if self._store.clustered else [list(every)]
         async with Loops() as loops:
@@ -58,7 +58,7 @@ class EndedTasks:
                 loops.keep(name, partial(self._read_all, buckets))
 
     async def _read_all(self, buckets: Sequence[int]) -> None:
-        """One reader of these: in a cluster one bucket, for a read goes to one node."""
+        """Read these buckets with one reader. In a cluster that is one bucket, for a read goes to one node."""
         patience = Patience("The ledger's reader")
         streams = [self._store.keys.ended(bucket) for bucket in buckets]
         expected, seen = 0.0, dict.fromkeys(streams, b"0")
@@ -124,7 +124,7 @@ def _tasks(entries: Entries) -> list[EndedTask]:
 
 
 def _task(fields: dict[bytes, bytes]) -> EndedTask | None:
-    """None for what another version wrote, and we cannot read."""
+    """The row in an entry; None where another version wrote it and we cannot read it."""
     try:
         text = {name.decode(): value.decode() for name, value in fields.items()}
         return EndedTask(

@@ -26,12 +26,12 @@ TASKS_PART, KEYED_PART, LETTERS_PART = 0.25, 0.25, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one kind of thing, and the settings that say so, for whoever is refused."""
+    """The bounds of one kind of thing, and the names of the settings behind them, for the words of a refusal."""
 
     number: int
     size: int  # bytes
     share: float = 1.0
-    of_memory: float = 1.0  # the part of Redis' maxmemory that they may take at most
+    of_memory: float = 1.0  # the part of Redis' maxmemory that these things may take at most
     things: str = "tasks"
     number_setting: str = ""  # empty: their number is not bounded
     bytes_setting: str = ""
@@ -42,7 +42,7 @@ class Bounds:
         return [max(1, self.number // parts), self._bytes(store) // parts, self.share]
 
     def whole(self, store: Store) -> list[int | float]:
-        """The same of what is in one place in a cluster, too."""
+        """The same bounds for what lies in one place in a cluster, too."""
         return [self.number, self._bytes(store), self.share]
 
     def _bytes(self, store: Store) -> int:
@@ -95,7 +95,7 @@ local function full(tenant, figures, limit, grown)
 end
 """
 
-# Before it: `totals`.
+# `count`: the totals as the index has them. A script defines `totals` before it.
 COUNT = """
 local function count(tenant, things, size)
   redis.call('HINCRBY', totals, 'n', things)
@@ -107,7 +107,7 @@ local function count(tenant, things, size)
 end
 """
 
-_MARGIN = 3_600_000  # ms that the books outlive what they count
+_MARGIN = 3_600_000  # milliseconds that the books outlive what they count
 
 # For scripts on tasks, whose last two KEYS are totals and index; before it: `now` (`task_scripts.NOW`). The books
 # of one tenant are opened, changed and closed, so that a script reads and writes them once.

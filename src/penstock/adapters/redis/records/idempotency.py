@@ -23,7 +23,7 @@ class RedisClaims:
     def __init__(
         self, store: Store, post: Post, ttl: float, brief: float, bounds: Bounds | None = None
     ) -> None:
-        """`ttl`: seconds an outcome is kept; `brief`: the same of one that does not last."""
+        """`ttl`: seconds that an outcome is kept. `brief`: the same for an outcome that does not last."""
         self._bounds = bounds or usual_bounds()
         self._store, self._post = store, post
         self._keep, self._brief = round(ttl * 1e3), round(brief * 1e3)
@@ -39,9 +39,9 @@ class RedisClaims:
         row: bool = False,
         retry_after: float = 1.0,
     ) -> Claim:
-        """`request`: what is published if it is ours; `asked`: the asker's own id; `limit`: seconds it may take;
-        `row`: nobody waits for it, so that its end is to be told to the ledger from Redis; `retry_after`: told
-        where there is no room for it."""
+        """`request`: what is published if the key is ours. `asked`: the asker's own id. `limit`: seconds the
+        request may take. `row`: nobody waits for it, so that its end is to be told to the ledger from Redis.
+        `retry_after`: told where there is no room for it."""
         arguments: tuple[Argument, ...] = (
             keyed.tenant, request.key, request.model, self._keep, self._brief, keyed.fingerprint, asked,
             round(min(PLACED_WITHIN * limit, PLACED_AT_MOST) * 1e3), round((limit + SETTLED_WITHIN) * 1e3),
@@ -59,14 +59,14 @@ class RedisClaims:
         return Claim(ours=said == b"ours", other=said == b"other", over=said == b"over")
 
     async def placed(self, keyed: Keyed, request: Accepted) -> None:
-        """Redis has its request. Whoever waits elsewhere for that is told."""
+        """Note that Redis has the request. Whoever waits for it elsewhere is told."""
         assert request.shard is not None
         with guard():
             answer = await self._place(self._names(keyed), [request.key, request.shard])
         await tell(self._post, News(_name(keyed), TaskStatus.PENDING, answer[1:]))
 
     async def forget(self, keyed: Keyed, request: Accepted) -> None:
-        """It was not accepted: whoever waits for it elsewhere may try."""
+        """Note that the request was not accepted: whoever waits for it elsewhere may try."""
         with guard():
             places = [*self._names(keyed), *self._store.keys.held(_name(keyed))]
             answer = await FORGET(self._store.commands, places, [request.key])

@@ -1,25 +1,29 @@
-"""Who may let how many in: the one script of shared quotas.
+"""The one script of shared quotas: it takes reports of use, and shares out what is free.
 
 For each tenant Redis keeps, as one packed value,
-    used    what was let in: a row of (when in ms, count), dated half-way between two reports; lumps of a hundredth
-            of the minute's limit, or of a second, so that a row is short and yet tells when a burst was
-    held    {gateway, allowance, demand, room, stamp, ...}: what each may still let in without asking, and how many
-            it may have in flight
+    used    what was let in: a row of (when in ms, count), dated half-way between two reports. Each pair stands for
+            a hundredth of the minute's limit, or for a second, so that a row is short and yet tells when a burst
+            was
+    held    {gateway, allowance, demand, room, stamp, ...}: what each gateway may still let in without asking, and
+            how many requests it may have in flight
     full    when the burst bucket is full again, in ms
-    marked  when it was last said aloud that it is short: less than half of its minute is left, or one gateway has
-            more in flight than its equal part
-    total   of what was used; it counts for a minute less the tick that it takes until it can be used again
-    since   when it came
-and what is neither used nor held is free. A gateway reports what it used, gives back what it did not, and gets its
-next allowance: its part, by demand, of what is left, but no more than it needs for a while, so that load may move.
-So what is used exceeds the limit only by what gateways let in before they first asked (see `quotas`). What may be
-in flight is shared out in the same way: rooms never add up to more than the limit, but that each has one. For half
-a second after a tenant has come, parts are equal, and those of gateways that have not spoken yet are kept for them.
+    marked  when it was last said aloud that the tenant is short: less than half of its minute is left, or one
+            gateway has more in flight than its equal part
+    total   the sum of what was used; it counts for a minute, less the tick that it takes until it can be used again
+    since   when the tenant came
+What is neither used nor held is free.
 
-The row is kept as bytes: a call looks at its ends only. Values stand in two hashes that take turns every two
-minutes, so that idle tenants go with the elder one and a call needs the same few commands for one tenant or many.
+A gateway reports what it used, gives back what it did not use, and gets its next allowance: its part, by demand, of
+what is left. That is no more than it needs for a while, so that load may move to other gateways. So use exceeds
+the limit only by what gateways let in before they first asked (see `quotas`). What may be in flight is shared out
+in the same way: the rooms of gateways never add up to more than the limit, except that each has room for one. For
+half a second after a tenant has come, parts are equal, and the parts of gateways that have not spoken yet are kept
+for them.
 
-A value that cannot be read is as good as none: its tenant begins anew, and the others never notice.
+The row is kept as bytes, and a call looks at its ends only. Values stand in two hashes that take turns every two
+minutes, so that idle tenants go with the elder one, and a call needs the same few commands for one tenant or many.
+
+A value that cannot be read counts as none: its tenant begins anew, and other tenants never notice.
 """
 
 from penstock.adapters.redis.link.scripts import Script

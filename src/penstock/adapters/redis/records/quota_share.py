@@ -5,17 +5,20 @@ from math import ceil, inf
 from penstock.quota import MINUTE, Limits
 from penstock.types import Seconds
 
-TICK = 0.1  # between two settlements of a tenant that runs short
-PAUSE = 1.9  # between two of one that has more than three quarters of its minute left
+TICK = 0.1  # seconds between two settlements of a tenant that runs short
+# Seconds between two settlements of a tenant that has more than three quarters of its minute left.
+PAUSE = 1.9
 FORGETTING = 0.5  # seconds in which an older demand loses its weight
-QUIET, MINUTE_OVER = 30.0, 61.0  # without a request: forgotten with plenty left, or whatever is left
+# Seconds without a request after which a tenant is forgotten: with plenty left, or whatever is left.
+QUIET, MINUTE_OVER = 30.0, 61.0
 SAVED = 2.0  # seconds' worth of the share that may be saved up while Redis is away
-TOLD = 0.01  # of the minute: who has used that much since it was settled is settled at the next tick
+# Part of the minute: a tenant that has used so much since it was settled is settled at the next tick.
+TOLD = 0.01
 SHORT_TRUST = (
     0.01  # part of a minute let in before asking, of a tenant that is short or while nobody has been heard
 )
 NEWEST = 0.2  # weight of the newest gap between two answers
-SHORTEST = 0.001  # wait that is worth telling
+SHORTEST = 0.001  # seconds: the shortest wait that is worth telling
 
 
 class Share:
@@ -45,24 +48,24 @@ class Share:
         self.limits = limits
         self.allowance = self.granted = before_asking(limits, gateways, trust)
         equal = ceil((limits.in_flight or 0) / gateways)
-        self.room = equal if trust > SHORT_TRUST else 1  # for requests in flight
-        self.left = limits.requests_per_minute or 0  # of the minute, for all gateways
+        self.room = equal if trust > SHORT_TRUST else 1  # how many requests may be in flight
+        self.left = limits.requests_per_minute or 0  # what is left of the minute, for all gateways
         self.reset_at = now + MINUTE  # when some of what was used no longer counts
         self.more_at = now  # when asking again may help
-        self.part = 1.0 / gateways  # of the demand of all gateways
-        self.used = 0  # and not yet reported; below nought when what was reported was refused after all
-        self.asked = 0  # since it was settled last, denied ones too
+        self.part = 1.0 / gateways  # our part of the demand of all gateways
+        self.used = 0  # let in and not yet reported; negative when what was reported was refused after all
+        self.asked = 0  # asked since the last settlement, denied requests included
         self.asked_at = now
         self.denied = False
         self.demand = 0.0  # requests a second
         self.in_flight = 0
-        self.answered = now  # when one of those in flight last was, or the first of them came
-        self.gap = 0.0  # between two answers, usually
+        self.answered = now  # when a request in flight was last answered, or the first of them came
+        self.gap = 0.0  # seconds between two answers, usually
         self.settled_at = -inf
-        self.known_at = self.refilled = now  # met, or settled last
+        self.known_at = self.refilled = now  # when the tenant was met, and when its allowance last grew
 
     def adopt(self, limits: Limits, gateways: int) -> None:
-        """Other limits than before hold from now on; the allowance follows with the next settlement."""
+        """Hold the tenant to other limits from now on; the allowance follows with the next settlement."""
         self.limits = limits
         self.room = max(self.room, ceil((limits.in_flight or 0) / gateways))
 
@@ -73,11 +76,12 @@ class Share:
 
     @property
     def memory(self) -> Seconds:
-        """How long without a request until it may be forgotten: not while that would give it a new allowance."""
+        """How long without a request until the tenant may be forgotten. While forgetting it would give it a new
+        allowance, that is never."""
         return MINUTE_OVER if self.short else QUIET
 
     def is_due(self, now: Seconds, *, sweep: bool) -> bool:
-        """Whether to settle at this tick; `sweep`: at one at which all are looked at, a second after the last."""
+        """Whether to settle at this tick. `sweep`: this tick is one at which all tenants are looked at."""
         if self.settled_at == -inf:
             return True
         age = now - self.settled_at
@@ -91,7 +95,7 @@ class Share:
             plenty = limit is None or 4 * (self.left - self.used) > 3 * limit
             spare = limits.in_flight is not None and 4 * self.in_flight < self.room
             return age >= PAUSE or not plenty or spare
-        if self.more_at > now:  # nothing is left: no use to ask before there is, but for what is to report
+        if self.more_at > now:  # nothing is left: asking is of no use before there is, except to report
             return self.used > 0
         if self.denied or self.short or 2.0 * self.allowance < self.granted:
             return True
@@ -99,7 +103,8 @@ class Share:
         return limit is not None and self.used >= TOLD * limit
 
     def wait_for_room(self, now: Seconds) -> Seconds:
-        """As long as it usually takes until one in flight goes, or as long again as none has gone."""
+        """How long until a request in flight ends: as long as that usually takes, or as long again as none has
+        ended."""
         return max(self.gap, now - self.answered, SHORTEST)
 
     def release(self, now: Seconds, *, refused: bool) -> None:
@@ -125,7 +130,8 @@ class Share:
         self.denied = False
 
     def settled(self, grant: int, left: int, reset_ms: int, part: float, room: int, now: Seconds) -> None:
-        """What Redis says. What was let in while it was being asked (`used`) comes out of the new allowance."""
+        """Take in what Redis says. What was let in while Redis was asked (`used`) comes out of the new
+        allowance."""
         self.granted = float(grant)
         self.allowance = self.granted - self.used
         self.left = left
@@ -136,13 +142,14 @@ class Share:
         self.room = room
 
     def refill(self, limit: int, gateways: int, now: Seconds) -> None:
-        """While Redis is away: the pace of the last known share of the limit, and never nothing."""
+        """While Redis is away, let in at the pace of the last known share of the limit, and never nothing."""
         part = max(self.part, 1.0 / (8 * gateways))
         pace = part * limit / MINUTE
         self.allowance = min(max(1.0, SAVED * pace), self.allowance + (now - self.refilled) * pace)
         self.refilled = now
         self.more_at = now + max(0.0, 1.0 - self.allowance) / pace
-        self.used = min(self.used, ceil(part * limit))  # what is more than a minute old no longer counts
+        # What was used more than a minute ago no longer counts.
+        self.used = min(self.used, ceil(part * limit))
 
 
 def before_asking(limits: Limits, gateways: int, trust: float) -> float:

@@ -1,22 +1,23 @@
 """Quotas that many gateways keep together, each deciding at once from what it was allowed.
 
-A gateway lets in what its allowance for the tenant covers; a loop in the background settles with Redis: what was
-used, what the next allowance is. Tenants with plenty left settle every two seconds, those that run short at
-every tick.
+A gateway lets in what its allowance for the tenant covers. A loop in the background settles with Redis: it
+reports what was used, and is told the next allowance. Tenants with plenty left settle every two seconds, those
+that run short at every tick.
 
-How exact: use is dated half-way between two reports, which come at every tick from whoever uses more than a
-hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins; and a tenant that
-spends its minute in a few seconds has the next one up to 0.3 s late, once, and no later after.
-To that comes what gateways let in before they have heard of a tenant at all: `trust` of the minute for all of them
-together, a hundredth if it has used more than half of it (that is said aloud, and every gateway hears it twice a
-second), and at least one each.
-The price of a small `trust`: more than that at once, from a tenant that was away for half a minute, is denied for
-the few milliseconds until Redis has answered.
-In flight: each gateway has room for its part, by demand, of what is free, and always for one; one that has asked
-nobody yet for its equal part, or for one if another has more than that. So the limit is exceeded by one for each
-gateway at most, and by what a gateway takes in while its room is being made smaller.
+How exact a minute is: use is dated half-way between two reports. They come at every tick for a tenant that uses
+more than a hundredth of its minute in one. So a minute may hold about 1 % too much, wherever it begins. A tenant
+that spends its minute in a few seconds has the next one up to 0.3 s late, once.
 
-Redis away: allowances grow by the gateway's last known part of the limit, and what is used is reported later.
+A tenant that Redis has not been asked about: all gateways together let in `trust` of its minute, and each at
+least one request. If the tenant has used more than half of its minute, they let in a hundredth; every gateway
+hears of such tenants twice a second. A small `trust` has a price: a tenant that was away for half a minute and
+sends more than that at once is denied for the few milliseconds until Redis has answered.
+
+Requests in flight: each gateway has room for its part, by demand, of what is free, and always for one. A gateway
+that has asked nobody yet has room for its equal part, or for one if another has more than that. So the limit is
+exceeded by one for each gateway at most, and by what a gateway takes in while its room is being made smaller.
+
+While Redis is away, allowances grow by the gateway's last known part of the limit, and use is reported later.
 """
 
 import asyncio
@@ -36,18 +37,18 @@ from penstock.ports import Clock
 from penstock.quota import Limits, over_quota
 from penstock.types import Seconds
 
-LISTEN = 0.5  # between two calls at most, to hear which tenants are short
-SWEEP = 1.0  # between two looks at all tenants, those that did not ask too
-EAGER = 0.005  # between two settlements at least: new tenants do not wait for the tick
-SILENCE_MS = 5_000  # after which what a gateway holds is free again
-MARK = 81.0  # how long a tenant counts as short once it was said
-OVERLAP_MS = 1_000  # heard twice, so that nothing said in the same instant is missed
-STALE = 2.5  # without word from Redis: it is away
-UNLIMITED = 10**9  # for those with a limit on requests in flight only
+LISTEN = 0.5  # seconds between two calls at most, to hear which tenants are short
+SWEEP = 1.0  # seconds between two looks at all tenants, also those that did not ask
+EAGER = 0.005  # seconds between two settlements at least: new tenants do not wait for the tick
+SILENCE_MS = 5_000  # milliseconds of a gateway's silence after which what it holds is free again
+MARK = 81.0  # seconds that a tenant counts as short once that was said
+OVERLAP_MS = 1_000  # milliseconds that are heard twice, so that nothing said in the same instant is missed
+STALE = 2.5  # seconds without word from Redis after which it counts as away
+UNLIMITED = 10**9  # the minute of tenants that have only a limit on requests in flight
 LONE_TRUST = (
-    0.5  # of the only gateway: nobody else lets anybody in, and who has less left was said to be short
+    0.5  # for the only gateway: nobody else lets anybody in, and a tenant with less left was said to be short
 )
-MOST = 100  # tenants settled with one call: Redis serves nobody else meanwhile, for a millisecond or two
+MOST = 100  # tenants settled with one call, during which Redis serves nobody else for a millisecond or two
 
 
 class Settle(Protocol):
@@ -55,7 +56,8 @@ class Settle(Protocol):
 
 
 class SharedAccount:
-    """An `Account`. What is known of its tenant may be forgotten meanwhile, and begin anew."""
+    """An `Account` shared with other gateways. What is known of its tenant may be forgotten meanwhile, and begin
+    anew."""
 
     __slots__ = ("_limiter", "_limits", "_tenant", "limit", "remaining", "reset_at")
 
@@ -98,7 +100,8 @@ class SharedAccount:
 
 
 class SharedLimiter:
-    """A `Limiter`. `run` must be running; until it has reached Redis, everybody counts as short."""
+    """A `Limiter` shared with other gateways. `run` must be running; until it has reached Redis, all tenants
+    count as short."""
 
     def __init__(
         self,
@@ -116,11 +119,11 @@ class SharedLimiter:
         self._trust, self._most = trust, max_tenants
         self._keys = [f"{{{store.settings.namespace}:quota}}:{part}" for part in ("0", "1", "short")]
         self._shares: dict[str, Share] = {}
-        self._asking: dict[str, Share] = {}  # those that asked since they were settled last
+        self._asking: dict[str, Share] = {}  # the tenants that asked since they were settled last
         self._short: dict[str, Seconds] = {}  # until when each counts as short
-        self._since: Argument = "-inf"  # the last word heard of those
+        self._since: Argument = "-inf"  # when the last news of short tenants was heard
         self._heard = self._swept = -inf
-        self._new = asyncio.Event()  # a tenant has come that Redis has not been asked about
+        self._new = asyncio.Event()  # set when a tenant has come that Redis has not been asked about
 
     def __len__(self) -> int:
         return len(self._shares)
@@ -131,7 +134,7 @@ class SharedLimiter:
         return SharedAccount(self, tenant, limits)
 
     def share(self, tenant: str, limits: Limits, now: Seconds) -> Share:
-        """One more request of this tenant, whatever becomes of it."""
+        """What is known of this tenant, which has one more request, whatever becomes of it."""
         share = self._shares.get(tenant) or self._meet(tenant, limits, now)
         if not share.asked:
             self._asking[tenant] = share
@@ -145,7 +148,8 @@ class SharedLimiter:
 
     def _meet(self, tenant: str, limits: Limits, now: Seconds) -> Share:
         if len(self._shares) >= self._most:
-            self._drop(next(iter(self._shares)))  # the one known longest: when it asks again it is new
+            # The tenant known longest goes: when it asks again it is new.
+            self._drop(next(iter(self._shares)))
         gateways = self.gateways()
         if now - self._heard > STALE or self._short.get(tenant, -inf) > now:
             trust = min(self._trust, SHORT_TRUST)
@@ -167,7 +171,7 @@ class SharedLimiter:
     # ---- settling ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Settles until cancelled, whatever Redis does."""
+        """Settle until cancelled, whatever Redis does."""
         patience = Patience(f"The quotas of {self._me}")
         while True:
             try:
@@ -182,7 +186,7 @@ class SharedLimiter:
                     await self._new.wait()
 
     async def settle(self) -> None:
-        """One round: everybody who has to, in a few calls."""
+        """Settle once with every tenant that is due, in a few calls."""
         now = self._clock()
         self._new.clear()
         sweep = now - self._swept >= SWEEP

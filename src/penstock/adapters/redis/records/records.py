@@ -19,14 +19,14 @@ from penstock.ports.tasks import RecordTasks
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How much of what is kept, and for how many seconds."""
+    """How much of each kind is kept, and for how many seconds."""
 
     tasks: Bounds
     keyed: Bounds
     letters: Bounds
     results: float
-    keys: float  # what came of a request with an Idempotency-Key
-    dead: float  # a dead letter
+    keys: float  # seconds for the outcome of a request with an Idempotency-Key
+    dead: float  # seconds for a dead letter
 
 
 class RedisRecords:

@@ -25,16 +25,16 @@ _NOTICE_WITHIN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Of a task, for the gateways where somebody waits for it, or where it counts."""
+    """The end of a task, for the gateways where somebody waits for it or where it counts."""
 
-    task: str  # its name
+    task: str  # the task's name
     status: TaskStatus
     boxes: Sequence[bytes]
-    code: str = ""  # of its failure
+    code: str = ""  # the error code of its failure; empty where it succeeded
 
 
 async def tell(post: Post, *news: News) -> None:
-    """All of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
+    """Tell all of it in one go. A notice that is lost costs those who wait the rest of their wait, no more."""
     notices = [
         (box.decode(errors="replace"), encode(Notice(each.task, each.status, each.code)))
         for each in news
@@ -54,12 +54,13 @@ class Outcomes:
         self._post = post
 
     async def processing(self, tasks: Sequence[str]) -> None:
-        """They have gone to a worker. Nobody depends on it, so an outage is let pass."""
+        """Note that these tasks have gone to a worker. Nobody depends on that, so an outage is let pass."""
         calls: list[Call] = [([self._store.keys.task(name)], []) for name in tasks]
         await PROCESS.each(self._store, calls)
 
     async def settle(self, endings: Sequence[Ended]) -> None:
-        """Waits out an outage, up to a limit: the first ending of a task counts, so twice does no harm."""
+        """Write these endings down, and wait out an outage up to a limit. The first ending of a task counts, so
+        twice does no harm."""
         patience = Patience("Storing results")
         gives_up = monotonic() + _GIVE_UP_AFTER
         left = list(endings)
@@ -70,7 +71,7 @@ class Outcomes:
             left = [ended for ended, answer in both if isinstance(answer, Exception) and is_outage(answer)]
             done = [(ended, answer[1:]) for ended, answer in both if not isinstance(answer, Exception)]
             broken = len(both) - len(left) - len(done)
-            if broken:  # their records are not what we wrote; that is no reason to keep the others waiting
+            if broken:  # these records are not what we wrote; the others need not wait for that
                 log.error("results were not stored: their records are broken", extra={"tasks": broken})
             await tell(self._post, *(_news(ended, boxes) for ended, boxes in done))
             if left:

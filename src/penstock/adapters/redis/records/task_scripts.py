@@ -2,12 +2,13 @@
 
     PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
 
-A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once it
-is over), shard (that its request went to), and at the end output and execution, or code, message and details; and
-lasting; and held, the bytes it counts for (`holdings`). Those with an Idempotency-Key have more (`keyed_scripts`).
+A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once
+it is over), shard (that its request went to), held (the bytes it counts for, see `holdings`); and at the end
+lasting, and output and execution, or code, message and details. The record of a task with an Idempotency-Key has
+more fields (`idempotency_scripts`).
 
-Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart. One
-without `created` has its row elsewhere, from whoever waits for it.
+Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart.
+One without `created` has its row elsewhere, from whoever waits for it.
 """
 
 from penstock.adapters.redis.link.scripts import Script
@@ -24,9 +25,9 @@ local status = redis.call('HGET', KEYS[1], 'status')
 local over = status == 'SUCCESS' or status == 'FAILED' or status == 'EXPIRED' or status == 'CANCELLED'
 if status ~= 'PENDING' and status ~= 'PROCESSING' and not over then status = false end  -- nobody's record
 """
-MOST_ENDED = 10_000  # in a bucket, that no ledger has taken yet
-# How it ended is written once, and kept from then on for as long as results are. `lasting`: '0' if it says nothing
-# of what the same request would meet another time.
+MOST_ENDED = 10_000  # tasks in a bucket that have ended and that no ledger has taken yet
+# How a task ended is written once, and kept from then on for as long as results are. `lasting` is '0' if the same
+# request might end otherwise another time.
 _END = f"""
 local function tell(status)
   local row = redis.call('HMGET', KEYS[1], 'created', 'key', 'id', 'tenant', 'tier', 'model')

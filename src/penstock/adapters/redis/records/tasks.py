@@ -23,7 +23,8 @@ from penstock.words.messages import Notice, decode_execution, task_name
 
 class RedisTasks:
     def __init__(self, store: Store, box: str, post: Post, ttl: float, bounds: Bounds | None = None) -> None:
-        """`box`: this gateway's mailbox, which `notice` must be fed from; `ttl`: seconds a result is kept."""
+        """`box`: this gateway's mailbox; its notices must be handed to `notice`. `ttl`: seconds that a result is
+        kept."""
         self._store, self._box, self._post, self._ttl = store, box, post, ttl
         self._bounds = bounds or tasks()
         self._look = Gathered(WATCH, store)
@@ -32,8 +33,9 @@ class RedisTasks:
     async def create(
         self, request: Accepted, limit: float, *, watch: bool = False, retry_after: float = 1.0
     ) -> None:
-        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
-        `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no room for it."""
+        """Write the record. `limit`: seconds after which the request is over in any case; the record is kept a
+        ttl beyond that. `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no
+        room for it."""
         keep, span = round(self._ttl * 1e3), round(limit * 1e3)
         box = self._box if watch else ""
         arguments = (
@@ -52,34 +54,34 @@ class RedisTasks:
             )
 
     async def placed(self, request: Accepted) -> None:
-        """Its request has been sent: now it can be withdrawn from anywhere."""
+        """Note that the request has been sent: from now on it can be withdrawn from anywhere."""
         assert request.shard is not None
         key = self._store.keys.task(task_name(request.tenant, request.request_id))
         with guard():
             await PLACE(self._store.commands, [key], [request.shard])
 
     async def forget(self, task_id: str, tenant: str) -> None:
-        """It was never accepted."""
+        """Drop the record of a request that was never accepted."""
         name, keys = task_name(tenant, task_id), self._store.keys
         with guard():
             await DROP(self._store.commands, [keys.task(name), *keys.held(name)])
 
     async def find(self, task_id: str, tenant: str) -> TaskRecord:
-        """For its tenant, who has read it now. To anyone else it does not exist."""
+        """The task, for its tenant, who has then read it. To anyone else it does not exist."""
         name, keys = task_name(tenant, task_id), self._store.keys
         with guard():
             flat = await READ(self._store.commands, [keys.task(name), *keys.held(name)])
         return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
     async def peek(self, task_id: str, tenant: str) -> TaskRecord:
-        """For people who look after the server: its tenant has not read it."""
+        """The task, for people who look after the server: its tenant has not read it."""
         key = self._store.keys.task(task_name(tenant, task_id))
         with guard():
             fields = await self._store.commands.execute_command("HGETALL", key)
         return await self._record(task_id, tenant, fields)
 
     async def wait(self, task_id: str, tenant: str, seconds: float) -> TaskRecord:
-        """As it is when it is over, or after this long."""
+        """The task as it is when it is over, or after this long."""
         over, name = asyncio.get_running_loop().create_future(), task_name(tenant, task_id)
         self._pollers[name].add(over)
         try:
@@ -94,14 +96,14 @@ class RedisTasks:
         return await self._watch(task_id, tenant, 0.0)
 
     def notice(self, message: Notice) -> None:
-        """From the mailbox: a task that is waited for here is over."""
+        """Take in a notice from the mailbox: a task that is waited for here is over."""
         for over in self._pollers.get(message.task, ()):
             if not over.done():
                 over.set_result(None)
 
     async def cancel(self, task_id: str, tenant: str) -> Withdrawal | None:
-        """End it if it is not over. What is given back must be withdrawn; None: it was over, or its request has
-        not been sent yet, and its result will be dropped."""
+        """End the task if it is not over. Whatever is given back must be withdrawn. None: the task was over, or
+        its request has not been sent yet, and its result will be dropped."""
         name = task_name(tenant, task_id)
         with guard():
             answer = await CANCEL(
@@ -126,7 +128,8 @@ class RedisTasks:
         return await self._record(task_id, tenant, dict(zip(flat[::2], flat[1::2], strict=True)))
 
     async def _record(self, task_id: str, tenant: str, fields: Mapping[bytes, bytes]) -> TaskRecord:
-        """One that cannot be read is removed: an Idempotency-Key would stand for it until it is forgotten."""
+        """The record. One that cannot be read is removed: otherwise an Idempotency-Key would stand for it until
+        it is forgotten."""
         if not fields:
             raise self._unknown(task_id)
         try:
@@ -157,5 +160,5 @@ class RedisTasks:
 
 
 def size_of(request: Accepted) -> int:
-    """Bytes that it counts for until it is over."""
+    """The bytes that a task counts for until it is over."""
     return OVERHEAD + len(request.input) + len(request.parameters)

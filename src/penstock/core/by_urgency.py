@@ -13,14 +13,15 @@ from penstock.core.queued import Queued
 from penstock.types import Seconds
 
 
-class Line:
+class ByUrgency:
     __slots__ = ("_deadlines", "_expiries", "_requests", "_sequence")
 
     def __init__(self) -> None:
         self._requests: deque[Queued] = deque()
-        self._deadlines: Ordered | None = None  # None while all are in order, as is the next one
+        # The two further queues, by deadline and by the limit of the wait. Both are None while all are in order.
+        self._deadlines: Ordered | None = None
         self._expiries: Ordered | None = None
-        self._sequence = 0  # numbers the entries of these two in the order they came
+        self._sequence = 0  # numbers the entries of the two further queues in the order they came
 
     def __len__(self) -> int:
         """The length of the longest queue, the dead included."""
@@ -60,7 +61,7 @@ class Line:
         return requests[0] if requests else None
 
     def most_urgent(self, horizon: Seconds) -> Queued | None:
-        """The one whose time runs out first, if a batch takes `horizon`."""
+        """The request whose time runs out first, if a batch takes `horizon`."""
         if self._deadlines is None or self._expiries is None:
             return self.oldest()
         by_deadline, by_expiry = self._deadlines.first(), self._expiries.first()
@@ -69,18 +70,18 @@ class Line:
         return by_expiry[2] if by_expiry[0] < by_deadline[0] - horizon else by_deadline[2]
 
     def drop_dead(self) -> None:
-        """Those in front."""
+        """Drop the dead in front."""
         self.oldest()
         self.most_urgent(0.0)
 
     def compact(self) -> None:
-        """Drop all dead."""
+        """Drop all that are dead."""
         self._requests = deque([request for request in self._requests if request.waiting])
         if self._deadlines is not None and self._expiries is not None:
             self._deadlines.compact()
             self._expiries.compact()
 
     def clear(self) -> None:
-        """Nobody waits: whoever comes next is in order."""
+        """Forget all: nobody waits, and whoever comes next is in order."""
         self._requests.clear()
         self._deadlines = self._expiries = None

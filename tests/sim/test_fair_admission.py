@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.core.admission import AdmissionRules
+from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel

@@ -1,6 +1,7 @@
-"""Which requests a gateway lets in, as far as that can be told from there.
+"""Which requests a gateway of an installation over Redis lets in.
 
-A batcher, which knows its queue, refuses those that cannot make their deadlines.
+A gateway knows whether the store is up and has room, and whether a batcher is there. The batcher knows the queue:
+it refuses the requests that cannot make their deadlines (`core.admission`).
 """
 
 from collections.abc import Callable
@@ -11,13 +12,14 @@ from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
 from penstock.types import Request
 
-# Seconds without any batcher in which requests are still accepted: one that is started anew after its death finds
-# them, and they have time left.
+# Seconds without any batcher in which requests are still accepted: a batcher that is started anew after its death
+# finds them, and they have time left.
 BATCHER_BACK = 3.0
-CACHE_MEMORY = 0.75  # of the memory limit: beyond it no more answers are kept for other gateways
+# The part of `redis.memory_limit` beyond which no more answers are kept for other gateways.
+CACHE_MEMORY = 0.75
 
 
-class Admission:
+class GatewayAdmission:
     def __init__(
         self,
         registry: Registry,
@@ -34,7 +36,7 @@ class Admission:
         self._last_batcher_left = -inf
 
     def look(self, now: float) -> None:
-        """At who is there."""
+        """Look at which batchers are there."""
         had, self._has_batcher = self._has_batcher, bool(self._registry.members["batchers"])
         if had and not self._has_batcher:
             self._last_batcher_left = now
@@ -66,7 +68,7 @@ class Admission:
         return Overloaded(message, retry_after=self.backlog_seconds(model))
 
     def no_batcher(self, now: float) -> bool:
-        """None is there, and none has been for so long that none is being started anew."""
+        """No batcher is there, nor has been for longer than a restart takes."""
         return not self._has_batcher and now - self._last_batcher_left > BATCHER_BACK
 
     def backlog_seconds(self, model: str) -> float:
@@ -79,5 +81,5 @@ class Admission:
         return max([0.1, *said])
 
     def has_room_for_answers(self) -> bool:
-        """Long before the store is so full that nothing more is accepted."""
+        """Whether answers may still be kept in the store: no longer, long before it is too full for requests."""
         return self._registry.memory_ratio < CACHE_MEMORY * self._memory_limit

@@ -1,0 +1,93 @@
+"""When a request that arrives now can expect to be sent, by what waits ahead of it.
+
+The expected start is when the next worker frees, plus one gap between batches for every full batch ahead of the
+request. `ahead` counts what the order of the buffer puts before it:
+- of its own tier those of its own tenant, and of each other tenant as many and one more, for tenants take turns.
+  So a tenant with few waiting is not refused because another has filled the queue. Those it overtakes wait longer
+  than their number says, and `slower` is by how much;
+- under strict tiers all better ones; under weighted tiers its own, stretched by its tier's share of the service.
+"""
+
+from typing import NamedTuple
+
+from penstock.core.batcher import Batcher
+from penstock.core.estimator import GUARD, LEAST_SPREAD
+from penstock.types import Request, Seconds
+
+# Of the time that a request has beyond one batch, this part counts. A long wait may turn out longer than expected,
+# and a late answer is wasted.
+SURE = 0.9
+FEW_LANES = 16  # in more lanes than this, the turn of a tenant is not looked up in each
+UNKNOWN_BACKLOG = 1.0  # the seconds after which to ask again, where nobody can say how long the backlog takes
+
+
+class Forecast(NamedTuple):
+    start: Seconds  # when a request arriving now can expect to be sent
+    seconds: Seconds  # how long its batch should take, with guard
+    drain_rate: float  # requests a second that leave at full batches
+
+
+def forecast(
+    batcher: Batcher, tier: int, now: Seconds, in_tier: float | None = None, slower: float = 0.0
+) -> Forecast | None:
+    """The forecast for a request of this tier. None when nobody can say: no worker is there, and none has said
+    when it will be. `in_tier`: how many of its own tier go before it, by default all. `slower`: the part of the
+    service that goes to requests that overtake it."""
+    curve, fleet = batcher.curve, batcher.fleet
+    size = curve.best_size
+    free = fleet.next_free(curve, now)
+    if free is None:
+        return None
+    gap = curve.best_seconds / fleet.counted
+    ahead = _ahead(batcher, tier, batcher.depth.by_tier[tier] if in_tier is None else in_tier)
+    seconds = curve(min(size, ahead + 1))  # as large as its batch would be if nobody else came
+    if ahead >= fleet.free:  # with workers to spare, trying costs nobody anything
+        seconds *= 1.0 + GUARD * max(curve.spread, LEAST_SPREAD)
+    return Forecast(
+        free + ahead // size * gap / (1.0 - slower),
+        seconds,
+        size / gap if gap > 0 else float("inf"),
+    )
+
+
+def backlog_seconds(batcher: Batcher, now: Seconds) -> Seconds:
+    """How long what waits now will take. Where nobody can say, `UNKNOWN_BACKLOG`."""
+    expected = forecast(batcher, len(batcher.depth.by_tier) - 1, now)
+    return UNKNOWN_BACKLOG if expected is None else expected.start + expected.seconds - now
+
+
+def _ahead(batcher: Batcher, tier: int, in_tier: float) -> float:
+    """How many requests go before one of this tier that arrives now, in effect."""
+    depth, retries, tiers = batcher.depth, batcher.delivery.waiting, batcher.rules.tiers
+    own = depth.by_tier[tier]
+    if own == depth.total:  # nobody else waits, the usual case
+        return in_tier + retries
+    if tiers.strict:
+        return sum(depth.by_tier[:tier]) + in_tier + retries
+    active = sum(weight for weight, waiting in zip(tiers.weights, depth.by_tier, strict=True) if waiting)
+    if not own:
+        active += tiers.weights[tier]
+    return min(in_tier * active / tiers.weights[tier], depth.total - own + in_tier) + retries
+
+
+def in_turn(batcher: Batcher, request: Request) -> float:
+    """How many requests of its own tier go before this one. Tenants take turns between lanes as they do within
+    one. Where there are many lanes, all that waits in the others is taken to go first, for each of them would
+    have to be asked."""
+    waiting, lanes = batcher.depth.by_tier[request.tier], batcher.lanes
+    if not waiting:
+        return 0.0
+    lane = lanes.get((request.parameters, 0) if lanes.plain else lanes.key_of(request))
+    if lane is not None and len(lanes) == 1:  # the usual case
+        return waiting - lane.buffer.overtakes(request, lane.buffer.of_tenant(request))
+    asked = lanes.values() if len(lanes) <= FEW_LANES else [lane] if lane is not None else []
+    buffers = [each.buffer for each in asked if each.buffer.waiting]
+    own = sum([buffer.of_tenant(request) for buffer in buffers])
+    return waiting - sum([buffer.overtakes(request, own) for buffer in buffers])
+
+
+def can_wait(batcher: Batcher, seconds: Seconds) -> Seconds:
+    """How long a request may be expected to wait that has so long: the further ahead, the less sure the
+    forecast."""
+    batch = batcher.curve.best_seconds
+    return batch + SURE * (seconds - batch) if seconds > batch else seconds

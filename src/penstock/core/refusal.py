@@ -1,0 +1,141 @@
+"""Why the queue of a model refuses a request: it would be late, it costs too much, or there is no room for it.
+
+What cannot make its deadline is refused when it arrives, with the time after which it could. The last part of the
+longest queue, `ROOM`, is for tenants that have less than an even share of it. The rules among tiers are in
+`tier_gate`.
+"""
+
+from dataclasses import dataclass
+
+from penstock.core.apart import QUEUE
+from penstock.core.batcher import Batcher
+from penstock.core.forecast import backlog_seconds, can_wait, forecast, in_turn
+from penstock.errors import HopelessDeadline, Overloaded, Refused, Unacceptable
+from penstock.types import Request, Seconds, has_own_limit
+
+ROOM = 0.1  # the part of the longest queue for tenants with less than their share
+SOON = 0.1  # the shortest `Retry-After` that a request of a tenant set apart is given, in seconds
+SET_APART = (
+    "requests like this one have made their batches fail, so they run apart for a while, and too many of them"
+    " wait: send fewer, and find in the dead letters which inputs fail"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    max_queue: int = 20_000
+    max_queue_bytes: int = 512 * 2**20
+
+
+def refusal(
+    batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds, overtaken: float = 0.0
+) -> Refused | None:
+    """Why this request is not let in, or None if it is. `overtaken`: the part of the service that goes to those who
+    overtake the last one of its tier."""
+    limit = batcher.rules.max_cost
+    if request.cost > limit:
+        return _too_dear(request, limit)
+    depth, in_tier = batcher.depth, in_turn(batcher, request)
+    slower = overtaken * in_tier / (depth.by_tier[request.tier] or 1)
+    expected = forecast(batcher, request.tier, now, in_tier, slower)
+    if expected is None:
+        loaded_in = batcher.fleet.loaded_in(now)
+        if loaded_in is not None:
+            return Overloaded("the model is still loading", retry_after=max(1.0, loaded_in))
+        return Overloaded("no worker is ready yet", retry_after=1.0)
+    seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
+    late = expected.start - now - can_wait(batcher, min(request.expires, request.deadline - seconds) - now)
+    if late > 0:
+        if request.deadline - now < batcher.curve.single:
+            return _hopeless(request, batcher.curve.single)
+        return Overloaded("the queue is too long for its deadline", retry_after=late)
+    size = len(request.input)
+    total, held = depth.total + batcher.apart.depth.total, depth.bytes + batcher.apart.depth.bytes
+    if is_full(batcher, request, rules.max_queue, total):
+        return _full("limits.max_queue", rules.max_queue, depth.total / expected.drain_rate)
+    if is_full(batcher, request, rules.max_queue_bytes - size + 1, held, size):
+        return _full("limits.max_queue_bytes", rules.max_queue_bytes, depth.total / expected.drain_rate)
+    if not batcher.has_room_for(request):
+        return Overloaded(
+            f"too many sets of parameters are waiting: limits.max_lanes is {batcher.rules.max_lanes}",
+            retry_after=expected.seconds,
+        )
+    return None
+
+
+def refusal_of_more(
+    batcher: Batcher, rules: AdmissionRules, request: Request, number: int, now: Seconds
+) -> Overloaded | None:
+    """Why the last of so many more is sure not to be let in, if all are like this one, which waits already. None:
+    they must be asked for one by one. Each that goes before it makes the queue longer, and none lets it overtake
+    more; so what is refused here would be refused there too. Holds where all requests cost the same."""
+    before = number - 1
+    expected = None
+    if len(batcher.lanes) == 1:  # among several lanes it may overtake more than this one does
+        expected = forecast(batcher, request.tier, now, in_turn(batcher, request) + before)
+    if expected is not None:
+        seconds = 0.0 if batcher.parts.in_doubt(now) else expected.seconds
+        limit = min(request.expires, request.deadline - seconds)
+        late = expected.start - now - can_wait(batcher, limit - now)
+        if late > 0:
+            return Overloaded("the queue is too long for its deadline", retry_after=late)
+    total = batcher.depth.total + batcher.apart.depth.total
+    if is_full(batcher, request, rules.max_queue, total, more=before):
+        return _full("limits.max_queue", rules.max_queue, backlog_seconds(batcher, now))
+    return None
+
+
+def refusal_apart(batcher: Batcher, rules: AdmissionRules, request: Request, now: Seconds) -> Refused | None:
+    """Why a request that is set apart is not let in, or None if it is. Such requests have a small part of the
+    queue."""
+    limit = batcher.rules.max_cost
+    if request.cost > limit:
+        return _too_dear(request, limit)
+    apart = batcher.apart
+    if not apart.lanes.has_room_for(request):
+        return Overloaded(SET_APART, retry_after=1.0)
+    late = apart.wait(request, batcher.curve.single, batcher.parts.workers_apart(now), now) - (
+        min(request.expires, request.deadline - batcher.curve.single) - now
+    )
+    full = (
+        apart.depth.total >= QUEUE * rules.max_queue
+        or apart.depth.bytes + len(request.input) > QUEUE * rules.max_queue_bytes
+    )
+    return Overloaded(SET_APART, retry_after=max(late, SOON)) if full or late > 0.0 else None
+
+
+def _too_dear(request: Request, limit: float) -> Unacceptable:
+    return Unacceptable(
+        f"this input costs {request.cost:g}, and max_cost of the model is {limit:g}: make it shorter"
+    )
+
+
+def _full(setting: str, limit: int, drains_in: Seconds) -> Overloaded:
+    return Overloaded(f"the queue is full: {setting} is {limit}", retry_after=drains_in)
+
+
+def _hopeless(request: Request, batch: Seconds) -> HopelessDeadline:
+    """The refusal of a request that not even an idle server could answer in time."""
+    has = request.deadline - request.arrival
+    limit = (
+        f"timeout_ms was {has * 1e3:.0f}" if has_own_limit(request) else f"timeouts.request is {has:.3g} s"
+    )
+    return HopelessDeadline(f"one batch of this model takes about {batch * 1e3:.0f} ms; {limit}")
+
+
+def is_full(
+    batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0, more: int = 0
+) -> bool:
+    """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`,
+    once so many `more` of them wait. The last part is kept for tenants with less than an even share. That is
+    counted with one tenant more than there are, since somebody may yet come."""
+    waiting += more * each
+    if waiting >= limit:
+        return True
+    if waiting < limit - int(ROOM * limit):
+        return False
+    own, tenants = more, 1
+    for lane in batcher.lanes.values():
+        here, others = lane.buffer.shared_by(request)
+        own, tenants = own + here, tenants + others
+    return own * each * tenants >= limit
