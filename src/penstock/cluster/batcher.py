@@ -83,6 +83,7 @@ class BatcherMember(Member):
 
     def _listen(self) -> None:
         self.dispatcher.on_undelivered = self._workers.left
+        self.dispatcher.on_recorded = self.intake.settled
         self.intake.subscribe(self._take, self._withdraw)
         self.intake.on_inherited = self._inherit
         self.intake.on_lost = self._lost
@@ -166,8 +167,13 @@ class BatcherMember(Member):
         self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        self.dispatcher.answer(replies)
-        self.intake.settled([reply.request for reply in replies])
+        requests, unrecorded = [reply.request for reply in replies], self.dispatcher.answer(replies)
+        if (
+            unrecorded
+        ):  # they stay in hand, for another batcher to find them, until their records say how they ended
+            keys = {request.key for request in unrecorded}
+            requests = [request for request in requests if request.key not in keys]
+        self.intake.settled(requests)
 
     # ---- batches -----------------------------------------------------------------------------------------
 

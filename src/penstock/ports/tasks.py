@@ -102,8 +102,9 @@ class TaskEndings(Protocol):
         """They have gone to a worker."""
         ...
 
-    async def settle(self, endings: Sequence[Ended]) -> None:
-        """The first ending of a task counts."""
+    async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
+        """The first ending of a task counts, so that one may be settled twice. Gives those that could not be
+        stored, because their records have been away for too long."""
         ...
 
 

@@ -197,10 +197,11 @@ class MemoryEndings:
             if kept is not None and kept.status is TaskStatus.PENDING:
                 kept.status, kept.changed = TaskStatus.PROCESSING, self._books.wall_clock()
 
-    async def settle(self, endings: Sequence[Ended]) -> None:
+    async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
         for ended in endings:
             kept = self._books.find(ended.task)
             if kept is not None:
                 execution = None if ended.failure else decode_execution(ended.execution)
                 reply = Reply(kept.request, ended.outcome, ended.output, ended.failure, execution)
                 await self._books.settle(ended.task, reply)
+        return []
