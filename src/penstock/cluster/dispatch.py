@@ -121,7 +121,7 @@ class Dispatcher:
                 self._lanes[lane][:0] = messages  # `run` begins with them when it is started again
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
-                if not arrived:
+                if arrived is False:  # None: nothing is known of its owner
                     self._undelivered(box)
         del self._lanes[lane]
         self._progress.set()
