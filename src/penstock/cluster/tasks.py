@@ -126,9 +126,12 @@ class TaskDesk:
             held.let_go()  # it is not accepted, and whoever asked for it knows
             raise
 
-    async def take(self, request: Accepted) -> RemoteTask:
-        """For nobody who counts it."""
-        await self._create(request, watch=False, retry_after=1.0)
+    async def retry(self, request: Accepted, letter: str) -> RemoteTask:
+        """For nobody who counts it. Raises Conflict if the task is not over, or this letter was retried before."""
+        return await self._accepting.whole(self._retry(request, letter))
+
+    async def _retry(self, request: Accepted, letter: str) -> RemoteTask:
+        await self._create(request, watch=False, retry_after=1.0, letter=letter)
         await self._send(request)
         return await self._published(request)
 
@@ -137,9 +140,9 @@ class TaskDesk:
         if held is not None:
             held.end(notice.code)
 
-    async def _create(self, request: Accepted, *, watch: bool, retry_after: float) -> None:
+    async def _create(self, request: Accepted, *, watch: bool, retry_after: float, letter: str = "") -> None:
         left = request.deadline - self._clock()
-        await self.tasks.create(request, left, watch=watch, retry_after=retry_after)
+        await self.tasks.create(request, left, watch=watch, retry_after=retry_after, letter=letter)
 
     async def _send(self, request: Accepted) -> None:
         try:

@@ -48,11 +48,18 @@ class TaskRecords(Protocol):
     """Tasks at a gateway: accepted here, read and cancelled anywhere."""
 
     async def create(
-        self, request: Accepted, limit: float, *, watch: bool = ..., retry_after: float = ...
+        self,
+        request: Accepted,
+        limit: float,
+        *,
+        watch: bool = ...,
+        retry_after: float = ...,
+        letter: str = ...,
     ) -> None:
         """Before its request is published. Raises Refused, with `retry_after`, where there is no room for it.
         `limit`: seconds after which the request is over in any case; `watch`: this gateway wants a notice of its
-        end."""
+        end. Raises Conflict if there is one with this id. `letter`: the dead letter that is retried by it; then one
+        that is over is replaced, unless it was made for that letter."""
         ...
 
     async def placed(self, request: Accepted) -> None:
