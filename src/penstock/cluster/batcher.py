@@ -21,6 +21,7 @@ from penstock.cluster.watchdog import Watchdog
 from penstock.cluster.workers_seen import WorkersSeen
 from penstock.config import Config
 from penstock.core.queued import Queued, Sealed
+from penstock.errors import StoreDown
 from penstock.gauges import ServerGauges
 from penstock.ports import Clock, Observer
 from penstock.ports.bus import Bus
@@ -204,7 +205,7 @@ class BatcherMember(Member):
         try:
             async with asyncio.timeout(seconds):
                 self._models.drain()
-                await self.leases.release_all()
+                await self._give_back_shards()
                 await self.intake.release()
                 await self.dispatcher.flush()
         except TimeoutError:
@@ -213,6 +214,13 @@ class BatcherMember(Member):
             log.warning("could not hand over: Redis is away", extra={"error": str(error)})
             return False
         return True
+
+    async def _give_back_shards(self) -> None:
+        """If this cannot be said, others have them a lease later. What is in hand is finished all the same."""
+        try:
+            await self.leases.release_all()
+        except StoreDown as error:
+            log.warning("shards were not given back: Redis is away", extra={"error": error.message})
 
     async def stop(self) -> None:
         await super().stop()
