@@ -71,17 +71,19 @@ class BatchedModels:
             return
         try:
             self._open(name, with_model(self._config, name, said))
-        except Exception as error:  # the others are served, and its next announcement may be better
+        except Exception as error:  # the others are served, and this one is tried again at the next look
+            del self._announced[name]
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
     def _open(self, name: str, config: Config) -> None:
         batcher = Batcher(replace(batching_rules(name, config), shared=True))
         door = Door(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
-        pump = self.pumps[name] = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
+        pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
         borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
         batcher.share = self._share
-        self.doors[name] = door
+        # Only now that all of it is there: whoever finds a pump finds the rest.
+        self.pumps[name], self.doors[name] = pump, door
         self._loops.keep(f"the borrower of {name}", borrower.run)
 
     # ---- how they stand ------------------------------------------------------------------------------------
