@@ -7,6 +7,7 @@ import pytest
 from town import SECONDS, Town
 
 from penstock.cluster.gateway import GatewayMember
+from penstock.core.queued import Queued
 from penstock.errors import BackendError, StoreDown
 from penstock.ports.tasks import Ended
 from penstock.testing import Answer, run_virtual
@@ -108,6 +109,30 @@ def test_a_result_that_was_not_stored_is_stored_later_or_executed_again(
         records.away = False
         await asyncio.sleep(30.0)
         assert await status_of(gateway, task.id) is TaskStatus.SUCCESS
+        await town.stop()
+
+    run_virtual(body())
+
+
+def test_a_task_that_a_batcher_could_not_take_in_stays_in_hand_until_that_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mistaken(request: Queued) -> None:
+        raise KeyError("a mistake of ours")
+
+    async def body() -> None:
+        town = await town_of()
+        [gateway], [batcher] = town.gateways, town.batchers
+        batcher.intake.subscribe(mistaken, lambda request: None)
+        records = Away(town, monkeypatch)
+        task = await gateway.gateway.submit_task(Ask(b'"7"', "double"))
+        await asyncio.sleep(1.0)
+        assert records.refused
+        assert len(batcher.intake.in_hand) == 1
+        records.away = False
+        await asyncio.sleep(1.0)
+        assert await status_of(gateway, task.id) is TaskStatus.FAILED
+        assert not batcher.intake.in_hand
         await town.stop()
 
     run_virtual(body())

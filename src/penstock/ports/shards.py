@@ -76,7 +76,7 @@ class Intake(Protocol[Taken]):
 
     on_inherited: Callable[[Taken], None]
     on_lost: Callable[[Sequence[Taken]], None]  # another batcher answers for these now
-    on_refused: Callable[[Taken, Failure], None]  # it could not be taken in
+    on_refused: Callable[[Taken, Failure], None]  # it could not be taken in; whoever is told settles it
     on_unreadable: Callable[
         [str, Sequence[str], Failure], None
     ]  # mailbox and keys of those that cannot be read

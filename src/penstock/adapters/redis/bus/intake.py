@@ -296,8 +296,9 @@ class Intake(Generic[Taken]):
         self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
         try:
             self.on_refused(request, NOT_TAKEN)
-        finally:
+        except BaseException:
             self.settled([request])
+            raise
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 
