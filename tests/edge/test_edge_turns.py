@@ -106,6 +106,41 @@ async def test_nobody_is_served_before_those_who_waited_longer() -> None:
     assert order == ["a", "b", "c", "a", "c", "a"]
 
 
+@in_virtual_time
+async def test_whoever_stands_in_line_already_has_no_second_place() -> None:
+    order: list[str] = []
+    turns = Turns(asyncio.get_running_loop())
+
+    class Worker:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def go_on(self) -> bool:
+            order.append(self.name)
+            return False
+
+    greedy, modest = Worker("greedy"), Worker("modest")
+    for each in (greedy, modest, greedy, greedy):
+        turns.wait(each)
+    assert len(turns) == 2
+    await settle()
+    assert order == ["greedy", "modest"]
+    turns.wait(greedy)
+    await settle()
+    assert order == ["greedy", "modest", "greedy"]
+
+
+@in_virtual_time
+async def test_a_client_that_stops_reading_and_goes_on_has_one_share_of_a_turn() -> None:
+    edge = edge_with(EchoApp(at_once=False))
+    client = Client(edge)
+    client.send(chunked(*[b"x"] * (READ // 6)))
+    for _ in range(10):
+        client.connection.pause_writing()
+        client.connection.resume_writing()
+    assert len(edge.turns) == 1
+
+
 @pytest.mark.parametrize(
     "trailers",
     [b"".join(b"x-%d: %s\r\n" % (number, b"y" * 100) for number in range(10_000)), b"x: " + b"y" * 10**6],
@@ -237,6 +272,18 @@ async def test_pieces_for_a_request_that_has_ended_end_the_connection(size: int)
             line.edge.turns.take()
         sent += 100
         assert sent <= 4 * MOST_IDLE + 100
+
+
+@in_virtual_time
+async def test_over_http_2_too_a_client_that_stops_reading_and_goes_on_has_one_share_of_a_turn() -> None:
+    line = Line(edge_with(EchoApp(at_once=False)))
+    for number in range(100):
+        line.ask("POST", f"/{number}", b"x" * 1000)
+    line.wire.send(line.outgoing())
+    for _ in range(10):
+        line.wire.connection.pause_writing()
+        line.wire.connection.resume_writing()
+    assert len(line.edge.turns) == 1
 
 
 def frames(*kinds: Any) -> bytes:

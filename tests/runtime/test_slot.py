@@ -428,6 +428,29 @@ def test_a_first_batch_may_take_long_and_the_server_says_that_it_is_loading() ->
     run_virtual(body())
 
 
+def test_one_that_broke_down_while_it_loaded_does_not_load_when_it_runs_again() -> None:
+    class BreaksDown(MockBackend):
+        async def run(self, batch: Batch) -> Result:
+            result = await super().run(batch)
+            if len(self.batches) == 1:
+                raise RuntimeError("not an error that a backend may raise")
+            return result
+
+    async def body() -> None:
+        station = Station(BreaksDown([Answer(2.0), Answer(20.0)]), warm=False)
+        async with station.running():
+            station.ask(limit=60.0)
+            await asyncio.sleep(3.0)
+        async with station.running():
+            loading = [station.slot.loading]
+            await asyncio.sleep(5.0)
+            loading.append(station.slot.loading)
+            assert loading == [False, True]
+            assert station.pump.batcher.fleet.loaded_in(station.loop.time()) is not None  # it was told again
+
+    run_virtual(body())
+
+
 def test_while_a_first_batch_runs_the_log_says_again_and_again_that_it_is_loading(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -22,7 +22,7 @@ from penstock.edge.heads import Head
 from penstock.edge.http1 import Connection
 from penstock.edge.http2 import Http2Connection
 from penstock.edge.opening import Opening
-from penstock.edge.tls import ServerTls, TlsSettings
+from penstock.edge.tls import AdminTls, ServerTls, Tls, TlsSettings
 from redis_servers import becomes
 
 Attempt = Callable[[int], Coroutine[Any, Any, None]]
@@ -72,7 +72,7 @@ class Refusing:
 
 
 @asynccontextmanager
-async def edge_behind(tls: ServerTls, **limits: float) -> AsyncIterator[tuple[Edge, int]]:
+async def edge_behind(tls: Tls, **limits: float) -> AsyncIterator[tuple[Edge, int]]:
     """An edge and its port."""
     loop = asyncio.get_running_loop()
     edge = Edge(Refusing(), EdgeLimits(**limits), loop, loop.time, tls)  # type: ignore[arg-type]
@@ -95,6 +95,17 @@ def pair(authority: Authority, tmp_path: Path) -> Pair:
     return authority.issue(tmp_path, "server")
 
 
+def test_the_tls_of_the_admin_plane_promises_nothing_that_it_does_not_have(pair: Pair) -> None:
+    def names(of: object) -> set[str]:
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    whole = ServerTls(TlsSettings(pair.certificate, pair.key))
+    admin = AdminTls(whole)
+    assert names(admin) == names(Tls) | {"failed_handshakes"}
+    assert all(hasattr(admin, name) for name in names(admin))
+    assert admin.context is whole.admin_context
+
+
 @pytest.mark.parametrize("attempt", [not_tls, half_a_greeting, too_old])
 def test_a_handshake_that_fails_leaves_nothing_behind(attempt: Attempt, pair: Pair) -> None:
     tls = ServerTls(TlsSettings(pair.certificate, pair.key, minimum="1.3"))
@@ -113,6 +124,35 @@ def test_a_handshake_that_fails_leaves_nothing_behind(attempt: Attempt, pair: Pa
                 gc.enable()
 
     uvloop.run(body())
+
+
+class Unfit:
+    """Its context is none, which no handshake expects."""
+
+    context: Any = "not a context"
+    dead = False
+    failed_handshakes = 0
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_handshake_that_fails_inside_the_server_is_over_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        tls = Unfit()
+        async with edge_behind(tls) as (edge, port):
+            for _ in range(3):
+                await not_tls(port)
+            await becomes(lambda: not edge.connections)
+            assert tls.failed_handshakes == 3
+
+    uvloop.run(body())
+    assert [record.getMessage() for record in caplog.records] == [
+        "a TLS handshake failed inside the server"
+    ] * 3
 
 
 def test_a_handshake_that_takes_too_long_is_ended(pair: Pair) -> None:

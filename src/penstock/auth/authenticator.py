@@ -23,7 +23,8 @@ class Authenticator:
         self._tokens = tokens
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """Answers at once. Raises Unauthorized or Forbidden; KeysWanted if `identify_slowly` may know more."""
+        """Answers at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
+        KeysWanted if `identify_slowly` may know more."""
         value = headers.get(b"authorization")
         if b"x-api-key" in headers:
             if value is not None:

@@ -6,14 +6,13 @@ tenant could take the server's time from the others without ever meeting a limit
 
 from penstock.edge.fields import Headers
 from penstock.errors import (
-    Forbidden,
     Malformed,
     NoInput,
     NoSuchModel,
     OverQuota,
+    Refused,
     TooLarge,
     Unacceptable,
-    Unauthorized,
     UnsupportedMedia,
 )
 from penstock.ports import Doorman, Gateway
@@ -32,13 +31,13 @@ class Charges:
         self._gateway.check_quota(identity)
 
     def after(self, refusal: Exception, headers: Headers) -> Exception:
-        """Charge a refused request. Gives what the client is told: the refusal, or that it was beyond the quota.
-        Strangers are not charged."""
+        """What the client is told: the refusal, or that this was beyond its quota. Not charged are strangers, and
+        whoever cannot be told from a stranger now."""
         if isinstance(refusal, CHARGED):
             try:
                 self._gateway.charge(self._doorman.identify(headers))
             except OverQuota as over:
                 return over
-            except (Unauthorized, Forbidden):
+            except Refused:
                 pass
         return refusal

@@ -1,9 +1,13 @@
 """Large bodies are looked through one at a time, in steps, and the loop rests in between.
 
 To look through a mebibyte can take 30 ms, which would hold up everything else. So there is a break after each few
-milliseconds, and a rest at the end: three times as long as the work was, in all. All large bodies together have a
-quarter of the loop's time, however many there are, and one that comes alone does not wait long.
+milliseconds, and a rest at the end: three times as long as the work was, in all. So all that stand in one line
+together have a quarter of the loop's time, however many there are, and one that comes alone does not wait long.
 Tenants take turns, and nobody waits for all that another one has sent.
+
+There are three lines: for bodies, for large results of tasks, and for the pages that are open to all. To write
+a result of a mebibyte takes less than 0.1 ms. In the line of the bodies it would wait 120 ms for each mebibyte
+before it, and a tenant's result would wait for all bodies that this tenant has sent.
 """
 
 import asyncio

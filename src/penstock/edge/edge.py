@@ -20,7 +20,7 @@ from penstock.edge.departed import Deaf, those_who_left, those_with_words
 from penstock.edge.held import Crowd, Held
 from penstock.edge.http1 import Connection
 from penstock.edge.reads import Reads
-from penstock.edge.tls import ServerTls
+from penstock.edge.tls import Tls
 from penstock.edge.turns import Turns
 
 SILENT = (State.NEW, State.IDLE, State.LINGERING)  # the states of connections that ask nothing
@@ -75,7 +75,7 @@ class Edge:
         limits: EdgeLimits,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
-        tls: ServerTls | None = None,
+        tls: Tls | None = None,
         *,
         keys: bool = False,
     ) -> None:

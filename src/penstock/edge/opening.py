@@ -167,6 +167,10 @@ class Opening(asyncio.BufferedProtocol):
             log.debug("a TLS handshake failed", extra={"error": str(refused) or type(refused).__name__})
             # The traceback leads here, and from here to the error: garbage that anybody could heap up.
             refused.__traceback__ = None
+        except Exception as error:  # whatever it is, a connection that is over must not count as one
+            log.exception("a TLS handshake failed inside the server")
+            error.__traceback__ = None
+            self.abort()
         session = None if secured is None else secured.get_extra_info("ssl_object")
         if secured is None or session is None:  # uvloop has no error for a handshake that was aborted
             self._failed()

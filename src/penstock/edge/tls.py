@@ -9,6 +9,7 @@ import logging
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from penstock.errors import UserMistake
 from penstock.loops import Loops
@@ -37,6 +38,26 @@ class TlsSettings:
     @property
     def files(self) -> list[Path]:
         return [self.certificate, self.key, *([self.client_ca] if self.client_ca else [])]
+
+
+class Tls(Protocol):
+    """What an edge and its listener need to know of it."""
+
+    failed_handshakes: int
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """Whether the watch over the files has ended."""
+        ...
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class ServerTls:
@@ -101,12 +122,12 @@ class ServerTls:
         }
 
 
-class AdminTls(ServerTls):
-    """The same certificate for the admin plane, where no client is asked for one."""
+class AdminTls:
+    """The same certificate for the admin plane, where nobody is asked for theirs."""
 
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls
-        self.context = tls.admin_context
+        self.context = tls.admin_context  # stays the same one, and is reloaded in place
         self.failed_handshakes = 0
 
     def start(self) -> None:

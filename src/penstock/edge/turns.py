@@ -6,7 +6,7 @@ looks like waste has half of the time at most: after it, as long a pause.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from typing import Protocol
 
 LEAST = 0.0005  # seconds: a shorter pause is none
@@ -23,14 +23,15 @@ class Turns:
         """`share`: seconds of a turn in which the next in line follow each other; without it each has a turn."""
         self._loop = loop
         self._share = share
-        self._line: deque[Worker] = deque()
+        self._line: OrderedDict[Worker, None] = OrderedDict()  # each stands there once
         self._due = self._taking = False
 
     def __len__(self) -> int:
         return len(self._line)
 
     def wait(self, worker: Worker) -> None:
-        self._line.append(worker)
+        """Whoever stands in line already keeps its place, and has no second one."""
+        self._line.setdefault(worker)
         if not self._taking:
             self._come_back()
 
@@ -39,7 +40,7 @@ class Turns:
         began, took, wasted = self._loop.time(), 0.0, False
         try:
             while self._line:
-                wasted = self._line.popleft().go_on()
+                wasted = self._line.popitem(last=False)[0].go_on()
                 took = self._loop.time() - began
                 if took >= self._share:
                     break

@@ -33,14 +33,13 @@ class Sender(Protocol):
 
 
 class Unsent:
-    __slots__ = ("_due", "_edge", "_sender", "full", "held", "holder", "rest")
+    __slots__ = ("_edge", "_sender", "full", "held", "holder", "rest")
 
     def __init__(self, edge: "Edge", sender: Sender, tenant: str, rest: memoryview, size: int) -> None:
         """`rest` has not been handed to the transport; `size` is what is kept for it, and may crowd others out."""
         self._edge = edge
         self._sender = sender
-        self._due = False  # whether it stands in line for its turn
-        self.full = False  # whether the transport takes no more
+        self.full = False  # the transport takes no more
         self.rest = rest
         self.held = 0
         self.holder = tenant if edge.keys else STRANGERS
@@ -57,13 +56,10 @@ class Unsent:
             self._edge.unsent.change(self, 0)
 
     def wait(self) -> None:
-        """Wait: others have their turn first."""
-        if not self._due:
-            self._due = True
-            self._edge.sending.wait(self)
+        """Others have their turn first."""
+        self._edge.sending.wait(self)
 
     def go_on(self) -> bool:
-        self._due = False
         if self.rest:
             self._sender.push()
         return False

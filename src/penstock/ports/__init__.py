@@ -193,11 +193,13 @@ class Doorman(Protocol):
     """Finds out who asks."""
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """Who asks, told at once. Raises Unauthorized or Forbidden; raises KeysWanted where `identify_slowly` may
-        know more."""
+        """At once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked; KeysWanted where
+        `identify_slowly` may know more."""
         ...
 
-    async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity: ...
+    async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """The same, after the identity provider was asked where that may help."""
+        ...
 
 
 class Reservation(Protocol):

@@ -10,9 +10,9 @@ from penstock.doors.door import HttpLimits, Inside
 from penstock.doors.open_doors import open_doors
 from penstock.edge.app import App
 from penstock.edge.edge import Edge, EdgeLimits
+from penstock.edge.tls import ServerTls
 from penstock.ports import Clock, Doorman, Gateway
 from penstock.runtime.ids import random_ids
-from penstock.server.certificates import server_tls
 from penstock.server.descriptors import connections_allowed
 
 
@@ -23,6 +23,7 @@ def data_plane(
     clock: Clock,
     doorman: Doorman | None,
     not_ready: Callable[[], str] = lambda: "",
+    tls: ServerTls | None = None,
 ) -> Edge:
     limits = config.limits
     http_limits = HttpLimits(
@@ -46,12 +47,12 @@ def data_plane(
         max_unfinished=limits.max_unfinished_bytes,
         max_unsent=limits.max_unsent_bytes,
     )
-    return Edge(app, edge_limits, loop, clock, server_tls(config), keys=doorman is not None)
+    return Edge(app, edge_limits, loop, clock, tls, keys=doorman is not None)
 
 
-def tls_health(edge: Edge) -> dict[str, int]:
-    """How TLS stands, for the admin plane; empty where there is none."""
-    return {} if edge.tls is None else edge.tls.health()
+def tls_health(tls: ServerTls | None) -> dict[str, int]:
+    """For the admin plane; nothing where there is no TLS."""
+    return {} if tls is None else tls.health()
 
 
 def unsent_gauges(edge: Edge) -> tuple[int, int]:

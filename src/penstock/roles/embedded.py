@@ -24,6 +24,7 @@ from penstock.runtime.idempotency import KeyedStore
 from penstock.runtime.ids import random_ids
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
+from penstock.server.certificates import server_tls
 from penstock.types import WorkerId
 
 
@@ -93,5 +94,6 @@ def embedded(
     )
     bus.subscribe(gateway.settle)
     doorman = None if keeper is None else keeper.authenticator
-    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready)
-    return Process(server, config, observing, edge=edge, letters=letters)
+    tls = server_tls(config)
+    edge = data_plane(gateway, config, loop, clock, doorman, server.not_ready, tls)
+    return Process(server, config, observing, edge=edge, tls=tls, letters=letters)

@@ -12,6 +12,7 @@ from penstock.roles.data_plane import data_plane
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
 from penstock.roles.redis import Redis
+from penstock.server.certificates import server_tls
 
 
 def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time.monotonic) -> Process:
@@ -32,5 +33,8 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
         companions=[] if keeper is None else [keeper],
     )
     doorman = None if keeper is None else keeper.authenticator
-    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready)
-    return Process(member, config, observing, aside=redis.bus.aside, edge=edge, letters=member.dead_letters)
+    tls = server_tls(config)
+    edge = data_plane(member.gateway, config, loop, clock, doorman, member.not_ready, tls)
+    return Process(
+        member, config, observing, edge=edge, tls=tls, letters=member.dead_letters, aside=redis.bus.aside
+    )

@@ -11,6 +11,7 @@ from penstock.admin.app import DeadLetters, SetAside, admin_app
 from penstock.cluster.member import Member
 from penstock.config import Config
 from penstock.edge.edge import Edge
+from penstock.edge.tls import ServerTls
 from penstock.gauges import ServerGauges
 from penstock.roles.auth import check_admin
 from penstock.roles.data_plane import tls_health, unsent_gauges
@@ -31,13 +32,16 @@ class Process:
         observing: Observing,
         *,
         edge: Edge | None = None,
+        tls: ServerTls | None = None,
         letters: DeadLetters | None = None,
         aside: SetAside | None = None,
     ) -> None:
-        """`inside`: a member of the cluster, or a server that does everything itself."""
+        """`inside`: a member of the cluster, or a server that does everything itself. `tls`: what its edge is
+        encrypted with."""
         check_admin(config)
         self.inside = inside
         self.edge = edge
+        self.tls = tls
         self._ledger = observing.ledger
         self.pauses = LoopPauses()
         self._exposition = Exposition(observing.metrics, self._gauges, self.pauses)
@@ -81,7 +85,7 @@ class Process:
         return self.inside.not_ready()
 
     def health(self) -> Mapping[str, object]:
-        tls = {} if self.edge is None else {"tls": tls_health(self.edge)}
+        tls = {} if self.edge is None else {"tls": tls_health(self.tls)}
         return {**self.inside.health(), **tls, **ledger_health(self._ledger)}
 
     def workers(self) -> Sequence[WorkerRow]:
@@ -99,7 +103,7 @@ class Process:
             return gauges
         return replace(
             gauges,
-            tls=tls_health(self.edge),
+            tls=tls_health(self.tls),
             ledger=ledger_gauges(self._ledger),
             unsent=unsent_gauges(self.edge),
         )

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from penstock.errors import BackendError, PenstockError, UserMistake
+from penstock.errors import BackendError, UserMistake
 from penstock.gauges import ServerGauges
 from penstock.loops import Loops
 from penstock.ports import Clock, Observer
@@ -79,7 +79,7 @@ class EmbeddedServer:
         try:
             for companion in self._companions:
                 await companion.open(self.loops)
-        except PenstockError as error:
+        except Exception as error:  # whatever it is, somebody waits for the start to end
             if not self.started.done():
                 self.started.set_exception(error)
         else:
@@ -143,6 +143,8 @@ class EmbeddedServer:
     def not_ready(self) -> str:
         if self._retired:
             return "draining"
+        if not self.started.done():
+            return "starting"
         loading = [name for name, model in self._models.items() if model.loading()]
         if loading:
             return f"loading {', '.join(loading)}"

@@ -83,6 +83,7 @@ class Slot:
         # A backend that has started, and takes over after the batch in hand.
         self._successor: Backend | None = None
         self._batch: Batch | None = None
+        self._alarm: asyncio.TimerHandle | None = None  # tells how long its first batch takes
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
         self.last_error = ""
@@ -120,6 +121,7 @@ class Slot:
         # An earlier run that failed may have left a batch in hand, which goes to another slot.
         self._batch = None
         self._arrived.clear()
+        self.loading = False
         try:
             while True:
                 if await self._start():
@@ -290,7 +292,7 @@ class Slot:
             self._answered = not error.fatal
             return self._failure(batch, error)
         finally:
-            self._alarm.cancel()
+            self._silence()
         self._answered = True
         seconds = self._clock() - began
         self._first_batches.took(seconds)
@@ -308,6 +310,11 @@ class Slot:
         if not self.loading:
             self.loading = True
             self._dock.loading(self.worker, self.first_seconds)
+
+    def _silence(self) -> None:
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.cancel()
 
     async def _run(self, batch: Batch) -> Result:
         if self._sameness is None:

@@ -23,7 +23,7 @@ from penstock.edge.edge import Counted, Edge, EdgeLimits
 from penstock.edge.fields import Headers
 from penstock.edge.heads import POST, Head
 from penstock.edge.http1 import Connection
-from penstock.edge.tls import ServerTls
+from penstock.edge.tls import Tls
 from penstock.edge.url import split
 from penstock.errors import Internal, Overloaded, PenstockError
 
@@ -147,7 +147,7 @@ class AdminEdge(Edge):
         limits: EdgeLimits,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
-        tls: ServerTls | None = None,
+        tls: Tls | None = None,
     ) -> None:
         super().__init__(app, limits, loop, clock, tls)
         self.connections: InOrder = InOrder()

@@ -34,6 +34,11 @@ class Role(Protocol):
         ...
 
     @property
+    def tls(self) -> ServerTls | None:
+        """What that edge is encrypted with."""
+        ...
+
+    @property
     def pauses(self) -> LoopPauses: ...
 
     @property
@@ -78,7 +83,7 @@ async def live(make: Callable[[asyncio.AbstractEventLoop], Role], config: Config
     data = tls = None
     if role.edge is not None:
         data = DataListener(role.edge, bind(server.host, server.port, "--port or --host"))
-        tls = role.edge.tls
+        tls = role.tls
     elif config.tls.admin:
         tls = server_tls(config)
     admin = AdminListener(role.admin, admin_bound, config, loop, tls if config.tls.admin else None)

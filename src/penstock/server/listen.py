@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from penstock.admin.guard import Guard
 from penstock.config import Config
 from penstock.edge.edge import Edge, EdgeLimits
-from penstock.edge.tls import AdminTls, ServerTls
+from penstock.edge.tls import AdminTls, ServerTls, Tls
 from penstock.errors import UserMistake
 from penstock.server.admin_plane import MOST_CONNECTIONS, AdminEdge, AdminPlane
 from penstock.server.descriptors import raise_limit
@@ -39,7 +39,7 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket, tls: ServerTls | None) -> str:
+def url_of(bound: socket.socket, tls: Tls | None) -> str:
     host, port = bound.getsockname()[:2]
     scheme = "http" if tls is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
