@@ -11,7 +11,7 @@ from penstock.cluster.batcher import BatcherMember
 from penstock.cluster.gateway import GatewayMember
 from penstock.cluster.member import Member
 from penstock.cluster.worker import WorkerMember
-from penstock.config import Config, Model, Redis
+from penstock.config import Config, Level, Model, Redis, Tiers
 from penstock.core.ratelimit import RateLimiter
 from penstock.loops import for_ever
 from penstock.ports import Backend, Observer
@@ -68,6 +68,7 @@ class Town:
 
     script: Callable[[Batch], Answer] = doubled
     lease: float = 1.0
+    level: Level = field(default_factory=lambda: Level(0))  # of every tenant
     gateways: list[GatewayMember] = field(default_factory=list)
     batchers: list[BatcherMember] = field(default_factory=list)
     workers: list[WorkerMember] = field(default_factory=list)
@@ -78,7 +79,11 @@ class Town:
         assert isinstance(loop, VirtualLoop)
         self.loop, self.clock = loop, loop.time
         redis = Redis(lease=self.lease)
-        self.config = Config(models={"double": Model(target="sim:1ms", max_batch=16, workers=2)}, redis=redis)
+        self.config = Config(
+            models={"double": Model(target="sim:1ms", max_batch=16, workers=2)},
+            redis=redis,
+            tiers=Tiers(default="all", levels={"all": self.level}),
+        )
         self.bus = MemoryBus(self.clock, heartbeat=redis.heartbeat, lease=redis.lease)
         self.shards = MemoryShards(self.bus, self.clock)
         self.records = MemoryRecords(self.bus, self.clock, self.wall_clock, RateLimiter())
@@ -89,7 +94,7 @@ class Town:
     async def add_gateway(self) -> GatewayMember:
         member = GatewayMember(
             self.config, self._own_bus(), self.shards, self.records, Observer(), lambda model: None,
-            lambda request_id: None, self.loop, self.clock,
+            lambda request_id: None, self.loop, self.clock, self.wall_clock,
         )  # fmt: skip
         return await self._add(member, self.gateways)
 

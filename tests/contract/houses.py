@@ -185,13 +185,14 @@ class Gate:
         self.publisher = meeting.shards.publisher(name, monotonic, 65_536, 1 << 28)
         self._tasks = meeting.records.tasks(name)
         self.wheel = Wheel(asyncio.get_running_loop(), monotonic)
-        self.desk = TaskDesk(self._tasks, self.publisher, monotonic, self.wheel)
+        self.desk = TaskDesk(self._tasks, self.publisher, monotonic, time, self.wheel)
         self.keyed = KeyedDesk(self.desk, meeting.records.claims, monotonic)
         waiters = Waiters(self.wheel, self.publisher.withdraw)
         self.door = KeyedDoor(self.keyed, self.publisher, waiters)
 
     async def close(self) -> None:
         await self.keyed.close()
+        await self.desk.close()
         self.wheel.close()
 
     def hear(self, payload: bytes) -> None:

@@ -71,6 +71,25 @@ def test_an_id_that_is_taken_is_a_conflict(play: Play) -> None:
     play(scene)
 
 
+def test_a_letter_that_is_retried_replaces_a_task_that_is_over_once(play: Play) -> None:
+    async def scene(meeting: Meeting) -> None:
+        tasks = Kit(meeting)
+        request = await tasks.new()
+        with pytest.raises(Conflict):  # it is not over
+            await tasks.there.create(request, limit=10.0, letter="1-1")
+        await tasks.fail(request)
+        with pytest.raises(Conflict):  # no letter is retried
+            await tasks.there.create(request, limit=10.0)
+        await tasks.there.create(request, limit=10.0, letter="1-1")
+        assert (await tasks.here.find(request.request_id, "")).status is TaskStatus.PENDING
+        await tasks.fail(request)
+        with pytest.raises(Conflict):  # this one has been
+            await tasks.here.create(request, limit=10.0, letter="1-1")
+        await tasks.here.create(request, limit=10.0, letter="2-1")
+
+    play(scene)
+
+
 def test_to_another_tenant_a_task_does_not_exist(play: Play) -> None:
     async def scene(meeting: Meeting) -> None:
         tasks = Kit(meeting)

@@ -38,7 +38,7 @@ OTHERS = {
     "cluster/inquiries.py": "one answer",
     "server/life.py": "what a process waits for at its end",
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
-    "cluster/idempotency.py": "one request each",
+    "cluster/unbroken.py": "one request each",
     "roles/serve.py": "what a command shows",
     "roles/up.py": "the supervisor of processes, which is no server",
     "roles/up_store.py": "the supervisor of a process, which is no server",

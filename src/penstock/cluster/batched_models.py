@@ -71,18 +71,19 @@ class BatchedModels:
             return
         try:
             self._open(name, with_model(self._config, name, said))
-        # The other models are served, and the next announcement of this one may be better.
-        except Exception as error:
+        except Exception as error:  # the others are served, and this one is tried again at the next look
+            del self._announced[name]
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
     def _open(self, name: str, config: Config) -> None:
         batcher = Batcher(replace(batching_rules(name, config), shared=True))
         admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
-        pump = self.pumps[name] = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
+        pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)
         borrower = Borrower(name, pump, self._bus.credits(), self._send, self._is_gone, self._clock)
         batcher.share = self._share
-        self.admissions[name] = admission
+        # Only now that all of it is there: whoever finds a pump finds the rest.
+        self.pumps[name], self.admissions[name] = pump, admission
         self._loops.keep(f"the borrower of {name}", borrower.run)
 
     # ---- how they stand ------------------------------------------------------------------------------------

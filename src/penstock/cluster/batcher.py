@@ -21,6 +21,7 @@ from penstock.cluster.watchdog import Watchdog
 from penstock.cluster.workers_seen import WorkersSeen
 from penstock.config import Config
 from penstock.core.queued import Queued, Sealed
+from penstock.errors import StoreDown
 from penstock.gauges import ServerGauges
 from penstock.ports import Clock, Observer
 from penstock.ports.bus import Bus
@@ -82,7 +83,8 @@ class BatcherMember(Member):
         self._listen()
 
     def _listen(self) -> None:
-        self.dispatcher.on_undelivered = self._workers.left
+        self.dispatcher.on_undelivered = self._workers.unreachable
+        self.dispatcher.on_recorded = self.intake.settled
         self.intake.subscribe(self._take, self._withdraw)
         self.intake.on_inherited = self._inherit
         self.intake.on_lost = self._lost
@@ -168,8 +170,13 @@ class BatcherMember(Member):
         self._deliver([Reply(request, Outcome.FAILED, failure=failure)])
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        self.dispatcher.answer(replies)
-        self.intake.settled([reply.request for reply in replies])
+        requests, unrecorded = [reply.request for reply in replies], self.dispatcher.answer(replies)
+        if (
+            unrecorded
+        ):  # they stay in hand, for another batcher to find them, until their records say how they ended
+            keys = {request.key for request in unrecorded}
+            requests = [request for request in requests if request.key not in keys]
+        self.intake.settled(requests)
 
     # ---- batches -----------------------------------------------------------------------------------------
 
@@ -200,7 +207,7 @@ class BatcherMember(Member):
         try:
             async with asyncio.timeout(seconds):
                 self._models.drain()
-                await self.leases.release_all()
+                await self._give_back_shards()
                 await self.intake.release()
                 await self.dispatcher.flush()
         except TimeoutError:
@@ -209,6 +216,13 @@ class BatcherMember(Member):
             log.warning("could not hand over: Redis is away", extra={"error": str(error)})
             return False
         return True
+
+    async def _give_back_shards(self) -> None:
+        """If this cannot be said, others have them a lease later. What is in hand is finished all the same."""
+        try:
+            await self.leases.release_all()
+        except StoreDown as error:
+            log.warning("shards were not given back: Redis is away", extra={"error": error.message})
 
     async def stop(self) -> None:
         await super().stop()

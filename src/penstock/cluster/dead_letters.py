@@ -1,14 +1,18 @@
 """Dead letters of an installation, as the admin plane shows them."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 from penstock.cluster.tasks import TaskDesk
+from penstock.errors import Conflict, NotFound, StoreDown
 from penstock.ports import Clock
 from penstock.ports.records import Letters
 from penstock.runtime.dead_letter_words import described, in_full
 from penstock.types import Accepted
+
+log = logging.getLogger("penstock.dead_letters")
 
 
 class DeadLetters:
@@ -35,10 +39,19 @@ class DeadLetters:
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
             task=True,
         )  # fmt: skip
-        # The record of how it ended the first time makes room.
-        await self._desk.tasks.forget(letter.request_id, letter.tenant)
-        await self._desk.take(request)
-        await self._letters.remove(letter_id)
+        try:
+            await self._desk.retry(request, letter_id)
+        except Conflict as error:
+            raise Conflict(
+                f"the task {letter.request_id!r} is not over, or this letter has been retried already"
+            ) from error
+        try:
+            await self._letters.remove(letter_id)
+        except (
+            NotFound,
+            StoreDown,
+        ) as error:  # its task says for which letter it was made: nobody retries it twice
+            log.warning("a dead letter that is retried was not removed", extra={"error": error.message})
         return letter.request_id
 
     async def remove(self, letter_id: str) -> None:

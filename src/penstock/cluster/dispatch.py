@@ -15,13 +15,17 @@ from collections.abc import Callable, Sequence
 
 from penstock.cluster.sending import sent
 from penstock.core.queued import Sealed
+from penstock.errors import StoreDown
 from penstock.loops import Loops
+from penstock.patience import Patience
 from penstock.ports.bus import Post
 from penstock.ports.tasks import Ended, TaskEndings
-from penstock.types import Failure, Outcome, Reply
+from penstock.types import Failure, Outcome, Reply, Request
 from penstock.words.messages import Ending, Failed, encode, encode_dispatch, member_of, task_name
 
 log = logging.getLogger("penstock.dispatch")
+
+AGAIN = 0.5  # seconds until the next try, if not all endings were stored
 
 
 class Dispatcher:
@@ -32,20 +36,18 @@ class Dispatcher:
         self._post = post
         self._me = me
         self._records = endings
-        # Messages by queue; each queue has a task that empties it.
-        self._queues: dict[str, list[tuple[str, bytes]]] = {}
-        self._endings: list[Ended] = []
-        self._started: list[str] = []  # tasks that have gone to a worker, which is not written down yet
+        self._queues: dict[str, list[tuple[str, bytes]]] = {}  # each with a task that empties it
+        self._endings: dict[str, tuple[Ended, Request]] = {}  # by the request's key, until they are recorded
+        self._started: list[str] = []  # tasks
         self._tasks_due = asyncio.Event()
-        self._recording = False
         self._progress = asyncio.Event()
         self._loops: Loops | None = None
-        # Called with a mailbox that takes no more.
-        self.on_undelivered: Callable[[str], None] = lambda box: None
+        self.on_undelivered: Callable[[str], None] = lambda box: None  # a mailbox that takes no more
+        self.on_recorded: Callable[[Sequence[Request]], None] = lambda requests: None  # tasks, how they ended
 
     async def flush(self) -> None:
         """Return when everything has been sent and stored. `run` must be running."""
-        while self._queues or self._endings or self._recording:
+        while self._queues or self._endings:
             self._progress.clear()
             await self._progress.wait()
 
@@ -57,8 +59,10 @@ class Dispatcher:
             self._started += started
             self._tasks_due.set()
 
-    def answer(self, replies: Sequence[Reply]) -> None:
-        """Tell the askers of everything that is not a success: a success they have had from the worker."""
+    def answer(self, replies: Sequence[Reply]) -> Sequence[Request]:
+        """Tell the askers of everything that is not a success: those have had theirs from the worker. Gives the
+        tasks whose ending must be recorded yet: `on_recorded` tells of them."""
+        unrecorded: list[Request] = []
         shared: defaultdict[str, dict[tuple[Outcome, Failure], list[str]]] = defaultdict(dict)
         for reply in replies:
             if reply.outcome is Outcome.SUCCESS:
@@ -67,7 +71,8 @@ class Dispatcher:
             assert failure is not None
             if request.task:
                 name = task_name(request.tenant, request.request_id)
-                self._endings.append(Ended(name, reply.outcome, failure=failure))
+                self._endings[request.key] = Ended(name, reply.outcome, failure=failure), request
+                unrecorded.append(request)
                 self._tasks_due.set()
             else:
                 keys = shared[request.gateway].setdefault((reply.outcome, failure), [])
@@ -78,6 +83,7 @@ class Dispatcher:
                 for (outcome, failure), keys in groups.items()
             ]
             self._put(gateway, encode(Failed(endings)))
+        return unrecorded
 
     def refuse(self, gateway: str, keys: Sequence[str], failure: Failure) -> None:
         """Refuse requests that cannot be read, as far as it is known who waits for them."""
@@ -116,7 +122,7 @@ class Dispatcher:
                 self._queues[queue][:0] = messages  # `run` begins with them when it is started again
                 raise
             for (box, _), arrived in zip(messages, arrivals, strict=True):
-                if not arrived:
+                if arrived is False:  # None: nothing is known of its owner
                     self._undelivered(box)
         del self._queues[queue]
         self._progress.set()
@@ -130,17 +136,37 @@ class Dispatcher:
             )  # the messages to other mailboxes go all the same
 
     async def _keep_records(self) -> None:
+        """While the records are away, what they are to be told waits."""
+        patience = Patience("The dispatcher")
         while True:
             await self._tasks_due.wait()
             self._tasks_due.clear()
-            self._recording = True
-            started, self._started = self._started, []
-            endings, self._endings = self._endings, []
+            wait = 0.0
             try:
+                if not await self._record_endings():
+                    wait = AGAIN
+                started, self._started = self._started, []
                 if started:
-                    await self._records.processing(started)
-                if endings:
-                    await self._records.settle(endings)
-            finally:
-                self._recording = False
-                self._progress.set()
+                    await self._records.processing(started)  # nobody depends on it: it is tried once
+                patience.succeeded()
+            except StoreDown as error:
+                wait = patience.failed(error)
+            except BaseException:
+                self._tasks_due.set()  # `run` begins with them when it is started again
+                raise
+            if wait:
+                await asyncio.sleep(wait)
+                self._tasks_due.set()
+
+    async def _record_endings(self) -> bool:
+        """Whether all are stored."""
+        due = list(self._endings.values())
+        if not due:
+            return True
+        left = {each.task for each in await self._records.settle([ended for ended, _ in due])}
+        recorded = [request for ended, request in due if ended.task not in left]
+        for request in recorded:
+            del self._endings[request.key]
+        self.on_recorded(recorded)
+        self._progress.set()
+        return not left

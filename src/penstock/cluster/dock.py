@@ -197,6 +197,10 @@ class RemoteDock:
                 self._ended.clear()
                 await self._ended.wait()
 
+    async def close(self) -> None:
+        """Nothing more is told: the bus is closed next."""
+        await self._errands.close()
+
     def _soon(self, work: Coroutine[None, None, None]) -> None:
         self._errands.send(f"telling of a slot of {self._model}", work)
 

@@ -54,6 +54,7 @@ class GatewayMember(Member):
         find_ended: Callable[[str], Mapping[str, Any] | None],
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
+        wall_clock: Clock,
         *,
         ledger: Ledger | None = None,
         companions: Sequence[Companion] = (),
@@ -77,7 +78,7 @@ class GatewayMember(Member):
             config, self.registry, self.publisher, self._admission, bus.aside, self._meet
         )
         self._tasks = records.tasks(self.name)
-        self._task_desk = TaskDesk(self._tasks, self.publisher, clock, self._wheel)
+        self._task_desk = TaskDesk(self._tasks, self.publisher, clock, wall_clock, self._wheel)
         self._keyed = KeyedDesk(self._task_desk, records.claims, clock)
         self._limiter = records.quotas(self.name, clock, self._gateways)
         self._memory = memory_of(config)
@@ -204,6 +205,7 @@ class GatewayMember(Member):
 
     async def stop(self) -> None:
         await self._keyed.close()
+        await self._task_desk.close()
         await super().stop()
         self._wheel.close()
         for companion in self._companions:

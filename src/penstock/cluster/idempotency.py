@@ -7,13 +7,12 @@ waits for at this gateway there is one pursuit, however many they are.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, TypeVar
 
 from msgspec import structs
 
 from penstock.cluster.tasks import RemoteTask, TaskDesk
+from penstock.cluster.unbroken import Unbroken
 from penstock.errors import STATUS_BY_CODE, Internal, NotFound, PenstockError, StoreDown
 from penstock.idempotency import Keyed, given_again, key_reused
 from penstock.patience import Patience
@@ -25,8 +24,6 @@ from penstock.types import Accepted, Failure, Outcome, Reply
 log = logging.getLogger("penstock.gateway")
 
 LOOK_AGAIN = 2.0  # seconds between two looks: the notice that a task is over may get lost in an outage
-
-T = TypeVar("T")
 
 
 class Pursuit:
@@ -55,7 +52,7 @@ class KeyedDesk:
         self._claims = claims
         self._clock = clock
         self._pursuits: dict[str, Pursuit] = {}
-        self._running: set[asyncio.Task[Any]] = set()
+        self._work = Unbroken()
 
     def ask(self, keyed: Keyed, reserved: Reservation, asker: Asker) -> Leaving:
         pursuit = self._pursuits.get(keyed.id)
@@ -64,28 +61,19 @@ class KeyedDesk:
         waiter = reserved.wait(asker)
         if pursuit is None:
             pursuit = self._pursuits[keyed.id] = Pursuit(keyed)
-            self._start(self._pursue(pursuit))
+            self._work.start(self._pursue(pursuit))
         pursuit.entries.append(reserved)
         return waiter
 
     async def ask_task(self, keyed: Keyed, reserved: Reservation) -> tuple[RemoteTask, bool]:
-        """The task of this key, and whether it was there already. A client that leaves meanwhile must not leave
-        half of it done."""
-        return await asyncio.shield(self._start(self._place(keyed, reserved)))
+        """A client that leaves meanwhile must not leave half of it done."""
+        return await self._work.whole(self._place(keyed, reserved))
 
     async def find(self, task_id: str, tenant: str) -> RemoteTask:
         return await self._desk.find(task_id, tenant)
 
     async def close(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
+        await self._work.close()
 
     # ---- who executes it -----------------------------------------------------------------------------------
 
@@ -94,9 +82,11 @@ class KeyedDesk:
         it."""
         while True:
             claim = await self._claim(keyed, reserved, row=True)
+            if claim.ours:
+                return self._desk.pending(_as_task(keyed, reserved), reserved.request.request_id), False
             try:
                 if claim.placed or claim.over:
-                    return await self._desk.find(keyed.id, keyed.tenant), not claim.ours
+                    return await self._desk.find(keyed.id, keyed.tenant), True
                 await self._desk.tasks.wait(keyed.id, keyed.tenant, claim.seconds)
             except NotFound:
                 continue  # the request that held the key was refused
@@ -105,9 +95,7 @@ class KeyedDesk:
         """Have the request executed, unless another gateway does. `row`: nobody waits here, so its end is to be a
         row in the ledger. Raises Refused."""
         limit = max(0.0, reserved.request.deadline - self._clock())
-        request = structs.replace(
-            reserved.request, key=f"{reserved.request.key}~", request_id=keyed.id, task=True, account=None
-        )
+        request = _as_task(keyed, reserved)
         claim = await self._claims.claim(
             keyed,
             request,
@@ -126,8 +114,15 @@ class KeyedDesk:
         except PenstockError:
             await self._forget(keyed, request)
             raise
-        await self._claims.placed(keyed, request)
+        await self._placed(keyed, request)
         return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
+
+    async def _placed(self, keyed: Keyed, request: Accepted) -> None:
+        """It will be executed, so nothing refuses it any more."""
+        try:
+            await self._claims.placed(keyed, request)
+        except StoreDown as error:  # then the claim is believed for as long as placing may take
+            log.warning("it was not said that a request is placed", extra={"error": error.message})
 
     async def _forget(self, keyed: Keyed, request: Accepted) -> None:
         try:
@@ -197,3 +192,9 @@ class KeyedDesk:
         failure = Failure.of(error)
         for reserved in pursuit.entries:
             reserved.answer(Reply(reserved.request, Outcome.FAILED, failure=failure))
+
+
+def _as_task(keyed: Keyed, reserved: Reservation) -> Accepted:
+    """The request as it is published. What counts it is its reservation."""
+    asked = reserved.request
+    return structs.replace(asked, key=f"{asked.key}~", request_id=keyed.id, task=True, account=None)

@@ -20,6 +20,7 @@ from penstock.ports import Clock
 from penstock.ports.bus import Bus
 from penstock.ports.process import Listener
 from penstock.runtime.condition import UNHEALTHY, WorkerRow
+from penstock.said_once import SaidOnce
 from penstock.words.basics import Garbled
 from penstock.words.heartbeats import Heartbeat, Kind
 from penstock.words.messages import Departed, Message, decode
@@ -52,6 +53,7 @@ class Member:
         self._listeners: Sequence[Listener] = ()
         self._admin_url = ""
         self._retired = False
+        self._mistakes = SaidOnce(log, "a message could not be handled")
 
     # ---- to be filled in by each role ----------------------------------------------------------------------
 
@@ -135,8 +137,7 @@ class Member:
         except Garbled as error:
             self.bus.aside.add("message", self.mailbox.owner, str(error), payload)
         except Exception as error:
-            if not self.bus.aside.counts["message"]:  # where it happened is said once
-                log.error("a message could not be handled", exc_info=error)
+            self._mistakes.say(error)
             self.bus.aside.add("message", self.mailbox.owner, f"{type(error).__name__}: {error}", payload)
 
     def _heartbeat(self) -> Heartbeat:

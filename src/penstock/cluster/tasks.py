@@ -1,9 +1,10 @@
 """Asynchronous requests whose records all gateways share: accepted by one, read and cancelled at any."""
 
-import time
+import logging
 from collections.abc import Callable
 
-from penstock.errors import NotFound, PenstockError
+from penstock.cluster.unbroken import Unbroken
+from penstock.errors import NotFound, PenstockError, StoreDown
 from penstock.ports import Clock, Reservation
 from penstock.ports.shards import Publisher
 from penstock.ports.tasks import TaskRecord, TaskRecords
@@ -11,6 +12,8 @@ from penstock.runtime.wheel import Wheel
 from penstock.types import Accepted, Reply, TaskStatus
 from penstock.units import iso_time
 from penstock.words.messages import Notice, task_name
+
+log = logging.getLogger("penstock.gateway")
 
 
 class RemoteTask:
@@ -80,62 +83,95 @@ class Held:
 class TaskDesk:
     """`penstock.ports.Tasks` over a bus. Every notice is to be told to `over`."""
 
-    def __init__(self, tasks: TaskRecords, publisher: Publisher, clock: Clock, wheel: Wheel) -> None:
+    def __init__(
+        self, tasks: TaskRecords, publisher: Publisher, clock: Clock, wall_clock: Clock, wheel: Wheel
+    ) -> None:
         self.tasks = tasks
         self.publisher = publisher
-        self._clock = clock
+        self._clock, self._wall_clock = clock, wall_clock
         self._wheel = wheel
         self._held: dict[str, Held] = {}
+        self._accepting = Unbroken()
 
     async def accept(self, reserved: Reservation) -> RemoteTask:
-        """Record the task and send it. Nobody waits for it here: whoever ends it writes that down, and this
-        gateway may be gone by then."""
+        """Nobody waits for it here: whoever ends it writes that down, and this gateway may be gone by then."""
+        return await self._accepting.whole(self._accept(reserved))
+
+    async def close(self) -> None:
+        await self._accepting.close()
+
+    async def _accept(self, reserved: Reservation) -> RemoteTask:
+        try:
+            await self._publish(reserved)
+        except BaseException:
+            reserved.roll_back()
+            raise
+        reserved.commit()
+        return await self._published(reserved.request)
+
+    async def _publish(self, reserved: Reservation) -> None:
         request = reserved.request
         await self._create(request, watch=reserved.in_flight, retry_after=reserved.backlog_seconds())
         if not reserved.in_flight:
-            return await self._send(request)
-        # This comes before the request is sent: it may be over before we hear that it was.
+            await self._send(request)
+            return
+        # Before it is on its way: it may be over before we hear that it is.
         held = Held(
             self._held, task_name(request.tenant, request.request_id), reserved.over, request.deadline
         )
         self._wheel.add(held)
         try:
-            return await self._send(request)
+            await self._send(request)
         except BaseException:
             held.let_go()  # the task is not accepted, and whoever asked for it knows
             raise
 
-    async def take(self, request: Accepted) -> RemoteTask:
-        """Record and send a request that counts against nobody's quota."""
-        await self._create(request, watch=False, retry_after=1.0)
-        return await self._send(request)
+    async def retry(self, request: Accepted, letter: str) -> RemoteTask:
+        """For nobody who counts it. Raises Conflict if the task is not over, or this letter was retried before."""
+        return await self._accepting.whole(self._retry(request, letter))
+
+    async def _retry(self, request: Accepted, letter: str) -> RemoteTask:
+        await self._create(request, watch=False, retry_after=1.0, letter=letter)
+        await self._send(request)
+        return await self._published(request)
 
     def over(self, notice: Notice) -> None:
         held = self._held.get(notice.task)
         if held is not None:
             held.end(notice.code)
 
-    async def _create(self, request: Accepted, *, watch: bool, retry_after: float) -> None:
+    async def _create(self, request: Accepted, *, watch: bool, retry_after: float, letter: str = "") -> None:
         left = request.deadline - self._clock()
-        await self.tasks.create(request, left, watch=watch, retry_after=retry_after)
+        await self.tasks.create(request, left, watch=watch, retry_after=retry_after, letter=letter)
 
-    async def _send(self, request: Accepted) -> RemoteTask:
+    async def _send(self, request: Accepted) -> None:
         try:
             await self.publisher.accepted(request)
         except PenstockError:
-            await self.tasks.forget(request.request_id, request.tenant)
+            await self._forget(request)
             raise
-        await self.tasks.placed(request)
-        pending = TaskRecord(
-            request.request_id,
-            request.tenant,
-            request.key,
-            request.model,
-            TaskStatus.PENDING,
-            time.time(),
-            None,
-        )
-        return RemoteTask(self, pending)
+
+    async def _forget(self, request: Accepted) -> None:
+        try:
+            await self.tasks.forget(request.request_id, request.tenant)
+        except StoreDown as error:  # why it was refused matters more; the record runs out by itself
+            log.warning("the record of a refused task was left behind", extra={"error": error.message})
+
+    async def _published(self, request: Accepted) -> RemoteTask:
+        """It will be executed, so nothing refuses it any more."""
+        try:
+            await self.tasks.placed(request)
+        except StoreDown as error:
+            log.warning("a task cannot be withdrawn from its batcher", extra={"error": error.message})
+        return self.pending(request)
+
+    def pending(self, request: Accepted, asked: str = "") -> RemoteTask:
+        """One that was published just now. `asked`: as its record has it."""
+        record = TaskRecord(
+            request.request_id, request.tenant, request.key, request.model, TaskStatus.PENDING,
+            self._wall_clock(), None, asked,
+        )  # fmt: skip
+        return RemoteTask(self, record)
 
     async def describe(self, task_id: str, tenant: str) -> dict[str, object] | None:
         """How a task stands, for people. When it came is not kept, so nor is how long it took."""

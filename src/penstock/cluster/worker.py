@@ -131,15 +131,27 @@ class WorkerMember(Member):
         docks = self._slots.docks.values()
         try:
             async with asyncio.timeout(seconds):
-                await self.registry.beat()
-                await asyncio.gather(*(dock.drain() for dock in docks))
+                await asyncio.gather(self._say_goodbye(), *(dock.drain() for dock in docks))
                 await asyncio.sleep(2 * self.bus.heartbeat)
                 await asyncio.gather(*(dock.drain() for dock in docks))
         except TimeoutError:
             return False
         except Exception as error:
-            log.warning("could not say good-bye: Redis is away", extra={"error": str(error)})
+            log.error("the slots could not be drained", exc_info=error)
+            return False
         return True
+
+    async def _say_goodbye(self) -> None:
+        """If it is not heard, the slots are out of the line all the same."""
+        try:
+            await self.registry.beat()
+        except Exception as error:
+            log.warning("could not say good-bye", extra={"error": str(error)})
+
+    async def leave(self) -> None:
+        """What the docks still have to say is said meanwhile, or not at all."""
+        await super().leave()
+        await self._slots.close()
 
     async def stop(self) -> None:
         await super().stop()

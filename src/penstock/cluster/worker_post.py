@@ -52,8 +52,9 @@ class WorkerPost:
             for gateway in keys
         ]
         await self._send(messages)
-        if endings:
-            await self._records.settle(endings)
+        left: Sequence[Ended] = endings
+        while left:  # a result that is not stored is not delivered, and the batcher must not hear that it was
+            left = await self._records.settle(left)
 
     async def finished(self, batch: Dispatch, outcome: Result | Failure, seconds: float) -> None:
         """Tell the batcher that the slot is done with the batch. Called after `answer`, so that a success has

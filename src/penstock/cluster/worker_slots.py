@@ -78,6 +78,10 @@ class WorkerSlots:
         for dock in self.docks.values():
             dock.say_again()
 
+    async def close(self) -> None:
+        for dock in self.docks.values():
+            await dock.close()
+
     # ---- how they stand ------------------------------------------------------------------------------------
 
     def why_not_ready(self) -> str:

@@ -35,6 +35,11 @@ class WorkersSeen:
         for process in self._slots.keys() - self._registry.members["workers"].keys():
             self.left(process)
 
+    def unreachable(self, box: str) -> None:
+        """A mailbox is gone. One of a gateway is no matter here."""
+        if box in self._slots:
+            self.left(box)
+
     def left(self, process: str) -> None:
         """Note that a worker process died, or went without waiting for us. What its slots had in hand is sent to
         others."""

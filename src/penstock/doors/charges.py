@@ -31,8 +31,8 @@ class Charges:
         self._gateway.check_quota(identity)
 
     def after(self, refusal: Exception, headers: Headers) -> Exception:
-        """Charge a refused request. Gives what the client is told: the refusal, or that it was beyond the quota.
-        Not charged are strangers, and whoever cannot be told from a stranger now."""
+        """What the client is told: the refusal, or that this was beyond its quota. Not charged are strangers, and
+        whoever cannot be told from a stranger now."""
         if isinstance(refusal, CHARGED):
             try:
                 self._gateway.charge(self._doorman.identify(headers))

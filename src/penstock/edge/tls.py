@@ -123,7 +123,7 @@ class ServerTls:
 
 
 class AdminTls:
-    """The same certificate for the admin plane, where no client is asked for one."""
+    """The same certificate for the admin plane, where nobody is asked for theirs."""
 
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls

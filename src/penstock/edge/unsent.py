@@ -39,7 +39,7 @@ class Unsent:
         """`rest` has not been handed to the transport; `size` is what is kept for it, and may crowd others out."""
         self._edge = edge
         self._sender = sender
-        self.full = False  # whether the transport takes no more
+        self.full = False  # the transport takes no more
         self.rest = rest
         self.held = 0
         self.holder = tenant if edge.keys else STRANGERS
@@ -56,7 +56,7 @@ class Unsent:
             self._edge.unsent.change(self, 0)
 
     def wait(self) -> None:
-        """Wait: others have their turn first."""
+        """Others have their turn first."""
         self._edge.sending.wait(self)
 
     def go_on(self) -> bool:

@@ -193,8 +193,8 @@ class Doorman(Protocol):
     """Finds out who asks."""
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
-        """Who asks, told at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
-        KeysWanted where `identify_slowly` may know more."""
+        """At once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked; KeysWanted where
+        `identify_slowly` may know more."""
         ...
 
     async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
@@ -237,6 +237,14 @@ class Reservation(Protocol):
         """Note that it has ended somewhere else, with this failure or well. Told once."""
         ...
 
+    def commit(self) -> None:
+        """It is on its way, and counts."""
+        ...
+
+    def roll_back(self) -> None:
+        """It was refused, and does not count."""
+        ...
+
     def backlog_seconds(self) -> float: ...
 
 
@@ -244,7 +252,8 @@ class Tasks(Protocol):
     """Where asynchronous requests and their results are kept."""
 
     async def accept(self, reserved: Reservation) -> Task:
-        """Record it and send it on its way, or neither. Raises Refused."""
+        """Record it, send it on its way and commit it; or none of these: then it is rolled back. Raises Refused.
+        Cancelling the caller does not leave half of it done."""
         ...
 
     async def find(self, task_id: str, tenant: str) -> Task:

@@ -76,8 +76,8 @@ class Intake(Protocol[Taken]):
     """
 
     on_inherited: Callable[[Taken], None]
-    on_lost: Callable[[Sequence[Taken]], None]  # called with requests that another batcher answers for now
-    on_refused: Callable[[Taken, Failure], None]  # called with a request that could not be taken in
+    on_lost: Callable[[Sequence[Taken]], None]  # another batcher answers for these now
+    on_refused: Callable[[Taken, Failure], None]  # it could not be taken in; whoever is told settles it
     on_unreadable: Callable[
         [str, Sequence[str], Failure], None
     ]  # mailbox and keys of those that cannot be read

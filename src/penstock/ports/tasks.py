@@ -48,11 +48,18 @@ class TaskRecords(Protocol):
     """Tasks at a gateway: accepted here, read and cancelled anywhere."""
 
     async def create(
-        self, request: Accepted, limit: float, *, watch: bool = ..., retry_after: float = ...
+        self,
+        request: Accepted,
+        limit: float,
+        *,
+        watch: bool = ...,
+        retry_after: float = ...,
+        letter: str = ...,
     ) -> None:
-        """Write the record of a task before its request is published. Raises Refused, with `retry_after`, where
-        there is no room for it. `limit`: seconds after which the request is over in any case. `watch`: this
-        gateway wants a notice of its end."""
+        """Before its request is published. Raises Refused, with `retry_after`, where there is no room for it.
+        `limit`: seconds after which the request is over in any case; `watch`: this gateway wants a notice of its
+        end. Raises Conflict if there is one with this id. `letter`: the dead letter that is retried by it; then one
+        that is over is replaced, unless it was made for that letter."""
         ...
 
     async def placed(self, request: Accepted) -> None:
@@ -102,8 +109,9 @@ class TaskEndings(Protocol):
         """Note that these tasks have gone to a worker."""
         ...
 
-    async def settle(self, endings: Sequence[Ended]) -> None:
-        """Write these endings down. The first ending of a task counts."""
+    async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
+        """The first ending of a task counts, so that one may be settled twice. Gives those that could not be
+        stored, because their records have been away for too long."""
         ...
 
 

@@ -51,7 +51,7 @@ def data_plane(
 
 
 def tls_health(tls: ServerTls | None) -> dict[str, int]:
-    """How TLS stands, for the admin plane; empty where there is none."""
+    """For the admin plane; nothing where there is no TLS."""
     return {} if tls is None else tls.health()
 
 

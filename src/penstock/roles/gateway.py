@@ -28,6 +28,7 @@ def gateway(config: Config, loop: asyncio.AbstractEventLoop, clock: Clock = time
         find_ended=observing.ended.find,
         loop=loop,
         clock=clock,
+        wall_clock=time.time,
         ledger=observing.ledger,
         companions=[] if keeper is None else [keeper],
     )

@@ -233,13 +233,7 @@ class Gateway:
             request, desk, self.waiters, self.clock,
             is_admitted=True, in_flight=in_flight, flights=self.flights,
         )  # fmt: skip
-        try:
-            task = await self._tasks.accept(reserved)
-        except BaseException:
-            reserved.roll_back()
-            raise
-        reserved.commit()
-        return task
+        return await self._tasks.accept(reserved)
 
     def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
         assert self._keyed is not None

@@ -155,6 +155,15 @@ class TaskStore:
         return self._shares.bytes
 
     async def accept(self, reserved: Reservation) -> StoredTask:
+        try:
+            task = self._accept(reserved)
+        except BaseException:
+            reserved.roll_back()
+            raise
+        reserved.commit()
+        return task
+
+    def _accept(self, reserved: Reservation) -> StoredTask:
         request = reserved.request
         name = (request.tenant, request.request_id)
         if name in self._tasks:

@@ -9,11 +9,13 @@ from redis_kit import ask, named, opened, running, until
 
 from penstock.adapters.redis.bus.mailbox import Mailbox, Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
+from penstock.adapters.redis.records import task_endings
 from penstock.adapters.redis.records.task_endings import Outcomes
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.worker_post import WorkerPost
 from penstock.core.queued import Sealed
+from penstock.ports.tasks import Ended
 from penstock.runtime.collapse.passenger import Passenger
 from penstock.types import Failure, Outcome, Reason, Reply, Result, TaskStatus
 from penstock.words.messages import Answers, Dispatch, Failed, Finished, Message, Notice, decode
@@ -300,5 +302,20 @@ def test_answers_wait_out_a_restart_of_redis(server: Server) -> None:
                 got = await post.first("g1")
             assert isinstance(got, Failed)
             assert got.endings[0].keys == [request.key]
+
+    asyncio.run(body())
+
+
+def test_endings_that_redis_was_away_for_too_long_to_store_are_given_back(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_endings, "_GIVE_UP_AFTER", 0.1)
+
+    async def body() -> None:
+        async with office(patient(server.url)) as post:
+            endings = [Ended("/t", Outcome.SUCCESS, b"1")]
+            assert await post.endings.settle(endings) == []
+            await asyncio.to_thread(server.kill)
+            assert await post.endings.settle(endings) == endings
 
     asyncio.run(body())

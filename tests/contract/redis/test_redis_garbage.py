@@ -129,7 +129,7 @@ class Bench:
         self.owned = range(16)
         self.intake = Intake(store, "me", monotonic, self, lambda: {"me"}, Passenger)
         self.intake.subscribe(self._take, lambda request: None)
-        self.intake.on_refused = lambda request, failure: self.refused.append(request.key)
+        self.intake.on_refused = self._refused
         self.intake.on_unreadable = self._unreadable
         self.taken: list[str] = []
         self.refused: list[str] = []
@@ -139,6 +139,10 @@ class Bench:
         if request.input == b"poison":
             raise IndexError(request.key)
         self.taken.append(request.key)
+        self.intake.settled([request])
+
+    def _refused(self, request: Passenger, failure: Failure) -> None:
+        self.refused.append(request.key)
         self.intake.settled([request])
 
     def _unreadable(self, box: str, keys: Any, failure: Failure) -> None:

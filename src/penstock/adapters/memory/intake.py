@@ -176,4 +176,3 @@ class MemoryIntake(Generic[Taken]):
         except Exception as error:
             self._aside.add("request", request.gateway, f"{type(error).__name__}: {error}")
             self.on_refused(request, NOT_TAKEN)
-            self.settled([request])

@@ -37,7 +37,8 @@ class Kept:
     until: float = 0.0  # on our clock, when whoever claimed it must have placed it
     ends: float = 0.0  # on our clock, when it must be over
     lasting: bool = True
-    row: bool = True  # whether its end is a row for the ledger
+    row: bool = True  # its end is a row for the ledger
+    letter: str = ""  # the dead letter that it was made to retry
 
     @property
     def over(self) -> bool:
@@ -114,15 +115,22 @@ class MemoryTasks:
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(
-        self, request: Accepted, limit: float, *, watch: bool = False, retry_after: float = 1.0
+        self,
+        request: Accepted,
+        limit: float,
+        *,
+        watch: bool = False,
+        retry_after: float = 1.0,
+        letter: str = "",
     ) -> None:
         books, name = self._books, task_name(request.tenant, request.request_id)
-        if books.find(name) is not None:
+        before = books.find(name)
+        if before is not None and not (letter and before.over and before.letter != letter):
             raise Conflict(
                 f"a task with the id {request.request_id!r} exists already: choose another X-Request-Id"
             )
         now = books.wall_clock()
-        kept = Kept(request, now, books.clock() + limit + books.ttl, books.ttl, changed=now)
+        kept = Kept(request, now, books.clock() + limit + books.ttl, books.ttl, changed=now, letter=letter)
         if watch:
             kept.watchers.add(self._box)
         books.add(name, kept, retry_after)
@@ -198,10 +206,11 @@ class MemoryEndings:
             if kept is not None and kept.status is TaskStatus.PENDING:
                 kept.status, kept.changed = TaskStatus.PROCESSING, self._books.wall_clock()
 
-    async def settle(self, endings: Sequence[Ended]) -> None:
+    async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
         for ended in endings:
             kept = self._books.find(ended.task)
             if kept is not None:
                 execution = None if ended.failure else decode_execution(ended.execution)
                 reply = Reply(kept.request, ended.outcome, ended.output, ended.failure, execution)
                 await self._books.settle(ended.task, reply)
+        return []

@@ -30,6 +30,3 @@ class Credits:
             return bool(
                 await self._store.commands.execute_command("ZREM", self._store.keys.idle(model), slot)
             )
-
-    async def waiting(self, model: str) -> int:
-        return int(await self._store.commands.execute_command("ZCARD", self._store.keys.idle(model)))

@@ -45,6 +45,7 @@ from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.ports.shards import Taken
+from penstock.said_once import SaidOnce
 from penstock.types import Failure, Request
 from penstock.words.basics import Garbled
 from penstock.words.envelopes import Envelope, decode_envelope, salvage_envelope
@@ -100,6 +101,8 @@ class Intake(Generic[Taken]):
         self._kind = kind
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
         self._aside = store.aside
+        self._not_taken = SaidOnce(log, "a request could not be taken in")
+        self._not_withdrawn = SaidOnce(log, "a request could not be withdrawn")
         self._reader = store.blocking()
         self._streams = [store.keys.shard(shard) for shard in range(store.settings.shards)]
         self._shard_of = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
@@ -278,6 +281,7 @@ class Intake(Generic[Taken]):
         try:
             self._on_withdraw(request)
         except Exception as error:
+            self._not_withdrawn.say(error)
             self._aside.add("withdrawal", request.model, f"{type(error).__name__}: {error}")
         self.settled([request])
 
@@ -293,13 +297,13 @@ class Intake(Generic[Taken]):
         return salvaged.envelope
 
     def _refuse(self, request: Taken, gateway: str, error: Exception) -> None:
-        if not self._aside.counts["request"]:  # where it happened is said once
-            log.error("a request could not be taken in", exc_info=error)
+        self._not_taken.say(error)
         self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
         try:
             self.on_refused(request, NOT_TAKEN)
-        finally:
+        except BaseException:
             self.settled([request])
+            raise
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 

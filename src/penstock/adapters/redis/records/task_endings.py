@@ -18,7 +18,7 @@ from penstock.words.messages import Notice, encode
 
 log = logging.getLogger("penstock.tasks")
 
-_GIVE_UP_AFTER = 30.0  # seconds: a Redis that was away for so long may well have lost the task
+_GIVE_UP_AFTER = 30.0  # seconds: then whoever settles hears of it
 
 _NOTICE_WITHIN = 1.0
 
@@ -58,9 +58,9 @@ class Outcomes:
         calls: list[Call] = [([self._store.keys.task(name)], []) for name in tasks]
         await PROCESS.each(self._store, calls)
 
-    async def settle(self, endings: Sequence[Ended]) -> None:
-        """Write these endings down, and wait out an outage up to a limit. The first ending of a task counts, so
-        twice does no harm."""
+    async def settle(self, endings: Sequence[Ended]) -> Sequence[Ended]:
+        """Waits out an outage, up to a limit, and gives those that were not stored by then. The first ending of a
+        task counts, so twice does no harm."""
         patience = Patience("Storing results")
         gives_up = monotonic() + _GIVE_UP_AFTER
         left = list(endings)
@@ -77,10 +77,11 @@ class Outcomes:
             if left:
                 wait = patience.failed(away[0])
                 if monotonic() + wait > gives_up:
-                    log.error("results were not stored: Redis stayed away", extra={"tasks": len(left)})
-                    return
+                    log.error("results are not stored yet: Redis stays away", extra={"tasks": len(left)})
+                    return left
                 await asyncio.sleep(wait)
         patience.succeeded()
+        return []
 
     def _call(self, ended: Ended) -> Call:
         failure = ended.failure or Failure("", "")

@@ -2,10 +2,10 @@
 
     PENDING ──► PROCESSING ──► SUCCESS | FAILED | EXPIRED | CANCELLED        the first ending is the ending
 
-A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once
-it is over), shard (that its request went to), held (the bytes it counts for, see `holdings`); and at the end
-lasting, and output and execution, or code, message and details. The record of a task with an Idempotency-Key has
-more fields (`idempotency_scripts`).
+A record's fields: id, tenant, tier, key, model, status, created and changed (ms since the epoch), keep (ms, once it
+is over), shard (that its request went to), and at the end output and execution, or code, message and details; and
+lasting; held, the bytes it counts for (`holdings`); and letter, the dead letter that it was made to retry.
+Those with an Idempotency-Key have more (`keyed_scripts`).
 
 Whoever ends a task tells the ledger in the same step, where one is kept: its end and its row cannot come apart.
 One without `created` has its row elsewhere, from whoever waits for it.
@@ -73,13 +73,18 @@ return math.min(tonumber(gone) or 0, 1e9)
 
 # KEYS task, watch, held; ARGV id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, a
 # mailbox that is told of its end or nothing, and for how many ms at most; its bytes, and of all tasks the number,
-# the bytes and a tenant's share. Gives 1, or 0 when there is one with this id, or why there is no room
-# (`share.Full`). Results that have been read make room for it.
+# the bytes and a tenant's share; the dead letter that is retried by it, or nothing. Gives 1, or 0 when there is one
+# with this id, or why there is no room (`share.Full`). Results that have been read make room for it. One that
+# retries a letter replaces what is over, but not what was made for that letter.
 CREATE = Script(
     NOW
     + HOLD
+    + OVER
     + """
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local again = ARGV[14] ~= '' and over and redis.call('HGET', KEYS[1], 'letter') ~= ARGV[14]
+  if not again then return 0 end
+end
 check_books()
 open_books(ARGV[2])
 limit = {ARGV[11], ARGV[12], ARGV[13]}
@@ -88,6 +93,12 @@ if why then
   close_books()
   return why
 end
+if over then
+  give(KEYS[1], redis.call('HGET', KEYS[1], 'held'))
+  redis.call('ZREM', shelf(tenant), KEYS[1])
+  redis.call('DEL', KEYS[1])
+end
+if ARGV[14] ~= '' then redis.call('HSET', KEYS[1], 'letter', ARGV[14]) end
 redis.call('HSET', KEYS[1], 'id', ARGV[1], 'tenant', ARGV[2], 'tier', ARGV[3], 'key', ARGV[4], 'model', ARGV[5],
   'keep', ARGV[6], 'status', 'PENDING', 'created', now, 'changed', now, 'held', ARGV[10])
 redis.call('PEXPIRE', KEYS[1], ARGV[7])

@@ -31,16 +31,23 @@ class RedisTasks:
         self._pollers: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def create(
-        self, request: Accepted, limit: float, *, watch: bool = False, retry_after: float = 1.0
+        self,
+        request: Accepted,
+        limit: float,
+        *,
+        watch: bool = False,
+        retry_after: float = 1.0,
+        letter: str = "",
     ) -> None:
-        """Write the record. `limit`: seconds after which the request is over in any case; the record is kept a
-        ttl beyond that. `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no
-        room for it."""
+        """`limit`: seconds after which the request is over in any case; it is kept a ttl beyond that.
+        `watch`: this gateway wants a notice of its end. `retry_after`: told where there is no room for it.
+        `letter`: the dead letter that is retried: a task that is over makes way, unless it was made for that."""
         keep, span = round(self._ttl * 1e3), round(limit * 1e3)
         box = self._box if watch else ""
         arguments = (
             request.request_id, request.tenant, request.tier, request.key, request.model, keep, keep + span,
             box, span + 60_000, size_of(request), *self._bounds.arguments(self._store),
+            letter,
         )  # fmt: skip
         name, keys = task_name(request.tenant, request.request_id), self._store.keys
         places = [keys.task(name), keys.watch(name), *keys.held(name)]

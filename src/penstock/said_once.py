@@ -1,0 +1,29 @@
+"""Errors in which nobody's input may keep others waiting: the log has each with its traceback, once."""
+
+import logging
+
+MOST = 1000  # types and places that are remembered: beyond that the log says nothing new
+
+
+class SaidOnce:
+    """`say` logs an error, unless one of its type was raised at the same place before."""
+
+    def __init__(self, log: logging.Logger, message: str) -> None:
+        self._log, self._message = log, message
+        self._said: set[tuple[type[BaseException], str, int]] = set()
+
+    def say(self, error: BaseException) -> None:
+        which = (type(error), *_place(error))
+        if which not in self._said and len(self._said) < MOST:
+            self._said.add(which)
+            self._log.error(self._message, exc_info=error)
+
+
+def _place(error: BaseException) -> tuple[str, int]:
+    """File and line of the innermost frame."""
+    step = error.__traceback__
+    if step is None:
+        return "", 0
+    while step.tb_next is not None:
+        step = step.tb_next
+    return step.tb_frame.f_code.co_filename, step.tb_lineno
