@@ -1,4 +1,8 @@
-"""The report of `penstock bench --html`: one file that needs nothing else, in light and dark."""
+"""The report of `penstock bench --html`: one file that needs nothing else, in light and dark.
+
+`cli/bench.py` calls `page` and writes the file; here is only text. The charts are drawn in `panels`. A kind ("p50",
+"ok", "warn") is part of the name of a class in `style`, which gives it its colour.
+"""
 
 from datetime import datetime
 from html import escape
@@ -10,12 +14,14 @@ from penstock.bench.series import ok_latencies, timeline
 from penstock.bench.style import SCRIPT, STYLE
 from penstock.load.report import Spread, Summary
 
-_LABELS = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+_LABELS = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")  # in the order of the fields of `Spread`
+# Legends: the kind of each line of a chart, and its name.
 _OVER_TIME = (("p50", "p50"), ("p95", "p95"), ("p99", "p99"))
 _RATES = (("offered", "offered"), ("ok", "ok"), ("rejected", "rejected"), ("failed", "errors"))
 
 
 def page(run: Run, url: str, shape: Shape) -> str:
+    """The whole page. `shape`: what was to be sent to the server at `url`."""
     summary, line, ordered = run.summary, timeline(run), ok_latencies(run)
     made = datetime.now().astimezone()
     parts = [
@@ -47,6 +53,7 @@ def page(run: Run, url: str, shape: Shape) -> str:
 
 
 def _asked(run: Run, shape: Shape) -> str:
+    """What was sent, in one line for under the title."""
     size = "own payload" if shape.payload is not None else f"{shape.payload_size or 2048:,} characters each"
     if shape.arrivals == "trace" and shape.payload is None and shape.payload_size is None:
         size = "lengths of the trace"

@@ -1,7 +1,8 @@
 """What became of each scheduled request, in flat arrays, so that recording costs next to nothing.
 
-Filled by `pool` and read by `series` and the summary. Times are seconds from the start of the schedule. Answers are
-read only as far as the figures need: the status, the batch size of a good one, the error code of a bad one.
+`load` makes it and has it summed up, `pool` fills it, `progress` and `series` read it. Times are seconds from the
+start of the schedule. Answers are read only as far as the figures need: the status, the batch size of a good one,
+the error code of a bad one.
 """
 
 import re
@@ -19,6 +20,8 @@ REFUSALS = frozenset((429, 503))
 
 
 class Outcomes:
+    """One place in each array for each request of the schedule, by its index there."""
+
     def __init__(self, times: "array[float]") -> None:
         count = len(times)
         self.times = times
@@ -26,7 +29,7 @@ class Outcomes:
         self.done = array("d", bytes(8 * count))  # 0 while not settled
         self.status = array("H", bytes(2 * count))  # 0 for what was never answered
         self.batch_size = array("L", bytes(array("L").itemsize * count))
-        self.codes: dict[int, str] = {}  # error codes, by the index of a request that failed
+        self.codes: dict[int, str] = {}  # error codes, by the index of a request that was refused or failed
         self.ok = self.rejected = self.failed = self.resent = 0
         self.recent: list[float] = []  # latencies since the progress line last took them
 
@@ -35,6 +38,7 @@ class Outcomes:
         return self.ok + self.rejected + self.failed
 
     def went(self, index: int, now: float) -> None:
+        """Note that a request goes out. If it goes again, the first time is what counts."""
         if not self.sent[index]:
             self.sent[index] = now
         else:
@@ -59,6 +63,7 @@ class Outcomes:
         self.codes[index] = code[1].decode() if code else f"HTTP_{status}"
 
     def lost(self, index: int, now: float, code: str) -> None:
+        """Note that a request will have no answer; `code` says why."""
         self.done[index] = now
         self.codes[index] = code
         self.failed += 1

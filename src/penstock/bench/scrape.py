@@ -81,9 +81,8 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
         known = 0.0  # workers that this process knows; over Redis every batcher knows all of them
         for (name, label), value in last.items():
             start = first.get((name, label), 0.0)
-            grown = (
-                value - start if value >= start else value
-            )  # a process that was started anew counts from 0
+            # A process that was started anew counts from 0.
+            grown = value - start if value >= start else value
             if name == "batches_total":
                 reasons[label] += round(grown)
             elif name == "batched_requests_total":

@@ -1,4 +1,4 @@
-"""Groups of options: a class whose attributes are options, shared by several commands (see `options`).
+"""Groups of options: a class whose attributes are options, shared by several commands.
 
 class Clients:
     '''Clients'''  # the title of the group in the help
@@ -7,6 +7,9 @@ class Clients:
 
 @takes(Clients)
 def gateway(given: GivenOptions) -> int: ...
+
+The groups are in `options`, and the commands take them. Typer makes a command's options of the signature and the
+annotations of its function: `takes` writes both anew, with the options of the groups in place of `given`.
 """
 
 import inspect
@@ -26,9 +29,8 @@ class Key:
     """What an option sets: a key of the configuration."""
 
     name: str
-    read: (
-        Callable[[Any], object] | None
-    )  # makes the value, where the configuration itself cannot read the text
+    # Makes the value, where the configuration itself cannot read the text.
+    read: Callable[[Any], object] | None
 
 
 def setting(
@@ -44,6 +46,7 @@ def setting(
 
 
 def _options(group: Group) -> Iterator[tuple[str, Any]]:
+    """What `setting` made, by name: each an Annotated[its type, Typer's description, its Key]."""
     return ((name, kind) for name, kind in vars(group).items() if get_args(kind))
 
 
@@ -104,6 +107,7 @@ def takes(*groups: Group) -> Callable[[Callable[..., int]], Callable[..., int]]:
         @wraps(command)
         def with_options(**values: Any) -> int:
             said = {parameter.name: values.pop(parameter.name) for parameter in added}
+            # An option that takes a list has an empty one where it was not given.
             said = {name: None if value == [] else value for name, value in said.items()}
             return command(**values, given=GivenOptions(said, groups))
 

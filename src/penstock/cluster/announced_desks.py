@@ -1,4 +1,9 @@
-"""The desks of a gateway over a bus: one for each model that a worker has announced."""
+"""The desks of a gateway over a bus: one for each model that a worker has announced.
+
+`cluster.gateway` has it look whenever the registry has changed. Nothing here awaits. A desk goes by the
+configuration with the announcement in it. It comes and changes and never goes: without a worker, its model is just
+not ready.
+"""
 
 from collections.abc import Callable
 from functools import partial

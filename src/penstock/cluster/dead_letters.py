@@ -1,4 +1,9 @@
-"""Dead letters of an installation, as the admin plane shows them."""
+"""Dead letters of an installation, as the admin plane shows them: a gateway has one, and `admin.app` calls it.
+
+A letter is retried as a task under its own request id. It is removed only once that task is accepted, so that it
+cannot be lost between the two. If it then cannot be removed, the task's record still says for which letter it was
+made, and nobody retries it twice. Batchers write the letters (`letter_writer`).
+"""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -34,6 +39,7 @@ class DeadLetters:
     async def retry(self, letter_id: str) -> str:
         letter = await self._letters.show(letter_id)
         now = self._clock()
+        # It may wait in the queue as long as it may take in all.
         request = Accepted(
             f"retry-{token_hex(16)}", letter.model, letter.input, now, now + self._limit, now + self._limit,
             letter.request_id, letter.parameters, letter.tenant, letter.tier, letter.cost, len(letter.input),
@@ -47,10 +53,7 @@ class DeadLetters:
             ) from error
         try:
             await self._letters.remove(letter_id)
-        except (
-            NotFound,
-            StoreDown,
-        ) as error:  # its task says for which letter it was made: nobody retries it twice
+        except (NotFound, StoreDown) as error:  # gone already; or it stays, and is not retried again
             log.warning("a dead letter that is retried was not removed", extra={"error": error.message})
         return letter.request_id
 

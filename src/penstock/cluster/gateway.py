@@ -2,7 +2,11 @@
 
     runtime.gateway ──► publisher ──► a shard …  a worker ──► mailbox ──► `received` ──► runtime.gateway: settle
 
-Tasks and requests with an Idempotency-Key have records that all gateways share, and nobody waits for them here.
+Tasks and requests with an Idempotency-Key have records that all gateways share, and no waiter here:
+a `Notice` says when one is over.
+
+`roles/gateway.py` makes it. `Member` runs its loops and hands it the messages from its mailbox; the doors ask
+`self.gateway`, and the admin plane asks how it stands. All of that is on one event loop.
 """
 
 import asyncio
@@ -43,6 +47,8 @@ LAST_WITHDRAWALS = 1.0  # seconds to send withdrawals at the end: they only spar
 
 
 class GatewayMember(Member):
+    """What a gateway is at the bus. What it does with asks is in `self.gateway`."""
+
     def __init__(
         self,
         config: Config,

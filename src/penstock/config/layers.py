@@ -64,6 +64,7 @@ def read_file(file: Path, section: type[Any]) -> Tree:
 def _plant(
     content: Mapping[str, object], section: type[Any], above: KeyPath, line_of: Callable[[KeyPath], str]
 ) -> Tree:
+    """One table of a file as a tree. `section`: what may be in it; `above`: where it stands in the file."""
     known, tree = items(section), Tree()
     for name, value in content.items():
         here = (*above, name)

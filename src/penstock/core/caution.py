@@ -13,6 +13,9 @@ would have to wait until one is started anew.
   second. Else waiting would cost its innocent members time and help nobody. Where nobody knows, it waits a second.
 - One of a tenant that is set apart for having ended workers waits as long as its deadline allows. Then it is
   answered, and not sent.
+
+`sealing` asks before it sends a retry or a batch of those set apart, the batcher before it takes or keeps a worker;
+`aftermath` tells of lost workers. Nothing is kept here: what is known stands at the workers of the fleet.
 """
 
 from math import ceil, inf, log2
@@ -72,6 +75,7 @@ class Caution:
         culprits = {culprit(request) for request in batch.requests}
         if len(culprits) == 1 and self._apart.is_feared(culprits.pop(), now):
             return again
+        # Half of what it can spare, shared out among this wait and those that may follow.
         tries = 1 + splits(batch)
         left = retry.deadline - retry.start - tries * retry.parts * self._curve(batch.size)
         until = retry.start + left / (2 * tries)

@@ -1,7 +1,7 @@
 """Who was let in of late: the last few, so that a tenant that has had less than its share is known.
 
 A tier that is held to a part of the capacity has hardly anybody waiting. What waits then says nothing of whose turn
-it is, and those who were let in do.
+it is, and those who were let in do. `tier_gate` keeps one such memory for each tier.
 """
 
 from collections import deque
@@ -29,4 +29,5 @@ class Recent:
     def had_less(self, tenant: str) -> bool:
         """Whether this tenant has had less than an even share of them."""
         counts = self._counts
+        # An even share: all that are remembered, by the number of different tenants with this one.
         return counts.get(tenant, 0) * (len(counts) + (tenant not in counts)) < len(self._tenants)

@@ -1,4 +1,9 @@
-"""What each tenant holds of something that is bounded by number and by bytes: the rules are in `penstock.share`."""
+"""What each tenant holds of something that is bounded by number and by bytes: the rules are in `penstock.share`.
+
+`runtime.tasks`, `.idempotency` and `.dead_letters` have one each. They ask `full` before they take a thing in, or
+`overgrown` and `overfull` afterwards, and forget what they may until there is room. Only what was taken may grow or
+be given back; nothing here checks that.
+"""
 
 from penstock.share import LITTLE, RESERVED, Full
 
@@ -7,6 +12,7 @@ class Shares:
     __slots__ = ("_held", "_most", "_most_bytes", "_share", "bytes", "number")
 
     def __init__(self, most: int, most_bytes: int, share: float = 1.0) -> None:
+        """`most`, `most_bytes`: what all may hold together; `share`: the part of either that one tenant may."""
         self._most, self._most_bytes, self._share = most, most_bytes, share
         self._held: dict[str, tuple[int, int]] = {}  # by tenant, how many things it holds and how many bytes
         self.number = 0
@@ -16,9 +22,11 @@ class Shares:
         return self._held.get(tenant, (0, 0))
 
     def take(self, tenant: str, size: int) -> None:
+        """Note that a tenant holds one thing more. Whether there is room is not asked."""
         self._add(tenant, 1, size)
 
     def give(self, tenant: str, size: int) -> None:
+        """Note that a tenant no longer holds a thing, with the size that it has by now."""
         self._add(tenant, -1, -size)
 
     def grow(self, tenant: str, size: int) -> None:

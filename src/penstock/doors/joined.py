@@ -1,4 +1,4 @@
-"""The answer to a call of several asks."""
+"""The answer to a call of several asks. The data plane makes one for each call, and the gateway calls it back."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from penstock.types import Reply
 
 
 class Joined:
-    """The asker of a call of several asks: makes one answer of all replies, or of the first failure."""
+    """A `CallAsker`. It is called once, with all replies or with the first failure alone, and makes one answer."""
 
     __slots__ = ("_caller", "_clock", "_door")
 

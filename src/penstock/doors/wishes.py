@@ -1,4 +1,8 @@
-"""What stands beside the path of a request: its query, what its body is said to be, what its client prefers."""
+"""What stands beside the path of a request: its query, what its body is said to be, what its client prefers.
+
+For `data_plane` and `results`, which is where people fetch the answers of tasks. Pure: what cannot be accepted is
+raised, as an error with a status.
+"""
 
 from urllib.parse import parse_qs
 
@@ -7,6 +11,7 @@ from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 
 
 def read_query(text: str, *known: str) -> dict[str, str]:
+    """The parameters of a query. One that is not `known` here is refused, and one that is given twice."""
     try:
         pairs = parse_qs(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=16)
     except ValueError:
@@ -31,6 +36,7 @@ def prefers_task(headers: Headers) -> bool | None:
 
 
 def check_type(headers: Headers) -> None:
+    """Refuses a body that is said to be anything but JSON in UTF-8, uncompressed. Nothing need be said."""
     kind = headers.get(b"content-type")
     if kind != b"application/json" and kind is not None:
         name, _, parameter = kind.lower().partition(b";")

@@ -1,6 +1,8 @@
 """Clients that left while nothing is read from them: a closed connection shows itself only to those who read.
 
 The kernel knows: it is asked whether the other side has shut its end, whatever lies unread before that.
+That is one call of the system, which does not wait, so it is made on the event loop: by a connection before it goes
+on with what its client had sent, and by `edge` for all of them, each tick and at the end.
 """
 
 import asyncio
@@ -8,13 +10,14 @@ import select
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-GONE = getattr(
-    select, "POLLRDHUP", 0
-)  # Linux has it; elsewhere such a client is noticed when it is written to
+# Linux has it; elsewhere such a client is noticed when it is written to.
+GONE = getattr(select, "POLLRDHUP", 0)
 NOT_READ = select.POLLIN
 
 
 class Deaf(Protocol):
+    """A connection while nothing is read from it."""
+
     @property
     def descriptor(self) -> int:
         """The file descriptor of its socket; -1 where there is none."""

@@ -1,6 +1,8 @@
 """The gateway: turns an ask into an accepted request with a waiter, or refuses it.
 
-Nothing here awaits: accepting is one call, and the answer is a future.
+The doors call it as `ports.Gateway`, which says what most methods promise. It is the same in one process
+(`roles/embedded.py`) and over a bus (`cluster.gateway`); the replies come back to `settle`. To accept is one call
+that awaits nothing, and the asker is called back. Of asks only tasks are awaited: their records may be elsewhere.
 """
 
 import asyncio
@@ -54,6 +56,7 @@ class Gateway:
         self._keyed = keyed_requests
         self.clock = clock
         self.draining = False
+        # The doors keep these two, so they are changed in place and never replaced.
         self.kinds: dict[str | None, str] = {}
         self.asynchronous: set[str | None] = set()
         self._default: Desk | None = None  # the desk that requests mean which name no model
@@ -192,9 +195,8 @@ class Gateway:
                 try:
                     raise about(over_quota, desk.model, tenant)
                 finally:
-                    del (
-                        over_quota
-                    )  # else it and this frame, which its traceback holds, wait for the collector
+                    # Else it and this frame, which its traceback holds, wait for the collector.
+                    del over_quota
         request = Passenger(
             key,
             desk.model,

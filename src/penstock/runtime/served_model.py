@@ -1,4 +1,8 @@
-"""One model that is served in this process: its batcher, the loops that drive it, its slots; and how it stands."""
+"""One model that is served in this process: its batcher, the loops that drive it, its slots; and how it stands.
+
+`roles/model.py` makes it and adds its slots. `embedded_server` runs the loops and asks how it stands, and the desk
+of the model asks what it can take. Here nothing runs and nothing awaits.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -91,5 +95,6 @@ class ServedModel:
         gauges = model_gauges(self.batcher, tiers, now, sum(slot.restarts for slot in self.slots))
         own = [slot for slot in self.slots if slot.worker in self.batcher.fleet.workers]
         full = sum(slot.full for slot in own)
+        # To its batcher, a slot whose backend is full is offline, like one that is away.
         workers = {**gauges.workers, "full": full, "offline": gauges.workers["offline"] - full}
         return replace(gauges, workers=workers, pressure=max(slot.pressure for slot in own))

@@ -1,6 +1,7 @@
 """Who asks, in the gateway's terms: the tenant, the rank of its tier, the account it is held to.
 
 Found out once for each identity, and kept with it; for those who only say who they are, by that name.
+The gateway keeps the `Standings`. What lets go of a request calls `release`: the gateway, a reservation, a flight.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from penstock.quota import Limiter, Limits
 from penstock.types import Accepted, Identity, Standing
 
+# Of a client_id or an identity, if any: the tenant and the rank of its tier.
 Tenants = Callable[[str | None, Identity | None], tuple[str, int]]
 
 MOST = 10_000  # names; with one more, all are forgotten, and those in use are soon back

@@ -18,6 +18,8 @@ Taken = TypeVar("Taken", bound=Accepted)
 
 
 class WireRequest(Struct, array_like=True, gc=False):
+    """One request of an envelope. `encode_envelope` writes its fields in this order."""
+
     key: str
     model: str
     input: bytes

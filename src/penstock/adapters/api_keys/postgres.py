@@ -1,5 +1,6 @@
-"""API keys in PostgreSQL, for all gateways of an installation.
+"""API keys in PostgreSQL, for all gateways of an installation: a `KeyStore` of `auth.records`.
 
+`roles/key_store.py` makes it; `auth.watch` reads it wherever API keys are taken, and `penstock keys` changes it.
 The tables are made by whoever adds the first key; a gateway only reads, so that its user needs no more than SELECT.
 A revoked key keeps its row, and revoking cannot be undone. Each change sets a stamp in the same transaction, and a
 gateway asks for nothing but the stamp while it stays the same. The stamp is a time and not a count: a database that
@@ -135,7 +136,7 @@ class PostgresKeys:
             except _FAULTS as error:
                 raise self._away(type(error).__name__) from error
             finally:
-                if not attempt.done():
+                if not attempt.done():  # the time is up, or whoever asked was cancelled
                     self._drop()
                     attempt.cancel()
                     await asyncio.wait([attempt], timeout=_LETTING_GO)

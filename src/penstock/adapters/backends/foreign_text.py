@@ -1,4 +1,8 @@
-"""Text from the user's code, made fit for a frame and for a log. Used in the function's process, by `child`."""
+"""Text from the user's code, made fit for a frame and for a log. Pure.
+
+Used in the function's process, by `child`, `loading`, `reading` and `outputs`. What an error of a batch says goes
+to the log only through `without_quotes`: it may quote an input.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
