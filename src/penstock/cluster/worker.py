@@ -51,6 +51,7 @@ class WorkerMember(Member):
         self._not_started = set(config.models)
         self._first_started: asyncio.Future[None] = loop.create_future()
         self._batchers: set[str] = set()  # the batchers that were there when we last looked
+        self._reachable = False  # whether the bus was, then
         self.registry.on_changed = self._look_around
 
     async def begin(self) -> None:
@@ -67,9 +68,11 @@ class WorkerMember(Member):
         return WorkerHeartbeat(slots=self._slots.reports(leaving=self._retired))
 
     def _look_around(self) -> None:
-        """Look who has gone: a batcher may have died with slots of ours that it had taken from the line."""
+        """Let free slots say so again where word of them may be lost: a batcher that has gone had perhaps taken
+        them from the line, and a bus that was away has not heard them."""
         before, self._batchers = self._batchers, set(self.registry.members["batchers"])
-        if not before <= self._batchers:
+        was_reachable, self._reachable = self._reachable, self.registry.reachable
+        if not before <= self._batchers or (self._reachable and not was_reachable):
             self._slots.say_again()
 
     # ---- models ------------------------------------------------------------------------------------------
