@@ -361,6 +361,19 @@ def test_of_many_that_do_not_fit_the_first_look_says_so() -> None:
     assert late.retry_after == pytest.approx(0.2, abs=0.1)
 
 
+def test_of_many_whose_start_nobody_knows_only_the_room_is_looked_at() -> None:
+    rules = AdmissionRules(max_queue=100)
+    several_lanes, no_worker = busy(), batcher_with(0)
+    offer(several_lanes, ask(parameters=b'{"a":1}', expires=9.0, deadline=9.0))
+    for batcher in (several_lanes, no_worker):
+        hasty = ask(expires=0.3, deadline=0.5)
+        offer(batcher, hasty)
+        assert refusal_of_more(batcher, rules, hasty, 50, 0.0) is None
+        full = refusal_of_more(batcher, rules, hasty, 99, 0.0)
+        assert full is not None
+        assert "limits.max_queue" in full.message
+
+
 @pytest.mark.parametrize("tier", [0, 1])
 def test_admission_says_of_many_what_the_queue_says(tier: int) -> None:
     batcher = busy(tiers=TierRules(weights=(3.0, 1.0)))
