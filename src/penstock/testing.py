@@ -48,9 +48,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.clock()
 
 
-LONGEST = (
-    2.0**22
-)  # seconds; beyond that a float is too coarse for the nanosecond by which timers are compared
+# Seconds; beyond that a float is too coarse for the nanosecond by which timers are compared.
+LONGEST = 2.0**22
 
 
 class _Jump(selectors.SelectSelector):

@@ -101,9 +101,8 @@ class Identity:
     tier: str  # a name that this server knows
     key_id: str  # of the API key, or of the key that signed the token: fit for logs, not a secret
     expires: float = inf  # seconds since the epoch
-    standing: Standing | None = field(
-        default=None, compare=False, repr=False
-    )  # once its gateway has found it out
+    # Set once its gateway has found it out.
+    standing: Standing | None = field(default=None, compare=False, repr=False)
 
 
 class Ask(Struct, eq=False):

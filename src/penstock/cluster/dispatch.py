@@ -131,9 +131,8 @@ class Dispatcher:
         try:
             self.on_undelivered(box)
         except Exception:
-            log.exception(
-                "a mailbox that takes no more was not given up"
-            )  # the messages to other mailboxes go all the same
+            # The messages to other mailboxes go all the same.
+            log.exception("a mailbox that takes no more was not given up")
 
     async def _keep_records(self) -> None:
         """While the records are away, what they are to be told waits."""

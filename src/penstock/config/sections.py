@@ -47,9 +47,8 @@ class Server:
     port: Port = 8000
     admin_host: Name = "127.0.0.1"
     admin_port: Port = 9000
-    admin_token: Annotated[str, Secret()] = field(
-        default="", repr=False
-    )  # empty: the admin plane asks for none
+    # Empty: the admin plane asks for no token.
+    admin_token: Annotated[str, Secret()] = field(default="", repr=False)
     admin_hosts: Annotated[
         tuple[str, ...], Ids()
     ] = ()  # names that lead to the admin plane, if it has no token

@@ -3,18 +3,16 @@
 from penstock.errors import BodyTooSlow, HeadTooLarge, HeadTooSlow, Overloaded, TooLarge
 
 MOST_HEADERS = 100
-MOST_HEAD = (
-    64 * 1024
-)  # bytes of an unfinished head, or of what comes between two pieces of a body and after the last
+# Bytes of an unfinished head, or of what comes between two pieces of a body and after the last.
+MOST_HEAD = 64 * 1024
 MOST_REPEATED = 8 * 1024  # bytes of a header that comes several times; each time they are copied
 MOST_BLANK = 1024  # bytes of empty lines before a request
 MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
 LITTLE = (
     4096  # bytes that an unfinished request may hold before they are counted, and it is asked who sends it
 )
-BULK = (
-    64 * 1024
-)  # bytes: of a longer body, or after a longer read, no more is taken until others had their turn
+# Bytes: of a longer body, or after a longer read, no more is taken until others had their turn.
+BULK = 64 * 1024
 # Connections beyond the limit that are told so; any further one is cut off without a word.
 REFUSED_AT_ONCE = 64
 

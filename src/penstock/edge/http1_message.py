@@ -84,9 +84,8 @@ class Message(asyncio.Protocol):
             raise HeadTooLarge(f"there are more than {MOST_HEADERS} headers")
         host = headers.get(b"host")
         if host is None or b"connection" in headers or not parser.should_keep_alive():
-            self._check_version(
-                parser.get_http_version(), host
-            )  # a head that is not checked here is HTTP/1.1: the parser says so
+            # A head that is not checked here is HTTP/1.1: the parser says so.
+            self._check_version(parser.get_http_version(), host)
         if host is not None and b"," in host:
             raise Malformed(ONE_HOST)
         coding = headers.get(b"transfer-encoding")

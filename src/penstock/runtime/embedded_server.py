@@ -60,9 +60,8 @@ class EmbeddedServer:
         self._not_started = {*models, COMPANIONS}  # the parts that have not said yet that they started
         self._retired = False
         self._listeners: Sequence[Listener] = ()
-        self.started: asyncio.Future[None] = (
-            loop.create_future()
-        )  # or the mistake that keeps it from starting
+        # Done once the server has started, or failed with the mistake that keeps it from starting.
+        self.started: asyncio.Future[None] = loop.create_future()
         self.loops = Loops()
 
     # ---- life --------------------------------------------------------------------------------------------
