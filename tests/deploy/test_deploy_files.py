@@ -59,7 +59,13 @@ def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
     }
     assert copied == let_in
     assert all((ROOT / name).exists() for name in copied)
-    assert "\nUSER penstock\n" in DOCKERFILE
+
+
+def test_the_image_names_its_user_by_number_so_that_kubernetes_can_tell_it_is_not_root() -> None:
+    user, group = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)[-1]
+    assert f"useradd --uid {user} --user-group" in DOCKERFILE
+    assert group == user != "0"
+    assert f"runs as user {user}" in (ROOT / "docs" / "production.md").read_text()
 
 
 def test_the_health_check_of_the_image_follows_the_server() -> None:

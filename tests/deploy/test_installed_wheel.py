@@ -1,7 +1,9 @@
 """The wheel, installed where nothing else is but what it asks for: it serves, and says what needs an extra."""
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from email.parser import HeaderParser
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from server import BANNER, call
 
@@ -81,6 +84,19 @@ def test_the_wheel_has_the_extras_and_all_of_them_at_once(wheel: Path) -> None:
     everything = by_extra.pop("all")
     assert all(by_extra.values())
     assert everything == set().union(*by_extra.values())
+
+
+def test_the_lock_has_what_the_image_is_built_from_and_runs_with(wheel: Path) -> None:
+    """The Dockerfile installs the lock, and then the wheel without asking what that needs."""
+    lock = (ROOT / "requirements.lock").read_text()
+    versions = dict(re.findall(r"^([\w.-]+)(?:\[\w+\])?==(\S+)", lock, re.MULTILINE))
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    asked = [*metadata(wheel).get_all("Requires-Dist", []), *build]
+    with_redis = frozenset({"", "redis"})
+    for requirement in map(Requirement, asked):
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": e}) for e in with_redis):
+            assert versions[canonicalize_name(requirement.name)] in requirement.specifier
+    assert {canonicalize_name(name) for name in needed(asked, with_redis)} <= set(versions)
 
 
 def test_it_serves_a_function_from_an_environment_with_nothing_else(installed: Path, tmp_path: Path) -> None:
