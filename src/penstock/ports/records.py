@@ -6,7 +6,7 @@ from typing import Protocol
 
 from penstock.errors import NotFound
 from penstock.idempotency import Keyed
-from penstock.ports import AnswerStore, Clock
+from penstock.ports import Clock
 from penstock.ports.tasks import EndedTasks, RecordTasks, TaskEndings, TaskRecords
 from penstock.quota import Limiter
 from penstock.types import Accepted, DeadLetter
@@ -28,6 +28,18 @@ class Claim:
     over: bool = False
     placed: bool = False  # its request has been published
     seconds: float = 0.0  # seconds for which whoever has the key is believed to execute its request
+
+
+class AnswerStore(Protocol):
+    """Where the gateways of an installation keep answers for each other. Raises StoreDown."""
+
+    async def fetch(self, fingerprints: Sequence[bytes]) -> Sequence[bytes | None]:
+        """The answer that is kept under each fingerprint; None where there is none."""
+        ...
+
+    async def keep(self, answers: Sequence[tuple[bytes, bytes, float]]) -> None:
+        """Keep answers: each a fingerprint, a value, and for how many seconds."""
+        ...
 
 
 class Claims(Protocol):

@@ -13,7 +13,7 @@ from redis_kit import opened, until
 from penstock.adapters.redis.link.connect import Store
 from penstock.adapters.redis.records.answer_cache import RedisAnswers
 from penstock.errors import StoreDown
-from penstock.ports import AnswerStore
+from penstock.ports.records import AnswerStore
 from penstock.runtime.collapse.shared_answers import SharedAnswers
 from penstock.testing import MockAnswerStore
 from redis_servers import KINDS, VALKEY, patient, redis_server, running

@@ -17,7 +17,8 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import StoreDown
 from penstock.loops import Loops
-from penstock.ports import AnswerStore, Clock
+from penstock.ports import Clock
+from penstock.ports.records import AnswerStore
 
 log = logging.getLogger("penstock.cache")
 

@@ -1,0 +1,170 @@
+"""What the data plane asks for: who asks, their requests, and their tasks."""
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Protocol
+
+from penstock.ports.waiting import Asker, CallAsker, Leaving, Waiting
+from penstock.types import Accepted, Ask, Identity, Reply, TaskStatus
+
+
+class Doorman(Protocol):
+    """Finds out who asks."""
+
+    def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """At once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked; KeysWanted where
+        `identify_slowly` may know more."""
+        ...
+
+    async def identify_slowly(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """The same, after the identity provider was asked where that may help."""
+        ...
+
+
+class Reservation(Protocol):
+    """A request that was understood and counted, and of which nothing is started yet."""
+
+    @property
+    def request(self) -> Accepted: ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether its asker still waits for its answer."""
+        ...
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether its tenant's quota counts it until it is over. If so, and nobody waits for it here, `over` must
+        be told."""
+        ...
+
+    def admit(self) -> None:
+        """Let it in. Raises Refused if there is no room for it now."""
+        ...
+
+    def enter(self, asker: Asker) -> Waiting:
+        """Let it in and send it on its way. Raises Refused."""
+        ...
+
+    def wait(self, asker: Asker) -> Waiting:
+        """Send nothing: whoever knows the outcome tells it by `answer`, or its deadline passes."""
+        ...
+
+    def answer(self, reply: Reply) -> None: ...
+
+    def over(self, code: str) -> None:
+        """Note that it has ended somewhere else, with this failure or well. Told once."""
+        ...
+
+    def commit(self) -> None:
+        """It is on its way, and counts."""
+        ...
+
+    def roll_back(self) -> None:
+        """It was refused, and does not count."""
+        ...
+
+    def backlog_seconds(self) -> float: ...
+
+
+class Task(Protocol):
+    """An accepted request whose answer is fetched later."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def status(self) -> TaskStatus: ...
+
+    @property
+    def answer(self) -> Reply | None: ...
+
+    @property
+    def changed_at(self) -> float:
+        """When the task last changed, in seconds since the epoch."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until the task is over, but not longer than this."""
+        ...
+
+    async def cancel(self) -> None: ...
+
+
+class Tasks(Protocol):
+    """Where asynchronous requests and their results are kept."""
+
+    async def accept(self, reserved: Reservation) -> Task:
+        """Record it, send it on its way and commit it; or none of these: then it is rolled back. Raises Refused.
+        Cancelling the caller does not leave half of it done."""
+        ...
+
+    async def find(self, task_id: str, tenant: str) -> Task:
+        """The task of this tenant. Raises NotFound for a task that is not this tenant's."""
+        ...
+
+
+class Gateway(Protocol):
+    """What the data plane asks for. Every method that can refuse raises `errors.Refused`."""
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The kind of input that each model takes, text or json, by the model's name."""
+        ...
+
+    @property
+    def kinds(self) -> Mapping[str | None, str]:
+        """Like `models`, and under None the kind of the model that requests mean which name none. It changes as
+        models come and go."""
+        ...
+
+    @property
+    def asynchronous(self) -> Set[str | None]:
+        """Models whose requests become tasks unless their client asks otherwise; with None as in `kinds`."""
+        ...
+
+    def describe_models(self) -> Sequence[Mapping[str, object]]:
+        """What a client may know of each model."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Sequence[str] | None]:
+        """The names of the parameters that each model takes: none if empty, any if None."""
+        ...
+
+    def kind_of(self, model: str | None) -> str:
+        """The kind of input the model takes; raises NotFound for a model nobody knows."""
+        ...
+
+    def submit(self, ask: Ask, asker: Asker) -> Leaving: ...
+
+    def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:
+        """Let in all asks of one call, or none: a refusal leaves nothing behind."""
+        ...
+
+    async def submit_task(self, ask: Ask) -> Task: ...
+
+    def submit_keyed(self, ask: Ask, key: str, asker: Asker) -> Leaving:
+        """Submit an ask with an Idempotency-Key: it is executed once, however often it is asked."""
+        ...
+
+    async def submit_keyed_task(self, ask: Ask, key: str) -> tuple[Task, bool]:
+        """The task of an ask with an Idempotency-Key, and whether it had been asked for before."""
+        ...
+
+    async def find_task(
+        self, task_id: str, client_id: str | None, identity: Identity | None = None
+    ) -> Task: ...
+
+    def check_quota(self, identity: Identity) -> None:
+        """Raises OverQuota if the next request of this tenant would be beyond its quota. Counts nothing."""
+        ...
+
+    def charge(self, identity: Identity) -> None:
+        """A request of this tenant was read and refused: it counts for its minute. Raises OverQuota."""
+        ...
+
+    def count(self, model: str, code: str, request_id: str = "", tenant: str = "") -> None:
+        """Count a request that was refused on arrival with this error code; what is not known of it is empty."""
+        ...
+
+    def clock(self) -> float: ...
