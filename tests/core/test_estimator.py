@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.buffer import Depth, TierRules
-from penstock.core.estimator import REFIT, STALE, ArrivalMeter, RateMeter, ServiceCurve
+from penstock.core.estimator import REFIT, STALE, ServiceCurve
 from penstock.core.lane import FORGOTTEN, Lane
+from penstock.core.meters import ArrivalMeter, RateMeter
 
 
 def learned(
@@ -104,7 +105,7 @@ def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
     assert lane.curve is model
     for _ in range(4):
         model.observe(4, 1.0)
-        lane.learn(4, 1.0, alone=False)
+        lane.learn(4, 1.0, first=False, alone=False)
     assert lane.curve is not model
     for _ in range(FORGOTTEN + 1):
         model.observe(4, 0.1)
@@ -113,10 +114,10 @@ def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
 
 def test_the_rate_is_counted_over_three_service_times_if_that_is_longer() -> None:
     lane = Lane((b"", 0), TierRules(), Depth(3), ServiceCurve(8))
-    lane.learn(1, 0.01, alone=False)
+    lane.learn(1, 0.01, first=False, alone=False)
     assert lane.meter.window == 0.25
     for _ in range(4):
-        lane.learn(1, 0.5, alone=False)
+        lane.learn(1, 0.5, first=False, alone=False)
     assert lane.meter.window > 0.7
 
 

@@ -10,8 +10,8 @@ from math import inf
 
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity
-from penstock.core.estimator import RateMeter
 from penstock.core.forecast import SURE, in_turn
+from penstock.core.meters import RateMeter
 from penstock.core.refusal import ROOM, AdmissionRules, refusal, refusal_apart, refusal_of_more
 from penstock.core.tier_gate import LEAST_LEFT, WINDOW, TierGate
 from penstock.errors import Overloaded, Refused

@@ -105,12 +105,13 @@ class Aftermath:
     def _learn(self, worker: Worker, batch: Sealed, size: int, seconds: Seconds) -> None:
         """Learn from the time of a batch. `size`: the number of inputs that were executed, to which the time
         belongs."""
-        expected = self._curve(size)
-        self._fleet.succeeded(worker, seconds / expected if expected > 0 else 1.0)
-        self._curve.observe(size, seconds)
+        expected, first = self._curve(size), worker.meets(size)
+        apart = first and self._curve.shape.dear
+        self._fleet.succeeded(worker, seconds / expected if expected > 0 and not apart else 1.0)
+        self._curve.observe(size, seconds, first=first)
         lane = None if batch.apart else self._lanes.get(self._lanes.key_of(batch.requests[0]))
         if lane is not None:
-            lane.learn(size, seconds, alone=len(self._lanes) == 1)
+            lane.learn(size, seconds, first=first, alone=len(self._lanes) == 1)
 
     def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:

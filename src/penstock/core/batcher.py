@@ -20,6 +20,7 @@ Rules
 
 from penstock.core.aftermath import WORKER_LOST, Aftermath
 from penstock.core.effects import Effects
+from penstock.core.fleet import Worker
 from penstock.core.parts import Parts
 from penstock.core.queued import Queued
 from penstock.core.rules import BatchingRules
@@ -153,6 +154,7 @@ class Batcher:
         self.changes += 1
         self.fleet.gone(worker_id, back_at)
         worker = self.fleet.workers[worker_id]
+        worker.met.clear()  # it comes back as a new process, to which every size is new
         if worker.batch is not None:
             self._aftermath.end(worker, worker.batch, WORKER_LOST, now)
 
@@ -176,6 +178,13 @@ class Batcher:
         """The worker is never coming back."""
         self.worker_gone(worker_id, now)
         self.fleet.remove(worker_id)
+
+    def warmed(self, worker_id: WorkerId, size: int, seconds: Seconds) -> None:
+        """The worker has run a batch of this size that was nobody's, such as one to warm it up. It is known here
+        whether that was the worker's first of the size. Only a second one tells what a batch takes."""
+        self.changes += 1
+        worker = self.fleet.workers.setdefault(worker_id, Worker(worker_id))
+        self.curve.observe(size, seconds, first=worker.meets(size))
 
     def drain(self) -> None:
         """Send what there is without waiting for more, since nothing new will come."""

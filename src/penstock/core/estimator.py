@@ -1,139 +1,36 @@
-"""What is learned on line: the arrival rate, and how long a batch of n takes.
+"""How long a batch of n takes, as learned on line.
 
 The service curve is monotone by size and nothing else is assumed: real GPUs are flat up to a knee and then
-linear, so two numbers a + b·n would misplace the knee. Sizes fall into buckets (exact to 8, then four to the
-octave); each bucket forgets exponentially, and a bucket nobody has used for long is dropped, so that a GPU
-that has become ten times slower is believed after a few batches.
+linear, so two numbers a + b·n would misplace the knee. Each size forgets exponentially, and one that nobody has
+used for long is dropped, so that a GPU that has become ten times slower is believed after a few batches.
+
+- The first run of a size on a worker is learned apart, where it costs much more than later ones.
+- One batch that is far off is a hiccup, and counts no more than one at the edge of what was expected. Two in a row
+  that are off to the same side tell that the GPU has changed.
 """
 
 from bisect import bisect_left
-from math import exp, sqrt
-from typing import NamedTuple
+from math import sqrt
 
-NEWEST = 0.04  # weight of the newest sample once a bucket is warm: about twenty-five batches of memory
+from penstock.core.buckets import KNOWN, NEWEST, SHORTEST, Bucket, Pool, bucket_of, in_order
+from penstock.core.shapes import ShapeCost
+
 STALE = 20_000  # batches after which an unused bucket is no longer evidence
 LUCK = 0.3  # spreads by which a single throughput may look better than it is
-SHORTEST = 1e-6  # a batch between two ticks of the clock took some time all the same
 SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
+SURPRISE = 0.15  # the least part by which a sample must be off to be a surprise
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
 SETTLED = 64  # samples after which one more moves the curve so little that
 REFIT = 4  # batches after which the curve is drawn anew
 # The least spread that is assumed: however even the GPU is, clocks, timers and the way back are not.
 LEAST_SPREAD = 0.01
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
-GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
-YOUNG = 4.0  # windows after which a meter's first moment no longer matters
-BURST = 0.08  # of the window: arrivals that are closer together than that are of one burst
-REMEMBERED = 500.0  # arrivals over which the rate in bursts is taken
-KNOWN = 4  # samples after which a size is known
 UNSURE = 0.1  # the spread that is assumed of sizes that are not, however even their few samples
 CRUMBS = 0.75  # if less than the rest of that would stay behind, all go together
 NEAR = 1.3  # sizes that differ by no more than this factor tell of each other
 WITHIN = 0.02  # of the best throughput is as good as the best
 FLAT = 1.08  # a curve that rises less than this from 1 to N is a constant with noise
-
-
-class RateMeter:
-    """An exponentially forgetting count of arrivals."""
-
-    __slots__ = ("_count", "_last", "_next", "window")
-
-    def __init__(self, window: float = 0.25) -> None:
-        self.window = window
-        self._count = 0.0
-        self._last = self._next = 0.0
-
-    def add(self, now: float, number: float = 1.0) -> None:
-        """Count arrivals at `now`. For a request that was long under way `now` may lie before the last one's
-        time: it then counts as the same."""
-        if now > self._next:
-            self._forget(now)
-        self._count += number
-
-    def _forget(self, now: float) -> None:
-        self._count *= exp((self._last - now) / self.window)
-        self._last = now
-        self._next = now + GRAIN * self.window
-
-    def rate(self, now: float) -> float:
-        return self._count * exp((self._last - now) / self.window) / self.window
-
-    def room(self, rate: float) -> float:
-        """How many more may come, whenever, without the rate becoming more than this."""
-        return rate * self.window - self._count
-
-    def widen(self, window: float) -> None:
-        """Forget over another span, keeping the rate believed so far."""
-        self._count *= window / self.window
-        self.window = window
-
-
-class ArrivalMeter(RateMeter):
-    """The rate of a lane's arrivals, and that which they themselves see: both alike but for traffic in bursts."""
-
-    __slots__ = ("_began", "_marked", "_seen", "_short", "peak")
-
-    def __init__(self, window: float = 0.25) -> None:
-        super().__init__(window)
-        self.peak = 0.0  # the rate around an arrival, on average over the last few hundred
-        self._began: float | None = None
-        self._marked = 0.0  # `_count` as it was at `_last`
-        self._short = 0.0  # a count as `_count`, forgotten over a small part of the window
-        self._seen = 0.0  # arrivals in all, as far as they are remembered
-
-    def _forget(self, now: float) -> None:
-        self._look_back(now)
-        super()._forget(now)
-        self._marked = self._count
-
-    def widen(self, window: float) -> None:
-        self._marked *= window / self.window
-        super().widen(window)
-
-    def rate(self, now: float) -> float:
-        """While it is young it has had no time to count to more, and says so: one of two that came together
-        belongs to a flood until time has shown otherwise."""
-        rate = super().rate(now)
-        if self._began is None or now - self._began > YOUNG * self.window:
-            return rate
-        return rate / (1.0 - exp((self._began - now) / self.window - GRAIN))
-
-    def _look_back(self, now: float) -> None:
-        """Those that came since the last look have seen each other, and those shortly before them."""
-        new, span = self._count - self._marked, BURST * self.window
-        if self._began is None:
-            self._began = now
-        if new > 0.0:
-            self._seen = min(REMEMBERED, self._seen + new)
-            around = (self._short + 0.5 * (new - 1.0)) / span
-            self.peak += new / self._seen * (around - self.peak)
-        self._short = (self._short + new) * exp((self._last - now) / span)
-
-
-class _Bucket:
-    __slots__ = ("count", "seconds", "size", "touched")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.size = 0.0
-        self.seconds = 0.0
-        self.touched = 0
-
-
-class _Pool(NamedTuple):
-    """Neighbouring buckets that contradict the order, taken together; or one that contradicts nobody."""
-
-    weight: float
-    samples: float
-    seconds: float
-    first: float  # size
-    last: float
-
-    def joined(self, after: "_Pool") -> "_Pool":
-        weight = self.weight + after.weight
-        seconds = (self.seconds * self.weight + after.seconds * after.weight) / weight
-        return _Pool(weight, self.samples + after.samples, seconds, self.first, after.last)
 
 
 class ServiceCurve:
@@ -152,6 +49,7 @@ class ServiceCurve:
         "full",
         "limit",
         "samples",
+        "shape",
         "single",
         "spread",
         "worst",
@@ -160,6 +58,7 @@ class ServiceCurve:
     def __init__(self, limit: int) -> None:
         self.limit = limit  # the largest batch there is
         self.samples = 0
+        self.shape = ShapeCost()  # what the first run of a size costs
         # What follows is asked for more often than it changes, so it is kept and not computed.
         self.single = 0.0  # seconds for a batch of one
         self.full = 0.0  # seconds for a full batch
@@ -169,7 +68,7 @@ class ServiceCurve:
         self.spread = 0.0  # relative standard deviation around the curve
         # Seconds until a full batch that was just sent is over, and the one after it, with guard.
         self.worst = 0.0
-        self._buckets: dict[int, _Bucket] = {}
+        self._buckets: dict[int, Bucket] = {}
         self._sizes: list[float] = []
         self._times: list[float] = []
         self._best: list[
@@ -178,39 +77,80 @@ class ServiceCurve:
         self._slope = 0.0  # past the largest batch seen
         self._surprise = 0  # the side on which the last sample was far off
 
-    def observe(self, size: int, seconds: float) -> None:
+    def observe(self, size: int, seconds: float, *, first: bool = False) -> None:
+        """Learn from a batch. `first`: its worker had never run this size."""
         seconds = max(seconds, SHORTEST)
-        bucket = self._buckets.setdefault(_bucket_of(size), _Bucket())
-        ratio = seconds / self._expected(size, seconds, bucket) if self.samples else 1.0
-        changed = self._surprised_again(ratio)
-        if not changed:
-            self._observe_spread(ratio - 1.0)
-        self.samples += 1
-        bucket.count += 1
-        weight = max(1.0 / bucket.count, CHANGED if changed else NEWEST)
-        if changed and bucket.count >= KNOWN:
-            # A size long known is suddenly off. That tells of the GPU and not of the size, so all sizes move
-            # along.
-            for other in self._buckets.values():
-                if other is not bucket:
-                    other.seconds *= 1.0 + weight * (ratio - 1.0)
-        bucket.size += weight * (size - bucket.size)
-        bucket.seconds += weight * (seconds - bucket.seconds)
-        bucket.touched = self.samples
+        bucket = self._buckets.setdefault(bucket_of(size), Bucket())
+        if first and self._learns_apart(bucket, size, seconds):
+            changed = True
+        else:
+            changed = self._learn(bucket, size, seconds)
         if changed or self.samples < SETTLED or self.samples % REFIT == 0:
             self._refit()
         self.worst = self.full + self.best_seconds * (1.0 + GUARD * (self.spread + LEAST_SPREAD))
 
-    def _expected(self, size: int, seconds: float, bucket: _Bucket) -> float:
+    def _learns_apart(self, bucket: Bucket, size: int, seconds: float) -> bool:
+        """Take in the first run of a size. Gives whether that says no more of batches than has been noted here."""
+        shape = self.shape
+        if bucket.count:
+            shape.compare(seconds, bucket.seconds)
+        if shape.known and not shape.dear:
+            return False
+        bucket.add_first(size, seconds)
+        self.samples += 1
+        bucket.touched = self.samples
+        return True
+
+    def _learn(self, bucket: Bucket, size: int, seconds: float) -> bool:
+        """Learn from a batch of a size that had been run before. Gives whether the GPU has changed."""
+        if bucket.firsts and not bucket.count:
+            self.shape.compare(bucket.first_seconds, seconds)
+        ratio = seconds / self._expected(size, seconds, bucket) if self.samples else 1.0
+        changed = self._surprised_again(ratio)
+        if not changed:
+            self._observe_spread(ratio - 1.0)
+            seconds = self._believable(bucket, size, seconds)
+        self.samples += 1
+        weight = CHANGED if changed else NEWEST
+        if changed and bucket.count + 1 >= KNOWN:
+            # A size long known is suddenly off. That tells of the GPU and not of the size, so all sizes move
+            # along.
+            weight = max(weight, 1.0 / (bucket.count + 1))
+            for other in self._buckets.values():
+                if other is not bucket:
+                    other.seconds *= 1.0 + weight * (ratio - 1.0)
+                    other.first_seconds *= 1.0 + weight * (ratio - 1.0)
+        bucket.add(size, seconds, weight)
+        bucket.touched = self.samples
+        return changed
+
+    def _believable(self, bucket: Bucket, size: int, seconds: float) -> float:
+        """What one batch is believed to have taken: not much more or less than others of its size, nor much more
+        than those of larger sizes."""
+        limit = self._surprising
+        if bucket.count:
+            if not bucket.known and seconds * limit < bucket.seconds:
+                bucket.begin_anew()
+                return seconds
+            return min(max(seconds, bucket.seconds / limit), bucket.seconds * limit)
+        larger = [other.seconds for other in self._buckets.values() if other.known and other.size > size]
+        return min([seconds, *(limit * each for each in larger)])
+
+    @property
+    def _surprising(self) -> float:
+        """The factor by which a sample must be off, so that the spread does not explain it."""
+        return 1.0 + max(SPREAD_CLIP * self.spread, SURPRISE)
+
+    def _expected(self, size: int, seconds: float, bucket: Bucket) -> float:
         """By the curve, or by others of its bucket: at the foot of a step the curve lies between its two levels."""
         expected = self(size)
-        known = bucket.count >= KNOWN and abs(bucket.seconds - seconds) < abs(expected - seconds)
-        return bucket.seconds if known else expected
+        nearer = bucket.known and abs(bucket.seconds - seconds) < abs(expected - seconds)
+        return bucket.seconds if nearer else expected
 
     def _surprised_again(self, ratio: float) -> bool:
         """Whether a sample is off to the same side as the last one, beyond what the spread explains: the GPU has
         changed. Once is a hiccup."""
-        limit = 1.0 + max(SPREAD_CLIP * self.spread, 0.15)
+        limit = self._surprising
         side = 1 if ratio > limit else -1 if ratio < 1.0 / limit else 0
         again = side != 0 and side == self._surprise
         self._surprise = side
@@ -224,19 +164,10 @@ class ServiceCurve:
         )
 
     def _refit(self) -> None:
-        """Draw the curve anew, by isotonic regression over the buckets: neighbours that contradict the order are
-        pooled."""
+        """Draw the curve anew."""
         for key in [k for k, b in self._buckets.items() if self.samples - b.touched > STALE]:
             del self._buckets[key]
-        pools: list[_Pool] = []
-        for key in sorted(self._buckets):
-            bucket = self._buckets[key]
-            samples = min(bucket.count, 1.0 / NEWEST)
-            weight = samples / (1.0 + 0.1 * (self.samples - bucket.touched)) ** 2
-            pool = _Pool(weight, samples, bucket.seconds, bucket.size, bucket.size)
-            while pools and pools[-1].seconds >= pool.seconds:
-                pool = pools.pop().joined(pool)
-            pools.append(pool)
+        pools = in_order(self._buckets, self.samples, self.shape.seconds if self.shape.dear else 0.0)
         self._connect(pools)
         self.single, self.full = self(1), self(self.limit)
         self._best = self._best_up_to_each(pools)
@@ -244,7 +175,7 @@ class ServiceCurve:
         self.best_size = self.limit if self.flat else self._knee()
         self.best_seconds = self(self.best_size)
 
-    def _connect(self, pools: list[_Pool]) -> None:
+    def _connect(self, pools: list[Pool]) -> None:
         """Each pool is level from its first size to its last, for the knee is where a level one ends."""
         sizes, times = self._sizes, self._times
         sizes.clear()
@@ -309,7 +240,7 @@ class ServiceCurve:
         together = waiting / self.hopeful(waiting)
         return best if rate > (together * alike if best < CRUMBS * waiting else together / alike) else waiting
 
-    def _best_up_to_each(self, pools: list[_Pool]) -> list[tuple[int, float]]:
+    def _best_up_to_each(self, pools: list[Pool]) -> list[tuple[int, float]]:
         """For each known size: which one up to it has the best throughput, and that. A larger one must be better
         by more than its samples may owe to luck."""
         found: list[tuple[int, float]] = []
@@ -329,11 +260,3 @@ class ServiceCurve:
         candidates = sorted({limit, *(min(limit, max(1, round(size))) for size in self._sizes)})
         best = max(size / self(size) for size in candidates)
         return next(size for size in candidates if size / self(size) >= 0.98 * best)
-
-
-def _bucket_of(size: int) -> int:
-    """Exact to 8, then four to the octave; powers of two, where the steps of padded models end, by themselves."""
-    if size <= 8:
-        return size
-    octave = (size - 1).bit_length()
-    return 8 * octave + ((size - 1) >> (octave - 3) & 3) + (size == 1 << octave)

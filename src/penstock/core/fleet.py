@@ -20,7 +20,7 @@ fleet a batcher counts on its share, and expects a worker at once while fewer th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, inf
 
 from penstock.core.queued import Sealed
@@ -50,6 +50,13 @@ class Worker:
     speed: float = 1.0  # its service time as a multiple of the lane's curve
     batches: int = 0
     busy_seconds: Seconds = 0.0
+    met: set[int] = field(default_factory=set)  # sizes of batches that it has run since it started
+
+    def meets(self, size: int) -> bool:
+        """Note that it has run this size. Gives whether that was the first time."""
+        known = len(self.met)
+        self.met.add(size)
+        return len(self.met) > known
 
     @property
     def on_probation(self) -> bool:

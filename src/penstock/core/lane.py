@@ -4,7 +4,8 @@ from math import inf
 
 from penstock.core.buffer import Buffer, Depth, TierRules
 from penstock.core.culprit import Culprit
-from penstock.core.estimator import ArrivalMeter, ServiceCurve
+from penstock.core.estimator import ServiceCurve
+from penstock.core.meters import ArrivalMeter
 from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
@@ -50,11 +51,11 @@ class Lane:
         trusted = own.samples >= TRUSTED and model.samples - self._learned <= FORGOTTEN
         return own if trusted else model
 
-    def learn(self, size: int, seconds: Seconds, *, alone: bool) -> None:
+    def learn(self, size: int, seconds: Seconds, *, first: bool, alone: bool) -> None:
         """Learn from a batch, after the model's curve has. A lane that is alone has nothing to tell that the
         model has not seen."""
         if not alone:
-            self._own_curve.observe(size, seconds)
+            self._own_curve.observe(size, seconds, first=first)
             self._learned = self._model_curve.samples
         window = max(MEMORY, 3.0 * self.curve.single)
         if abs(window - self.meter.window) > 0.05 * self.meter.window:

@@ -6,9 +6,10 @@ from penstock.core.apart import Apart
 from penstock.core.buffer import Depth
 from penstock.core.caution import Caution
 from penstock.core.delivery import Delivery
-from penstock.core.estimator import RateMeter, ServiceCurve
+from penstock.core.estimator import ServiceCurve
 from penstock.core.fleet import Fleet
 from penstock.core.lane import Lanes
+from penstock.core.meters import RateMeter
 from penstock.core.patience import Patience
 from penstock.core.queued import BatchIds
 from penstock.core.rules import BatchingRules

@@ -25,8 +25,9 @@ from math import expm1, inf, log
 
 from penstock.core.batcher import Batcher
 from penstock.core.capacity import CapacityRules, capacity, depths
-from penstock.core.estimator import GUARD, LEAST_SPREAD, RateMeter
+from penstock.core.estimator import GUARD, LEAST_SPREAD
 from penstock.core.forecast import SURE, can_wait, forecast, in_turn
+from penstock.core.meters import RateMeter
 from penstock.core.recent import Recent
 from penstock.core.refusal import is_full
 from penstock.errors import Overloaded

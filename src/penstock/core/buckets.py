@@ -1,0 +1,94 @@
+"""What was measured of batches, by size. The service curve is drawn through it.
+
+Sizes fall into buckets: exact to 8, then four to the octave.
+"""
+
+from typing import NamedTuple
+
+from penstock.types import Seconds
+
+NEWEST = 0.04  # weight of the newest sample once a bucket is warm: about twenty-five batches of memory
+KNOWN = 4  # samples after which a size is known
+SHORTEST = 1e-6  # seconds: a batch between two ticks of the clock took some time all the same
+MEMORY = 1.0 / NEWEST
+FADING = 0.1  # how fast a bucket that is not used loses its weight beside its neighbours, for each batch
+
+
+class Bucket:
+    """The batches of like sizes. First runs of a size are kept apart from later ones."""
+
+    __slots__ = ("_first_size", "count", "first_seconds", "firsts", "seconds", "size", "touched")
+
+    def __init__(self) -> None:
+        self.count = 0  # batches, but for first runs
+        self.size = 0.0
+        self.seconds: Seconds = 0.0
+        self.firsts = 0
+        self.first_seconds: Seconds = 0.0
+        self._first_size = 0.0
+        self.touched = 0
+
+    @property
+    def known(self) -> bool:
+        return self.count >= KNOWN
+
+    def add(self, size: int, seconds: Seconds, weight: float) -> None:
+        self.count += 1
+        weight = max(1.0 / self.count, weight)
+        self.size += weight * (size - self.size)
+        self.seconds += weight * (seconds - self.seconds)
+
+    def add_first(self, size: int, seconds: Seconds) -> None:
+        self.firsts += 1
+        weight = max(1.0 / self.firsts, NEWEST)
+        self._first_size += weight * (size - self._first_size)
+        self.first_seconds += weight * (seconds - self.first_seconds)
+
+    def begin_anew(self) -> None:
+        """Forget the first few batches: they were slow by accident."""
+        self.count = 0
+
+    def pool(self, now: int, shape: Seconds) -> "Pool":
+        """What this bucket says after `now` batches. Of a size that was only run for the first time, that is what
+        it took without what a new shape costs."""
+        faded = (1.0 + FADING * (now - self.touched)) ** 2
+        if self.count:
+            samples = min(self.count, MEMORY)
+            return Pool(samples / faded, samples, self.seconds, self.size, self.size)
+        size, samples = self._first_size, min(self.firsts, MEMORY)
+        return Pool(samples / faded, samples, max(self.first_seconds - shape, SHORTEST), size, size)
+
+
+class Pool(NamedTuple):
+    """Neighbouring buckets that contradict the order, taken together; or one that contradicts nobody."""
+
+    weight: float
+    samples: float
+    seconds: Seconds
+    first: float  # size
+    last: float
+
+    def joined(self, after: "Pool") -> "Pool":
+        weight = self.weight + after.weight
+        seconds = (self.seconds * self.weight + after.seconds * after.weight) / weight
+        return Pool(weight, self.samples + after.samples, seconds, self.first, after.last)
+
+
+def in_order(buckets: dict[int, Bucket], now: int, shape: Seconds) -> list[Pool]:
+    """The buckets from the smallest size on, so that no larger size is faster: isotonic regression. Neighbours that
+    contradict the order are pooled."""
+    pools: list[Pool] = []
+    for key in sorted(buckets):
+        pool = buckets[key].pool(now, shape)
+        while pools and pools[-1].seconds >= pool.seconds:
+            pool = pools.pop().joined(pool)
+        pools.append(pool)
+    return pools
+
+
+def bucket_of(size: int) -> int:
+    """Exact to 8, then four to the octave; powers of two, where the steps of padded models end, by themselves."""
+    if size <= 8:
+        return size
+    octave = (size - 1).bit_length()
+    return 8 * octave + ((size - 1) >> (octave - 3) & 3) + (size == 1 << octave)
