@@ -171,6 +171,7 @@ class Execution:
     counted: bool = True  # False: it is in the figures already, under another's request or from another day
     sealed: Seconds | None = None  # None: another process sealed the batch, and has not said when
     sent: Seconds | None = None  # None: another process sent the batch, and has not said when
+    padding: int = 0  # inputs that were repeated to fill the batch, beyond the requests that it is made of
 
     @property
     def ended(self) -> Seconds:
@@ -222,7 +223,10 @@ class Result:
     outputs: list[bytes] = field(default_factory=list)  # one for each input, in order, as `Reply.output`
     version: str = ""
     delivered: int = 0  # outputs the worker has sent to the askers itself; then none are here
-    executed: int = 0  # inputs that the backend was given, where it was spared the repeated ones; else 0
+    # Inputs that the backend was given, where they were not one for each request: repeated ones are left out, and
+    # a batch may be padded. Else 0.
+    executed: int = 0
+    padding: int = 0  # how many of these were repeated to fill the batch: their outputs are nobody's
     held_up: float = 0.0  # seconds it was under way for no fault of the worker's, which tell nothing of it
     pressure: float = 0.0  # 0 to 1: how full the backend says it is; 0 where it says nothing
     failures: Mapping[int, Failure] | None = (

@@ -43,6 +43,10 @@ SECTIONS: tuple[tuple[str, tuple[Line, ...]], ...] = (
         (
             Line("workers", "batches that run at once: one for each GPU"),
             Line("max_batch", "requests in one batch at most: what fits in memory"),
+            Line(
+                "batch_sizes",
+                "powers: batches are padded to 1, 2, 4, …, for models to which new sizes are dear",
+            ),
             Line("max_wait", "longest wait for company while a worker is free"),
             Line("input", "what clients send"),
             Line("output", "what your function returns"),

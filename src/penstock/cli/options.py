@@ -104,6 +104,12 @@ class ModelOptions:
     max_batch = setting(
         int, "model.max_batch", "--max-batch", "-b", default="64", about="Requests in one batch at most."
     )
+    batch_sizes = setting(
+        str,
+        "model.batch_sizes",
+        default="any",
+        about="any, powers, or sizes such as 1,2,4,8: a batch of another size is padded to the next one.",
+    )
     max_wait = setting(
         str, "model.max_wait", default="50ms", about="Longest wait for company while a worker is free."
     )

@@ -40,6 +40,10 @@ def sim(
         int | None,
         typer.Option("--max-batch", "-b", show_default="64", help="Requests in one batch at most."),
     ] = None,
+    batch_sizes: Annotated[
+        str | None,
+        typer.Option(show_default="any", help="any, powers, or sizes such as 1,2,4,8: others are padded."),
+    ] = None,
     max_wait: Annotated[
         str | None, typer.Option(show_default="50ms", help="Longest wait for company while a worker is free.")
     ] = None,
@@ -126,6 +130,7 @@ def sim(
                 "model.target": None if service is None else f"sim:{service.removeprefix('sim:')}",
                 "model.workers": workers,
                 "model.max_batch": max_batch,
+                "model.batch_sizes": batch_sizes,
                 "model.max_wait": max_wait,
                 "model.policy": chosen,
                 "model.reserve": reserve,

@@ -13,6 +13,7 @@ from penstock.cluster.condition import has_worker, worker_rows
 from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.config import Config
 from penstock.from_config.input_cost import cost_of
+from penstock.from_config.rules import largest_batch
 from penstock.from_config.sharing import as_announced
 from penstock.from_config.tiers import time_limits
 from penstock.ports import Broker
@@ -80,6 +81,6 @@ class AnnouncedDesks:
             default=model.default,
             responds_async=self._config.responds_async(model),
             output=model.output,
-            max_batch=model.max_batch,
+            max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),
         )

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import msgspec
 
 from penstock.config import Config, Model
-from penstock.config.kinds import Choice, Number, Whole
+from penstock.config.kinds import BatchSizes, Choice, Number, Whole
 from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
@@ -35,10 +35,14 @@ def model_of(said: ModelAnnouncement) -> Model:
     values = {item: getattr(said, item) for item in _CONFIGURED}
     model = msgspec.convert({**values, "target": "redis"}, Model)
     for item, place in items(Model).items():
-        if isinstance(place, Key) and isinstance(place.kind, Choice | Number | Whole):
+        if isinstance(place, Key) and isinstance(place.kind, BatchSizes | Choice | Number | Whole):
             value = getattr(model, item)
             if value is not None:
                 place.kind.take(value)
+    if isinstance(model.batch_sizes, tuple) and model.batch_sizes[-1] > model.max_batch:
+        raise ValueError(
+            f"batch_sizes goes up to {model.batch_sizes[-1]}, and max_batch is {model.max_batch}"
+        )
     return model
 
 

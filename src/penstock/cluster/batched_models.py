@@ -100,6 +100,7 @@ class BatchedModels:
             **capacity_health(batcher, self._capacity),
             workers_healthy=batcher.fleet.healthy,
             backlog_seconds=round(backlog_seconds(batcher, now), 3),
+            padded_share=round(batcher.padded_share, 4),
         )
 
     def gauges(self) -> dict[str, ModelGauges]:

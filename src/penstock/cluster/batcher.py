@@ -192,7 +192,8 @@ class BatcherMember(Member):
             if pump is not None:
                 outcome = message.failure or Result(
                     delivered=message.count, version=message.version, executed=message.executed,
-                    held_up=self._watchdog.held_up(pump, message), failures=message.failures,
+                    padding=message.padding, held_up=self._watchdog.held_up(pump, message),
+                    failures=message.failures,
                 )  # fmt: skip
                 pump.finished(WorkerId(message.slot), message.batch_id, outcome)
 

@@ -34,6 +34,7 @@ class ModelHealth(Struct):
     workers_healthy: int = 0
     status: str = UNHEALTHY
     gpu_utilization: float = 0.0
+    padded_share: float = 0.0  # the part of what the workers ran of late that was padding
 
 
 class ProcessRow(Struct):
@@ -125,6 +126,10 @@ def _add_load(model: ModelHealth, said: LoadReport, healthy: int) -> None:
     """Add what one batcher says of its part: its queue, and the throughput of a worker as it has learned it,
     times the workers that are `healthy` by what is known here. The batcher's own count of workers is one
     heartbeat old."""
+    rates = model.requests_per_second, said.requests_per_second
+    if sum(rates):  # each batcher counts by its part of the requests
+        shares = model.padded_share * rates[0] + said.padded_share * rates[1]
+        model.padded_share = round(shares / sum(rates), 4)
     model.queue_depth += said.queue_depth
     model.requests_per_second = round(model.requests_per_second + said.requests_per_second, 3)
     if not said.workers_healthy or said.warning_depth is None or said.critical_depth is None:

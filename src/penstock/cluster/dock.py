@@ -239,5 +239,7 @@ def _told(
 ) -> tuple[Batch, Execution, Failure | None]:
     """The execution as observers of batches are told of it."""
     failure = outcome if isinstance(outcome, Failure) else None
-    version = outcome.version if isinstance(outcome, Result) else ""
-    return batch, Execution(worker, batch.id, batch.size, started, seconds, version, sent=batch.sent), failure
+    execution = Execution(worker, batch.id, batch.size, started, seconds, sent=batch.sent)
+    if isinstance(outcome, Result):
+        execution.version, execution.padding = outcome.version, outcome.padding
+    return batch, execution, failure

@@ -71,7 +71,7 @@ class WorkerPost:
             ]
             message = Finished(
                 batch.slot, batch.batch_id, len(outcome.outputs), seconds, outcome.version,
-                executed=outcome.executed, failed=failed,
+                executed=outcome.executed, failed=failed, padding=outcome.padding,
             )  # fmt: skip
         await self._send([(batch.batcher, encode(message))])
 

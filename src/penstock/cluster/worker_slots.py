@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from penstock.cluster.dock import RemoteDock, Report
 from penstock.config import Config
 from penstock.errors import BackendError
+from penstock.from_config.rules import padding_of
 from penstock.from_config.sharing import sameness_of
 from penstock.gauges import ModelGauges
 from penstock.ports import Backend, BatchObserver, Clock
@@ -58,6 +59,7 @@ class WorkerSlots:
                     first_batches=first_batches,
                     known_good=known_good,
                     sameness=sameness_of(model),
+                    padding=padding_of(model),
                 )
                 self.slots[worker] = name, slot
 

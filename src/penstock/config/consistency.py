@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from penstock.config.config import Config
+from penstock.config.config import DEFAULT, Config
 from penstock.config.schema import did_you_mean
 from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
 from penstock.config.time_limits import PARTS, decide
@@ -78,6 +78,12 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
         yield (
             key,
             f"must be below the number of workers, {model.workers}, or nothing but full batches would run",
+        )
+    if isinstance(model.batch_sizes, tuple) and model.batch_sizes[-1] > model.max_batch:
+        yield (
+            dotted(("models", name, "batch_sizes")),
+            f"goes up to {model.batch_sizes[-1]}, and models.{name}.max_batch is {model.max_batch}:"
+            " raise max_batch, or leave the larger sizes out",
         )
     if model.input_kind == "text" and not all(isinstance(item, str) for item in model.warmup):
         yield dotted(("models", name, "warmup")), 'must be a list of texts, unless input = "json"'
@@ -166,6 +172,12 @@ def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
         )
     if model.max_batch > config.limits.max_queue:
         yield f"{prefix}.max_batch is above limits.max_queue, {config.limits.max_queue}: no batch can be full"
+    sizes, chosen = model.batch_sizes, config.source(f"{prefix}.max_batch") != DEFAULT
+    if isinstance(sizes, tuple) and sizes[-1] < model.max_batch and chosen:
+        yield (
+            f"{prefix}.max_batch is {model.max_batch}, but no batch is larger than the largest of"
+            f" {prefix}.batch_sizes, {sizes[-1]}"
+        )
     if len(model.gpus) > model.workers:
         yield f"{prefix}.gpus lists {len(model.gpus)} GPUs for {model.workers} workers: some stay idle"
     if not model.deterministic and model.cache != "tenant":

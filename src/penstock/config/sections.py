@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from penstock.config.kinds import (
+    ANY,
+    LARGEST_BATCH,
+    BatchSizes,
     Choice,
     Duration,
     Flag,
@@ -293,7 +296,8 @@ class Model:
 
     target: Name
     workers: Annotated[int, Whole(1, 1024)] = 1
-    max_batch: Annotated[int, Whole(1, 65536)] = 64
+    max_batch: Annotated[int, Whole(1, LARGEST_BATCH)] = 64
+    batch_sizes: Annotated[str | tuple[int, ...], BatchSizes()] = ANY  # a batch of another size is padded
     max_wait: SpanOrNone = 0.05
     policy: Annotated[str, Choice(POLICY_NAMES)] = "paced"
     input: Annotated[str, Choice(("auto", "text", "json"))] = "auto"

@@ -83,11 +83,12 @@ class Aftermath:
         self, worker: Worker, batch: Sealed, result: Result, seconds: Seconds, now: Seconds
     ) -> None:
         self._patience.succeeded()
+        self._parts.padded.add(result.executed or batch.size, result.padding)
         if not worker.loading:  # the time of a worker that loads says nothing of batches
             self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(
             worker.id, batch.id, batch.size, worker.started, seconds, result.version,
-            sealed=batch.sealed, sent=batch.sent,
+            padding=result.padding, sealed=batch.sealed, sent=batch.sent,
         )  # fmt: skip
         self._effects.ended.append(Ended(batch, execution, None))
         outputs = [b""] * batch.size if result.delivered else result.outputs

@@ -79,6 +79,11 @@ class Batcher:
         return self.parts.used_up.rate(now)
 
     @property
+    def padded_share(self) -> float:
+        """The part of what the workers ran of late that was padding."""
+        return self.parts.padded.share
+
+    @property
     def share(self) -> float:
         """The part of a shared fleet this batcher may count on."""
         return self.fleet.share

@@ -14,6 +14,7 @@ from math import sqrt
 
 from penstock.core.buckets import KNOWN, NEWEST, SHORTEST, Bucket, Pool, bucket_of, in_order
 from penstock.core.shapes import ShapeCost
+from penstock.core.sizes import ANY, Sizes
 
 STALE = 20_000  # batches after which an unused bucket is no longer evidence
 LUCK = 0.3  # spreads by which a single throughput may look better than it is
@@ -51,12 +52,14 @@ class ServiceCurve:
         "samples",
         "shape",
         "single",
+        "sizes",
         "spread",
         "worst",
     )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, sizes: Sizes = ANY) -> None:
         self.limit = limit  # the largest batch there is
+        self.sizes = sizes  # what is not one of these is padded, and takes as long as the next one
         self.samples = 0
         self.shape = ShapeCost()  # what the first run of a size costs
         # What follows is asked for more often than it changes, so it is kept and not computed.
@@ -199,6 +202,8 @@ class ServiceCurve:
         sizes, times = self._sizes, self._times
         if not sizes:
             return 0.0
+        if self.sizes.allowed:
+            size = self.sizes.padded(size)
         if size <= sizes[0]:
             # The curve is flat to the left: a small batch costs about as much as the smallest seen.
             return times[0]
@@ -216,6 +221,7 @@ class ServiceCurve:
 
     def at_most(self, size: float) -> float:
         """The time of a batch of this size. Beyond the largest that was seen, it grows in proportion."""
+        size = self.sizes.padded(size)
         largest = self.largest or size
         return self(size) if size <= largest else max(self(size), self._times[-1] * size / largest)
 
@@ -224,7 +230,7 @@ class ServiceCurve:
 
         A straight line between far sizes would hide where a level piece ends, and what looks slow is never tried.
         """
-        sizes = self._sizes
+        sizes, size = self._sizes, self.sizes.padded(size)
         right = bisect_left(sizes, size)
         if right and size > NEAR * sizes[right - 1] and (right == len(sizes) or sizes[right] > NEAR * size):
             return self._times[right - 1]
@@ -257,6 +263,7 @@ class ServiceCurve:
 
     def _knee(self) -> int:
         limit = self.limit
-        candidates = sorted({limit, *(min(limit, max(1, round(size))) for size in self._sizes)})
+        seen = {int(self.sizes.padded(max(1, round(size)))) for size in self._sizes}
+        candidates = sorted({limit, *(min(limit, size) for size in seen)})
         best = max(size / self(size) for size in candidates)
         return next(size for size in candidates if size / self(size) >= 0.98 * best)

@@ -42,7 +42,7 @@ class Lane:
         self.give_up: Seconds = inf
         self.horizon: Seconds = 0.0  # how long a batch of the lane was then expected to take, with a guard
         self._model_curve = model_curve
-        self._own_curve = ServiceCurve(model_curve.limit)
+        self._own_curve = ServiceCurve(model_curve.limit, model_curve.sizes)
         self._learned = 0  # batches the model had seen when this lane last learned something
 
     @property

@@ -10,6 +10,7 @@ from penstock.core.estimator import ServiceCurve
 from penstock.core.fleet import Fleet
 from penstock.core.lane import Lanes
 from penstock.core.meters import RateMeter
+from penstock.core.padded import PaddedShare
 from penstock.core.patience import Patience
 from penstock.core.queued import BatchIds
 from penstock.core.rules import BatchingRules
@@ -21,13 +22,13 @@ DOUBT = 0.3  # seconds without a batch after which what was learned is put to th
 class Parts:
     __slots__ = (
         "apart", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes", "last_finish",
-        "patience", "rules", "used_up",
+        "padded", "patience", "rules", "used_up",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules) -> None:
         self.rules = rules
         self.ids = BatchIds()
-        self.curve = ServiceCurve(rules.max_batch)
+        self.curve = ServiceCurve(rules.max_batch, rules.sizes)
         self.depth = Depth(len(rules.tiers.weights))
         self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
         self.delivery = Delivery(rules.retries)
@@ -39,6 +40,7 @@ class Parts:
         self.last_finish: Seconds = -inf  # when a batch was last over
         # The part of the workers' time that went to refused batches, and to those who are set apart.
         self.used_up = RateMeter(1.0)
+        self.padded = PaddedShare()
 
     def in_doubt(self, now: Seconds) -> bool:
         """Whether no worker is busy for us, and none has been for so long that the learned time may no longer be

@@ -5,6 +5,7 @@ from math import inf
 
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
+from penstock.core.sizes import ANY, Sizes
 from penstock.types import Seconds
 
 
@@ -14,6 +15,7 @@ class BatchingRules:
 
     model: str = "model"
     max_batch: int = 64
+    sizes: Sizes = ANY
     max_wait: Seconds = 0.05
     max_cost: float = inf
     policy: str = "paced"

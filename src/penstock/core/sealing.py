@@ -180,7 +180,7 @@ class Sealing:
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
         """Seal the best of what waits in this lane for this worker."""
-        size = 1 if worker.on_probation else decision.size
+        size = 1 if worker.on_probation else self._size_for(lane, decision.size, now)
         requests = lane.buffer.take(size, self._rules.max_cost, now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
@@ -194,6 +194,14 @@ class Sealing:
         if len(self._lanes) > 1:
             self._turns.taken(batch, now)
         self._send(worker, batch, now, effects)
+
+    def _size_for(self, lane: Lane, most: int, now: Seconds) -> int:
+        """How many of a lane go now, where its policy would send so many: all, padded, or what fits."""
+        sizes = self._rules.sizes
+        if not sizes.allowed:
+            return most
+        patience = inf if self._fleet.free > 1 else lane.give_up - now
+        return sizes.to_send(min(lane.buffer.waiting, most), lane.curve.hopeful, patience)
 
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         if (

@@ -1,12 +1,15 @@
 """The rules of batching, admission and capacity, as the configuration says them."""
 
-from penstock.config import Config
+from penstock.config import Config, Model
+from penstock.config.kinds import POWERS
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
 from penstock.core.delivery import RetryRules
 from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
+from penstock.core.sizes import ANY, Sizes, powers_to
 from penstock.from_config.tiers import tier_names
+from penstock.runtime.padding import Padding
 
 
 def admission_rules(config: Config) -> AdmissionRules:
@@ -26,12 +29,33 @@ def capacity_rules(config: Config) -> CapacityRules:
     )
 
 
+def sizes_of(model: Model) -> Sizes:
+    """The sizes that the model's batches may have."""
+    said = model.batch_sizes
+    if isinstance(said, tuple):
+        return Sizes(said)
+    return powers_to(model.max_batch) if said == POWERS else ANY
+
+
+def largest_batch(model: Model) -> int:
+    """The most requests in one batch of the model."""
+    allowed = sizes_of(model).allowed
+    return allowed[-1] if allowed else model.max_batch
+
+
+def padding_of(model: Model) -> Padding | None:
+    """What fills the model's batches up; None where they may have any size."""
+    sizes = sizes_of(model)
+    return Padding(sizes, per_item=model.parameters == "per_item") if sizes.allowed else None
+
+
 def batching_rules(name: str, config: Config) -> BatchingRules:
     model, retries = config.models[name], config.retries
     levels = [config.tiers.levels[name] for name in tier_names(config)]
     return BatchingRules(
         model=name,
-        max_batch=model.max_batch,
+        max_batch=largest_batch(model),
+        sizes=sizes_of(model),
         max_wait=model.max_wait,
         max_cost=float("inf") if model.max_cost is None else model.max_cost,
         policy=model.policy,

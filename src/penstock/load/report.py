@@ -35,6 +35,7 @@ class Batches:
     count: float = 0  # whole when counted by the server; a sum of shares when estimated from answers
     mean_size: float | None = None
     reasons: dict[str, int] = field(default_factory=dict)
+    padded_share: float | None = None  # the part of what workers ran that was padding; None: nobody knows
 
 
 @dataclass(slots=True, frozen=True)
@@ -159,6 +160,8 @@ def _batches(summary: Summary) -> str:
     parts = [f"{batch.count:,.0f}"]
     if batch.mean_size is not None:
         parts.append(f"mean size {batch.mean_size:.1f}")
+    if batch.padded_share:
+        parts.append(f"{batch.padded_share:.1%} padding")
     if summary.busy is not None:
         parts.append(f"workers {summary.busy:.1%} busy")
     if batch.reasons:

@@ -10,9 +10,10 @@ from penstock.config import Config, Model
 from penstock.core.admission import Admission
 from penstock.core.batcher import Batcher
 from penstock.core.queued import Queued
+from penstock.core.sizes import ANY
 from penstock.errors import BackendError
 from penstock.from_config.input_cost import cost_of
-from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules
+from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules, padding_of
 from penstock.from_config.sharing import sharing_of
 from penstock.from_config.tiers import time_limits
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
@@ -20,6 +21,7 @@ from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.runtime.desk import Admit, Desk, one_by_one
 from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
+from penstock.runtime.padding import Padding
 from penstock.runtime.parameter_filter import with_scalars_only
 from penstock.runtime.pump import Pump
 from penstock.runtime.served_model import ServedModel
@@ -54,7 +56,8 @@ class ModelStack:
         self.makers = self._slots.makers
         make, known_good = make_backend or backend_maker(name, model), KnownGood()
         for number in range(model.workers):
-            served.slots.append(self._slots.make(pump, f"{name}/{number}", make, number, known_good))
+            slot = self._slots.make(pump, f"{name}/{number}", make, number, known_good, padding_of(model))
+            served.slots.append(slot)
         memory: MemoryBroker[Queued] = MemoryBroker()
         memory.subscribe(pump.offer, pump.withdraw)
         broker: Broker[Queued] = memory
@@ -81,7 +84,7 @@ class ModelStack:
             default=model.default,
             responds_async=config.responds_async(model),
             output=model.output,
-            max_batch=model.max_batch,
+            max_batch=batcher.rules.max_batch,
             ready=served.ready,
         )
 
@@ -100,7 +103,7 @@ class ModelStack:
         model = Model(target=self.model.cost, input=self.model.input, output="json")
         rules = replace(
             batching_rules(self.name, config),
-            model=name, max_batch=SIZING_BATCH, policy="greedy", max_cost=float("inf"),
+            model=name, max_batch=SIZING_BATCH, sizes=ANY, policy="greedy", max_cost=float("inf"),
             reserve=0, group_lengths=False,
         )  # fmt: skip
         sizing = SizingBroker(broker, bus.deliver, self.served.batcher.rules.max_cost)
@@ -124,7 +127,13 @@ class _Slots:
     makers: dict[WorkerId, Callable[[], Backend]] = field(default_factory=dict)
 
     def make(
-        self, pump: Pump, worker: str, make: MakeBackend, number: int, known_good: KnownGood | None = None
+        self,
+        pump: Pump,
+        worker: str,
+        make: MakeBackend,
+        number: int,
+        known_good: KnownGood | None = None,
+        padding: Padding | None = None,
     ) -> Slot:
         model, timeouts = self.config.models[self.model], self.config.timeouts_of(self.model)
         self.makers[WorkerId(worker)] = partial(make, number)
@@ -142,6 +151,7 @@ class _Slots:
             warm=model.is_warm,
             first_batches=self.first_batches,
             known_good=known_good,
+            padding=padding,
         )
 
 

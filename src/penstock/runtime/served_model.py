@@ -68,6 +68,8 @@ class ServedModel:
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
             "service_spread": round(curve.spread, 4),
             "best_batch": curve.best_size,
+            "batch_sizes": list(self.batcher.rules.sizes.allowed) or None,
+            "padded_share": round(self.batcher.padded_share, 4),
             "set_apart": self.batcher.apart.tenants(now),
         }
 

@@ -24,6 +24,7 @@ from penstock.runtime.dock import Dock
 from penstock.runtime.first_batches import FirstBatches
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
+from penstock.runtime.padding import Padding
 from penstock.types import Batch, Failure, Result, WorkerId
 
 log = logging.getLogger("penstock.worker")
@@ -58,10 +59,12 @@ class Slot:
         first_batches: FirstBatches | None = None,
         sameness: Sameness | None = None,
         known_good: KnownGood | None = None,
+        padding: Padding | None = None,
     ) -> None:
         """`processing_limit`: for a batch that brings no limit of its own. `warm`: starting runs a batch, so that
         none after it is the first. `first_batches`, `known_good`: what all slots of a model know together.
-        `sameness`: of requests of which it says the same, the backend is given one."""
+        `sameness`: of requests of which it says the same, the backend is given one. `padding`: what fills up the
+        batches that the backend is given."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -79,6 +82,7 @@ class Slot:
         self._version = version  # the model's version, where the backend does not tell
         self.version = version  # the version of the model that ran last
         self._sameness = sameness
+        self._padding = padding
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
         # A backend that has started, and takes over after the batch in hand.
         self._successor: Backend | None = None
@@ -318,8 +322,13 @@ class Slot:
 
     async def _run(self, batch: Batch) -> Result:
         if self._sameness is None:
+            return await self._run_padded(batch)
+        return await run_once_each(self._run_padded, batch, self._sameness)
+
+    async def _run_padded(self, batch: Batch) -> Result:
+        if self._padding is None:
             return await self.backend.run(batch)
-        return await run_once_each(self.backend, batch, self._sameness)
+        return await self._padding.run(self.backend, batch)
 
     def _succeeded(self, result: Result) -> tuple[Result | Failure, bool]:
         self.pressure = result.pressure

@@ -59,6 +59,7 @@ class Run:
     errors: Counter[str] = field(default_factory=Counter)
     batches: int = 0
     batched: int = 0
+    padding: int = 0  # inputs that were repeated to fill batches
     reasons: Counter[str] = field(default_factory=Counter)
     busy_seconds: float = 0.0
     ended: Seconds = 0.0
@@ -220,11 +221,14 @@ class Kernel:
     def _dispatch(self, worker: WorkerId, batch: Sealed, now: Seconds) -> None:
         run, rng, service = self.run_so_far, self._rng, self.scenario.service
         run.batches += 1
+        rows = int(self.scenario.rules.sizes.padded(batch.size))
+        padding = rows - batch.size
         run.batched += batch.size
+        run.padding += padding
         run.reasons[batch.reason] += 1
         if self._on_dispatch is not None:
             self._on_dispatch(now, worker, batch)
-        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
+        seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
         fault = service.fault(rng.random())
         poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
         limit = batch.limit
@@ -238,7 +242,8 @@ class Kernel:
             failure = Failure(BatchRejected.code, "the backend refused the batch", splittable=True)
             self._at(now + seconds, lambda then: self.batcher.finished(worker, batch.id, failure, then))
         else:
-            result = Result([request.input for request in batch.requests])
+            outputs = [request.input for request in batch.requests]
+            result = Result(outputs, executed=rows if padding else 0, padding=padding)
             self._at(now + seconds, lambda then: self.batcher.finished(worker, batch.id, result, then))
 
     def _lose(self, worker: WorkerId, batch_id: int, failure: Failure, now: Seconds) -> None:

@@ -77,6 +77,7 @@ def _summary(run: Run, scenario: Scenario, schedule: Schedule, warmup: float) ->
             run.batches,
             round(run.batched / run.batches, 4) if run.batches else None,
             {str(reason): count for reason, count in sorted(run.reasons.items())},
+            round(run.padding / (run.batched + run.padding), 4) if run.batches else None,
         ),
         busy=run.busy_seconds / available if available > 0 else 0.0,
         source=schedule.source,

@@ -12,6 +12,7 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     """The names and defaults are those of a model's configuration."""
 
     max_batch: int = 64
+    batch_sizes: str | tuple[int, ...] = "any"
     max_wait: Finite = 0.05
     policy: str = "paced"
     input: str = "json"  # the kind of input that the target takes: text or json

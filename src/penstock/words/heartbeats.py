@@ -41,6 +41,7 @@ class LoadReport(Struct, kw_only=True):
     critical_depth: Finite | None = None
     workers_healthy: Count = 0
     backlog_seconds: Finite = 0.0  # seconds until what waits now has been done
+    padded_share: Finite = 0.0  # the part of what the workers ran of late that was padding
 
 
 class BatcherHeartbeat(Heartbeat, kw_only=True):

@@ -131,6 +131,7 @@ class Finished(Struct, array_like=True, tag="x"):
     splittable: bool = False
     executed: Count = 0  # inputs that the backend was given, where repeated ones were left out
     failed: list[ItemFailure] = []
+    padding: Count = 0  # inputs that were repeated to fill the batch; `executed` counts them
 
     @property
     def failure(self) -> Failure | None:

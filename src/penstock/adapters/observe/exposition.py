@@ -72,6 +72,9 @@ class Exposition:
         batched = CounterMetricFamily(
             "penstock_batched_requests", "Requests in all batches", labels=["model"]
         )
+        padding = CounterMetricFamily(
+            "penstock_padding", "Inputs that were repeated to fill batches", labels=["model"]
+        )
         retries = CounterMetricFamily(
             "penstock_retried_batches", "Batches that were retries", labels=["model"]
         )
@@ -82,6 +85,7 @@ class Exposition:
             for reason, count in metrics.reasons.items():
                 reasons.add_metric([name, reason], count)
             batched.add_metric([name], metrics.batched_requests)
+            padding.add_metric([name], metrics.padding)
             retries.add_metric([name], metrics.retried_batches)
         refused = CounterMetricFamily(
             "penstock_refused_requests",
@@ -90,7 +94,7 @@ class Exposition:
         )
         for (model, code), count in self._metrics.refusals.items():
             refused.add_metric([model, code], count)
-        yield from (outcomes, reasons, batched, retries, refused)
+        yield from (outcomes, reasons, batched, padding, retries, refused)
 
     def _levels(self, server: ServerGauges) -> Iterator[Metric]:
         depth = GaugeMetricFamily("penstock_queue_depth", "Requests waiting", labels=["model", "tier"])

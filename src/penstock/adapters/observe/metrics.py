@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.ports import Observer
-from penstock.types import Batch, Refusal, Reply, WorkerId
+from penstock.types import Batch, Execution, Failure, Refusal, Reply, WorkerId
 
 SECONDS = (
     0.001,
@@ -55,6 +55,7 @@ class ModelMetrics:
         self.reasons: Counter[str] = Counter()
         self.retried_batches = 0
         self.batched_requests = 0
+        self.padding = 0  # inputs that were repeated to fill batches
 
 
 class Metrics(Observer):
@@ -75,6 +76,9 @@ class Metrics(Observer):
         model.retried_batches += batch.retry
         model.batched_requests += len(batch.requests)
         model.batch_size.observe(len(batch.requests))
+
+    def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
+        self.models[batch.model].padding += execution.padding
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         last = None
