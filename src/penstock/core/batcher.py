@@ -176,6 +176,9 @@ class Batcher:
         """The worker is never coming back."""
         self.worker_gone(worker_id, now)
         self.fleet.remove(worker_id)
+        if self.parts.safe_sizes.known:
+            self.parts.safe_sizes.forget(worker_id)
+            self.parts.fit_curve()
 
     def drain(self) -> None:
         """Send what there is without waiting for more, since nothing new will come."""

@@ -178,6 +178,15 @@ class ServiceCurve:
         self._slope = 0.0  # past the largest batch seen
         self._surprise = 0  # the side on which the last sample was far off
 
+    def reach(self, limit: int) -> None:
+        """The largest batch there is has changed. What was learned stays."""
+        self.limit = limit
+        if self.samples:
+            self._refit()
+            self._look_ahead()
+        else:
+            self.best_size = limit
+
     def observe(self, size: int, seconds: float) -> None:
         seconds = max(seconds, SHORTEST)
         bucket = self._buckets.setdefault(_bucket_of(size), _Bucket())
@@ -199,6 +208,9 @@ class ServiceCurve:
         bucket.touched = self.samples
         if changed or self.samples < SETTLED or self.samples % REFIT == 0:
             self._refit()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
         self.worst = self.full + self.best_seconds * (1.0 + GUARD * (self.spread + LEAST_SPREAD))
 
     def _expected(self, size: int, seconds: float, bucket: _Bucket) -> float:
