@@ -13,6 +13,7 @@ PenstockError
 │   ├── DeadlineExceeded 504   BackendFailed 502   ClientLeft 499   Cancelled 409   Internal 500
 └── BackendError                 an adapter's word on one batch; shown when the attempts are spent
     ├── BatchRejected 502        it answered, and not with n outputs: a member may be to blame
+    ├── BackendOutOfMemory 502   the batch did not fit into its memory: a smaller one may
     ├── BackendCrashed 502       it died with the batch in hand: a member may be to blame
     ├── BackendTimeout 504       it did not answer in time: a member may be to blame
     └── BackendUnavailable 502   it never took the batch: nobody is to blame, try elsewhere
@@ -199,6 +200,12 @@ class BatchRejected(BackendError):
     """An exception, a wrong count, a wrong type, a 4xx or 5xx: it is alive and said no."""
 
 
+class BackendOutOfMemory(BackendError):
+    """The batch was too large, or one input is: it is alive, and smaller batches go on."""
+
+    code = "BACKEND_OUT_OF_MEMORY"
+
+
 class BackendCrashed(BackendError):
     code = "BACKEND_CRASHED"
     fatal = True
@@ -221,7 +228,7 @@ STATUS_BY_CODE: dict[str, int] = {
         Malformed, NoInput, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
         KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, UnknownCoding, UnknownVersion,
         Overloaded, Draining,
-        StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendCrashed, BackendTimeout,
-        BackendUnavailable,
+        StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendOutOfMemory, BackendCrashed,
+        BackendTimeout, BackendUnavailable,
     )
 }  # fmt: skip

@@ -3,6 +3,7 @@
 outputs                   the members are answered, and the batch's time is learned from
 refused, or worker lost   the worker has failed, and its breaker counts that
 refused once more         its members are suspected, and no worker
+out of memory             smaller batches from now on; a batch of several goes again in halves, and nobody is to blame
 out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
                           are, if several batches do so in a row
 any failure               `delivery` says which members are tried again; members of tenants that are set apart by
@@ -12,12 +13,12 @@ any failure               `delivery` says which members are tried again; members
 from dataclasses import replace
 
 from penstock.core.apart import RESTART
-from penstock.core.delivery import PARTS, attempt_of, given_up, note_attempt, note_failure
+from penstock.core.delivery import PARTS, REFUSALS, attempt_of, given_up, note_attempt, note_failure
 from penstock.core.effects import Effects, Ended
 from penstock.core.fleet import Worker
 from penstock.core.parts import Parts
 from penstock.core.queued import Sealed
-from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
+from penstock.errors import BackendCrashed, BackendOutOfMemory, BackendTimeout, BatchRejected
 from penstock.types import Execution, Failure, GivenUp, Outcome, Reply, Result, Seconds
 
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
@@ -25,6 +26,7 @@ WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in 
 # it in parts.
 STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
 ENDS_WORKERS = (BackendCrashed.code, BackendTimeout.code)
+TOO_LARGE = "there is not enough memory for this input, even alone"
 HUNG = 3  # batches that ran out of time in a row, on whichever worker: then no input is to blame
 
 
@@ -53,7 +55,7 @@ class Aftermath:
         seconds = now - worker.started
         self._fleet.release(worker.id, now)
         self._parts.last_finish = now
-        if batch.apart or (isinstance(outcome, Failure) and outcome.code == BatchRejected.code):
+        if batch.apart or (isinstance(outcome, Failure) and outcome.code in REFUSALS):
             parts = 1 if batch.apart else 2  # where a batch was refused, another part of it is run as well
             self._parts.used_up.add(now, parts * seconds / self._fleet.counted)
         if batch.apart:
@@ -68,7 +70,10 @@ class Aftermath:
                 splittable=True,
             )
         self._effects.ended.append(Ended(batch, _execution(worker, batch, now), outcome))
-        self._failed(worker, batch, outcome, now)
+        if outcome.code == BackendOutOfMemory.code:
+            self._did_not_fit(worker, batch, outcome, now)
+        else:
+            self._failed(worker, batch, outcome, now)
 
     def _charge(self, batch: Sealed, outcome: Result | Failure, seconds: Seconds, now: Seconds) -> None:
         """Charge a batch of those who are set apart: how it ended, and what it took beyond what was expected."""
@@ -84,6 +89,9 @@ class Aftermath:
     ) -> None:
         self._patience.succeeded()
         self._parts.padded.add(result.executed or batch.size, result.padding)
+        if self._parts.safe_sizes.known:
+            self._parts.safe_sizes.fitted(worker.id, self._shape(batch), result.executed or batch.size, now)
+            self._parts.fit_curve()
         if not worker.loading:  # the time of a worker that loads says nothing of batches
             self._learn(worker, batch, result.executed or batch.size, seconds)
         execution = Execution(
@@ -113,6 +121,26 @@ class Aftermath:
         lane = None if batch.apart else self._lanes.get(self._lanes.key_of(batch.requests[0]))
         if lane is not None:
             lane.learn(size, seconds, first=first, alone=len(self._lanes) == 1)
+
+    def _did_not_fit(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
+        """Give the worker smaller batches; nothing else is held against it. If one input alone does not fit, that
+        tells of the input, and not of the batches that it was in."""
+        sizes, shape = self._parts.safe_sizes, self._shape(batch)
+        self._fleet.refused(worker)
+        if batch.size > 1:
+            batch.did_not_fit = (*batch.did_not_fit, (worker.id, sizes.of(worker.id, shape)))
+            sizes.did_not_fit(worker.id, shape, batch.size, now)
+            delivery = self._apart.delivery if batch.apart else self._delivery
+            self._give_up(delivery.too_large(batch, failure, self._curve, self._ids.some(2), now))
+        else:
+            for each, size in reversed(batch.did_not_fit):
+                sizes.restore(each, shape, size)
+            told = replace(failure, message=f"{TOO_LARGE}: {failure.message}")
+            self._retry_later(worker, batch, told, now)
+        self._parts.fit_curve()
+
+    def _shape(self, batch: Sealed) -> int:
+        return self._lanes.key_of(batch.requests[0])[1]
 
     def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:

@@ -183,6 +183,9 @@ class Batcher:
         """The worker is never coming back."""
         self.worker_gone(worker_id, now)
         self.fleet.remove(worker_id)
+        if self.parts.safe_sizes.known:
+            self.parts.safe_sizes.forget(worker_id)
+            self.parts.fit_curve()
 
     def warmed(self, worker_id: WorkerId, size: int, seconds: Seconds) -> None:
         """The worker has run a batch of this size that was nobody's, such as one to warm it up. It is known here

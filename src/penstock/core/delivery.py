@@ -2,6 +2,7 @@
 
     one member may be to blame, more than one member  → both halves at once, each on its own
     it did not answer in time, more than one member   → eight parts at once: each further hang costs a time limit
+    it did not fit into memory, more than one member  → two even halves at once; it is nobody's attempt
     nobody to blame (the backend was not there)       → the whole batch again, after a back-off
     a single request                                  → again after a back-off, until its attempts are spent;
                                                         one that was cut short in a hurry has one more
@@ -24,10 +25,12 @@ from penstock.core.backoff import RetryBudget, backoff
 from penstock.core.culprit import even_parts, halves
 from penstock.core.estimator import ServiceCurve
 from penstock.core.queued import Queued, Sealed
-from penstock.errors import BackendTimeout, BatchRejected
+from penstock.errors import BackendOutOfMemory, BackendTimeout, BatchRejected
 from penstock.types import Attempt, Failure, GivenUp, Outcome, Seconds
 
 PARTS = 8  # the number of parts that a batch that hung is split into
+# What a backend answers that lives: to ask it again is what the budget bounds.
+REFUSALS = (BatchRejected.code, BackendOutOfMemory.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,14 @@ def note_failure(batch: Sealed, failure: Failure, now: Seconds) -> Failure:
     attempt = attempt_of(told, batch.avoid or "", batch.size, now)
     for request in batch.requests:
         note_attempt(request, attempt)
-        if request.expires < request.deadline:  # equal limits mean that the client set one of its own
-            request.expires = inf
+        without_queue_limit(request)
     return told
+
+
+def without_queue_limit(request: Queued) -> None:
+    """It has been on a worker: from now on only its deadline counts."""
+    if request.expires < request.deadline:  # equal limits mean that the client set one of its own
+        request.expires = inf
 
 
 def given_up(request: Queued, told: Failure) -> GivenUp:
@@ -111,6 +119,16 @@ class Delivery:
         parts = even_parts(batch.requests, PARTS) if hung else halves(batch.requests)
         return self.take_parts(batch, parts, told, curve, next_id, now)
 
+    def too_large(
+        self, batch: Sealed, failure: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+    ) -> list[GivenUp]:
+        """Take a batch of several that did not fit into its worker's memory. Its halves are smaller, so this ends
+        by itself, and counts as no attempt: nobody is to blame."""
+        for request in batch.requests:
+            without_queue_limit(request)
+        told = replace(failure, details="")
+        return self.take_parts(batch, even_parts(batch.requests, 2), told, curve, next_id, now)
+
     def take_parts(
         self,
         batch: Sealed,
@@ -139,7 +157,7 @@ class Delivery:
         replies: list[GivenUp] = [given_up(request, told) for request in tired]
         fresh = [request for request in batch.requests if request.executions < attempts]
         alive = self._in_time(fresh, told, curve(batch.size), start, replies)
-        if alive and told.code == BatchRejected.code and not self.budget.spend(now):
+        if alive and told.code in REFUSALS and not self.budget.spend(now):
             return replies + [given_up(request, told) for request in alive]
         self._wait(batch, alive, told, next_id, start, now)
         return replies
@@ -166,7 +184,7 @@ class Delivery:
             retry = Sealed(
                 batch_id, batch.model, batch.parameters, alive, batch.reason, now, True, avoid=batch.avoid,
                 suspect=batch.suspect or told.code == BackendTimeout.code, apart=batch.apart, charged=batch.charged,
-                risky=batch.risky,
+                risky=batch.risky, did_not_fit=batch.did_not_fit,
             )  # fmt: skip
             self.waiting += len(alive)
             self._retries[retry.id] = waits = Retry(start, retry, told, parts)
@@ -212,12 +230,13 @@ class Delivery:
         del self._retries[batch.id]
         return batch
 
-    def take_one(self, batch: Sealed, batch_id: int) -> Sealed:
-        """Take one member of a batch as a batch of its own; the others go on waiting."""
-        self.waiting -= 1
-        one = replace(batch, id=batch_id, requests=[batch.requests.pop(0)])
+    def take_some(self, batch: Sealed, number: int, batch_id: int) -> Sealed:
+        """Take so many members of a batch as a batch of their own; the others go on waiting."""
+        self.waiting -= number
+        some = replace(batch, id=batch_id, requests=batch.requests[:number])
+        del batch.requests[:number]
         self._changed(self._retries[batch.id])
-        return one
+        return some
 
     def _changed(self, retry: Retry) -> None:
         if retry.batch.requests:

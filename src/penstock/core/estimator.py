@@ -80,6 +80,15 @@ class ServiceCurve:
         self._slope = 0.0  # past the largest batch seen
         self._surprise = 0  # the side on which the last sample was far off
 
+    def reach(self, limit: int) -> None:
+        """The largest batch there is has changed. What was learned stays."""
+        self.limit = limit
+        if self.samples:
+            self._refit()
+            self._look_ahead()
+        else:
+            self.best_size = limit
+
     def observe(self, size: int, seconds: float, *, first: bool = False) -> None:
         """Learn from a batch. `first`: its worker had never run this size."""
         seconds = max(seconds, SHORTEST)
@@ -90,6 +99,9 @@ class ServiceCurve:
             changed = self._learn(bucket, size, seconds)
         if changed or self.samples < SETTLED or self.samples % REFIT == 0:
             self._refit()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
         self.worst = self.full + self.best_seconds * (1.0 + GUARD * (self.spread + LEAST_SPREAD))
 
     def _learns_apart(self, bucket: Bucket, size: int, seconds: float) -> bool:

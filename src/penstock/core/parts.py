@@ -14,6 +14,7 @@ from penstock.core.padded import PaddedShare
 from penstock.core.patience import Patience
 from penstock.core.queued import BatchIds
 from penstock.core.rules import BatchingRules
+from penstock.core.safe_sizes import SafeSizes
 from penstock.types import Seconds
 
 DOUBT = 0.3  # seconds without a batch after which what was learned is put to the test
@@ -22,7 +23,7 @@ DOUBT = 0.3  # seconds without a batch after which what was learned is put to th
 class Parts:
     __slots__ = (
         "apart", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes", "last_finish",
-        "padded", "patience", "rules", "used_up",
+        "padded", "patience", "rules", "safe_sizes", "used_up",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules) -> None:
@@ -36,6 +37,7 @@ class Parts:
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.apart = Apart(rules, self.curve)
         self.caution = Caution(self.fleet, self.apart, self.curve)
+        self.safe_sizes = SafeSizes(rules.max_batch)
         self.draining = False
         self.last_finish: Seconds = -inf  # when a batch was last over
         # The part of the workers' time that went to refused batches, and to those who are set apart.
@@ -46,6 +48,13 @@ class Parts:
         """Whether no worker is busy for us, and none has been for so long that the learned time may no longer be
         true."""
         return now - self.last_finish > DOUBT and not self.fleet.busy and self.fleet.healthy > 0
+
+    def fit_curve(self) -> None:
+        """Count on batches only as large as fit into some worker. Grouped lengths have no size in common."""
+        if not self.rules.group_lengths:
+            widest = self.safe_sizes.widest(self.fleet.workers)
+            if widest != self.curve.limit:
+                self.curve.reach(widest)
 
     def workers_apart(self, now: Seconds) -> float:
         """How many workers those who are set apart may have at a time."""

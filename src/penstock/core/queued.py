@@ -47,3 +47,6 @@ class Sealed(Batch):
     hurried: bool = False  # whether its limit is short, so that others like it have their turn
     apart: bool = False  # whether all its requests are of one tenant that has spoilt batches
     charged: bool = False  # whether its failure counts against that tenant already
+    # The workers into whose memory it did not fit, or a batch that it is a part of: with the size that each was
+    # given before that.
+    did_not_fit: tuple[tuple[WorkerId, int], ...] = ()

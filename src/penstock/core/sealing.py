@@ -65,9 +65,8 @@ class Sealing:
             if lane is None or worker is None:
                 wakes.append(inf if risk else self._caution.sure_at(now))
                 break
-            requests = lane.buffer.take(
-                1 if worker.on_probation else apart.size_of(lane), self._rules.max_cost, now
-            )
+            size = min(apart.size_of(lane), self._largest(worker, lane.key[1], now))
+            requests = lane.buffer.take(size, self._rules.max_cost, now)
             apart.delivery.budget.earn()
             lane.last_dispatch = now
             batch = Sealed(
@@ -125,8 +124,10 @@ class Sealing:
                 worker = fleet.pick()
             if worker is None:
                 continue  # a worker that frees is the event that brings us back
-            if worker.on_probation and batch.size > 1:
-                self._send(worker, delivery.take_one(batch, self._ids.next()), now, effects)
+            size = self._largest(worker, self._lanes.key_of(batch.requests[0])[1], now)
+            if batch.size > size:
+                self._send(worker, delivery.take_some(batch, size, self._ids.next()), now, effects)
+                wakes.append(now)  # the rest may go to another worker
             else:
                 self._send(worker, delivery.take(batch), now, effects)
         return [*wakes, delivery.next_expiry(self._curve) + EXPIRY_SLACK]
@@ -140,7 +141,7 @@ class Sealing:
             if effects.dispatches:  # a batch on its way ends any doubt, so lanes are looked at again
                 self._expire(lane, now, effects)
             while lane.buffer.waiting and (worker := self._fleet.pick()) is not None:
-                decision = self._decide(lane, load, now)
+                decision = self._decide(lane, load, self._fits(worker, lane.key[1], now), now)
                 if not isinstance(decision, Send):
                     wakes.append(decision.until)
                     break
@@ -148,7 +149,17 @@ class Sealing:
                 self._expire(lane, now, effects)
         return wakes
 
-    def _decide(self, lane: Lane, load: float, now: Seconds) -> Decision:
+    def _fits(self, worker: Worker, shape: int, now: Seconds) -> int:
+        """How large a batch the memory of this worker holds."""
+        sizes = self._parts.safe_sizes
+        return sizes.at_most(worker.id, shape, now) if sizes.known else self._rules.max_batch
+
+    def _largest(self, worker: Worker, shape: int, now: Seconds) -> int:
+        """How large a batch this worker may have: one on probation has one request."""
+        return 1 if worker.on_probation else self._fits(worker, shape, now)
+
+    def _decide(self, lane: Lane, load: float, fits: int, now: Seconds) -> Decision:
+        """What the policy says. `fits`: how large a batch the worker may have that would get it."""
         rules, buffer, fleet = self._rules, lane.buffer, self._fleet
         if self._parts.draining:
             return Send(rules.max_batch, Reason.DRAIN)
@@ -171,7 +182,7 @@ class Sealing:
                 idle=fleet.free,
                 busy=fleet.busy,
                 last_dispatch=lane.last_dispatch,
-                max_batch=rules.max_batch,
+                max_batch=fits,
                 max_wait=rules.max_wait,
                 reserve=rules.reserve,
                 curve=lane.curve,
@@ -180,7 +191,7 @@ class Sealing:
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
         """Seal the best of what waits in this lane for this worker."""
-        size = 1 if worker.on_probation else self._size_for(lane, decision.size, now)
+        size = self._size_for(lane, min(decision.size, self._largest(worker, lane.key[1], now)), now)
         requests = lane.buffer.take(size, self._rules.max_cost, now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)

@@ -1,0 +1,110 @@
+"""The largest batch that fits into a worker's memory, found out by batches that did not fit.
+
+    a batch of n does not fit          → half of n from now on; where n was a trial, what had fitted before
+    some time later, `wait`            → a batch may be a quarter larger, or of the next allowed size: a trial
+    a trial fits                       → its size is the limit, and the next trial may come soon, `STEP`
+    a trial does not fit               → `wait` doubles
+    one input alone does not fit       → it was to blame: the limits of the batches it was in are as before
+    the limit is the largest batch     → it is forgotten
+
+A limit is one worker's and one shape's: with lengths grouped, long inputs say nothing of short ones. Only the
+workers of a model and its classes of length have limits, so that they are few.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.types import Seconds, WorkerId
+
+FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0  # seconds from a batch that did not fit to the next trial
+STEP = 5.0  # seconds from a trial that fits to the next one
+GROWTH = 4  # a trial is larger by one part in so many
+
+Shape = int  # a class of lengths; 0 where lengths are not grouped
+
+
+@dataclass(slots=True)
+class _Limit:
+    size: int
+    wait: Seconds
+    trial_at: Seconds
+
+
+class SafeSizes:
+    """The limits of all workers of one model. Where there is none, a batch may be as large as any."""
+
+    __slots__ = ("_allowed", "_largest", "_limits")
+
+    def __init__(self, largest: int, allowed: Sequence[int] = ()) -> None:
+        """`largest`: the largest batch there is. `allowed`: the sizes that batches have, in order; any if
+        empty."""
+        self._largest = largest
+        self._allowed = allowed
+        self._limits: dict[tuple[WorkerId, Shape], _Limit] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether any worker has a limit."""
+        return bool(self._limits)
+
+    def of(self, worker: WorkerId, shape: Shape) -> int:
+        """The size that fits, as far as is known."""
+        limit = self._limits.get((worker, shape))
+        return self._largest if limit is None else limit.size
+
+    def at_most(self, worker: WorkerId, shape: Shape, now: Seconds) -> int:
+        """How large the next batch may be; more than what has fitted, if a trial is due."""
+        limit = self._limits.get((worker, shape))
+        if limit is None:
+            return self._largest
+        return limit.size if now < limit.trial_at else self._larger(limit.size)
+
+    def _larger(self, size: int) -> int:
+        wanted = size + max(1, size // GROWTH)
+        if self._allowed:
+            return next((each for each in self._allowed if each > size), self._largest)
+        return min(self._largest, wanted)
+
+    def did_not_fit(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:
+        limit = self._limits.get((worker, shape))
+        if limit is None:
+            self._limits[worker, shape] = _Limit(max(1, size // 2), FIRST_WAIT, now + FIRST_WAIT)
+            return
+        if size > limit.size:
+            limit.wait = min(LONGEST_WAIT, 2.0 * limit.wait)
+        else:
+            limit.size = max(1, size // 2)
+        limit.trial_at = now + limit.wait
+
+    def fitted(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:
+        limit = self._limits.get((worker, shape))
+        if limit is None or size <= limit.size:
+            return
+        limit.size, limit.trial_at = size, now + STEP
+        if size >= self._largest:
+            del self._limits[worker, shape]
+
+    def restore(self, worker: WorkerId, shape: Shape, size: int) -> None:
+        """Let batches be as large as before: one input was to blame."""
+        limit = self._limits.get((worker, shape))
+        if limit is None:
+            return
+        limit.size = max(limit.size, size)
+        if limit.size >= self._largest:
+            del self._limits[worker, shape]
+
+    def forget(self, worker: WorkerId) -> None:
+        """The worker is never coming back."""
+        for key in [key for key in self._limits if key[0] == worker]:
+            del self._limits[key]
+
+    def widest(self, workers: Iterable[WorkerId]) -> int:
+        """The largest batch that fits into any of these workers, of lengths that are not grouped."""
+        return max((self.of(worker, 0) for worker in workers), default=self._largest)
+
+    def smallest(self) -> dict[WorkerId, int]:
+        """For each worker that has a limit: the size that fits, of the shape that takes most."""
+        found: dict[WorkerId, int] = {}
+        for (worker, _), limit in self._limits.items():
+            found[worker] = min(limit.size, found.get(worker, limit.size))
+        return found
