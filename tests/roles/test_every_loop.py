@@ -40,8 +40,8 @@ OTHERS = {
     "server/listen.py": "one connection each; and the admin plane, without which there is no /livez to fail",
     "cluster/unbroken.py": "one request each",
     "roles/serve.py": "what a command shows",
-    "roles/up.py": "the supervisor of processes, which is no server",
-    "roles/up_store.py": "the supervisor of a process, which is no server",
+    "installation/supervisor.py": "the supervisor of processes, which is no server",
+    "installation/own_store.py": "the supervisor of a process, which is no server",
 }
 ROLES = ("gateway", "batcher", "worker", "embedded")
 EVERY = {

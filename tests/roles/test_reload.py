@@ -5,7 +5,7 @@ from pathlib import Path
 
 from command_line import Typed, typed
 
-from penstock.roles.reload import _sources
+from penstock.server.reload import _sources
 from server import PATIENT, Server, eventually, running
 
 __all__ = ["typed"]

@@ -11,7 +11,7 @@ from penstock.cli import up as command
 from penstock.cli.app import app_for
 from penstock.cli.groups import GivenOptions, setting, takes
 from penstock.cli.options import Clients, Logs, ModelOptions
-from penstock.roles.up_plan import UpPlan
+from penstock.installation.plan import UpPlan
 
 __all__ = ["typed"]
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from up_kit import Up, up
 
-from penstock.roles import up_store
+from penstock.installation import own_store
 from server import PATIENT, eventually
 
 # `print` is a line of a megabyte; `daemon` leaves a process behind.
@@ -132,7 +132,7 @@ def test_a_store_that_is_killed_again_and_again_keeps_its_data(whole: Up) -> Non
     headers = {"prefer": "respond-async", "x-request-id": "often"}
     assert whole.ask("gateway-1", "POST", "/v1/inference", b'{"input": "often"}', **headers).status == 202
     assert whole.ask("gateway-1", "GET", "/v1/result/often?wait_ms=20000").json()["output"] == "OFTEN"
-    for _ in range(up_store.ATTEMPTS + 1):
+    for _ in range(own_store.ATTEMPTS + 1):
         kill_and_wait(whole)
     assert whole.ask("gateway-1", "GET", "/v1/result/often").json()["output"] == "OFTEN"
 
@@ -142,7 +142,7 @@ def test_a_store_that_cannot_read_its_data_starts_empty_and_says_so(whole: Up) -
     base.write_bytes(b"this is no data of anybody's")
     before = said(whole, "did not start (")
     kill_and_wait(whole)
-    assert said(whole, "did not start (") == before + up_store.ATTEMPTS - 1
+    assert said(whole, "did not start (") == before + own_store.ATTEMPTS - 1
     aside = whole.says("redis      | cannot read its data (").partition("the data is in ")[2].split()[0]
     assert base.name in {each.name for each in Path(aside).iterdir()}
 
@@ -171,5 +171,5 @@ def test_killed_without_warning_it_leaves_no_process_of_anybody_and_the_next_one
     (left,) = root.iterdir()
     assert left.stat().st_mode & 0o077 == 0
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    up_store._home().release()
+    own_store._home().release()
     assert list(root.iterdir()) == []

@@ -18,8 +18,9 @@ from penstock.cli.try_it import try_it
 from penstock.cli.up_console import Console
 from penstock.config import Config
 from penstock.errors import UserMistake
-from penstock.roles.up import Installation
-from penstock.roles.up_plan import UpPlan, figures_of
+from penstock.installation.plan import UpPlan, figures_of
+from penstock.installation.supervisor import Installation
+from penstock.roles.up import check, installation
 from penstock.server.figures import Pages, Say, show
 
 FIRST_PORT, FIRST_ADMIN_PORT = 8000, 9000  # used where the configuration says 0
@@ -108,7 +109,7 @@ def up(
         environment={"PYTHONUNBUFFERED": "1"},
         config=settings,
     )
-    plan.check(settings)
+    check(plan)
     return uvloop.run(_run(plan, settings, figures_of(plan, settings), figures_line(quiet)))
 
 
@@ -124,21 +125,21 @@ async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pag
     loop.add_signal_handler(signal.SIGINT, interrupted)
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     console = Console(loop)
-    installation = Installation(plan, console.say)
+    whole = installation(plan, console.say)
     typer.echo(f"  starting {plan.gateways + plan.batchers + plan.workers} processes …")
     showing: asyncio.Future[None] | None = None
-    starting = asyncio.ensure_future(installation.start())
+    starting = asyncio.ensure_future(whole.start())
     waiting = asyncio.ensure_future(asked.wait())
     try:
         await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            _announce(starting.result(), installation.redis, settings)
+            _announce(starting.result(), whole.redis, settings)
             if say is not None:
                 showing = asyncio.ensure_future(show(fetch, say))
-            either: list[asyncio.Future[Any]] = [waiting, installation.broken]
+            either: list[asyncio.Future[Any]] = [waiting, whole.broken]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if installation.broken.done():
-                installation.broken.result()
+            if whole.broken.done():
+                whole.broken.result()
         typer.echo("  stopping; Ctrl-C again ends it at once")
         return 0
     finally:
@@ -146,18 +147,18 @@ async def _run(plan: UpPlan, settings: Config, fetch: Callable[[], Awaitable[Pag
         waiting.cancel()
         if showing is not None:
             showing.cancel()
-        await _end(installation, hurry)
+        await _end(whole, hurry)
         await console.empty()
 
 
-async def _end(installation: Installation, hurry: asyncio.Event) -> None:
-    stopping = asyncio.ensure_future(installation.stop())
+async def _end(whole: Installation, hurry: asyncio.Event) -> None:
+    stopping = asyncio.ensure_future(whole.stop())
     hurried = asyncio.ensure_future(hurry.wait())
     await asyncio.wait([stopping, hurried], return_when=asyncio.FIRST_COMPLETED)
     hurried.cancel()
     if not stopping.done():
         stopping.cancel()
-        await installation.kill()
+        await whole.kill()
 
 
 def _announce(banners: dict[str, str], redis: str, settings: Config) -> None:

@@ -16,7 +16,7 @@ from penstock.roles.data_plane import data_plane
 from penstock.roles.model import ModelStack
 from penstock.roles.observers import Observing
 from penstock.roles.process import Process
-from penstock.roles.reload import Reloader
+from penstock.roles.reload import reloader as reloader_of
 from penstock.runtime.dead_letters import DeadLetters
 from penstock.runtime.embedded_server import EmbeddedServer
 from penstock.runtime.gateway import Gateway
@@ -72,7 +72,7 @@ def embedded(
         max_bytes=limits.max_dead_letter_bytes, share=share, ttl=limits.dead_letter_ttl,
     )  # fmt: skip
     observing.told.add(letters)
-    reloader = Reloader(stacks) if reload else None
+    reloader = reloader_of(stacks.values()) if reload else None
     companions = [each for each in (reloader, keeper) if each is not None]
     server = EmbeddedServer(
         {name: stack.served for name, stack in stacks.items()},

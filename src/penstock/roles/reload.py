@@ -1,135 +1,25 @@
-"""`penstock serve --reload`: a function whose file has changed is started anew, and nobody notices.
+"""Which models `penstock serve --reload` can start anew: those that functions in Python files run."""
 
-For development. A new process starts first; once it is ready it takes the place of the old one, between two
-batches. So for a while both are there, each with the model in memory. A file that cannot be loaded changes
-nothing: the old processes go on, and the log says what is wrong with it.
+from collections.abc import Iterable
+from functools import partial
 
-The files are looked at twice a second. That works on every file system, and a few dozen of them cost microseconds.
-"""
-
-import asyncio
-import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from pathlib import Path
-
-from penstock.errors import BackendError, UserMistake
-from penstock.loops import Loops
 from penstock.roles.model import ModelStack
-from penstock.target import located, parse_target
-
-log = logging.getLogger("penstock.reload")
-
-EVERY = 0.5  # seconds
-# Files that are looked at for one function: a larger package is not one that is being written.
-MOST_FILES = 2000
-
-Stamps = dict[Path, tuple[int, int]]  # for each file when it was written, and its size
+from penstock.runtime.renewal import renew
+from penstock.server.reload import Reloadable, Reloader
 
 
-class Reloader:
-    def __init__(self, stacks: Mapping[str, ModelStack]) -> None:
-        self._watched: list[_Watched] = []
-        for stack in stacks.values():
-            if words := _functions(stack):
-                self._watched.append(_Watched(stack, words))
-        if not self._watched:
-            raise UserMistake("--reload is for functions in Python files: nothing else is served here")
-        # Python would use old bytecode for a file that is written twice in one second, so it writes none.
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-
-    async def open(self, loops: Loops) -> None:
-        loops.keep("the reloader", self.run)
-
-    async def close(self) -> None:
-        """Nothing to close: the processes belong to their slots."""
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY)
-            for each in self._watched:
-                if changed := each.look():
-                    await each.renew(changed)
+def reloader(stacks: Iterable[ModelStack]) -> Reloader:
+    """Raises UserMistake if there is no such model."""
+    return Reloader([_reloadable(stack, functions) for stack in stacks if (functions := _functions(stack))])
 
 
-class _Watched:
-    """One model that is run by functions, and their files."""
-
-    def __init__(self, stack: ModelStack, words: Sequence[str]) -> None:
-        self._stack = stack
-        self._words = words
-        self._files = [_file_of(word) for word in words]
-        self._seen = self._stamps()
-
-    def look(self) -> str:
-        """The name of a file that has changed since the last look; empty if none has."""
-        now = self._stamps()
-        changed = sorted(path for path, _ in now.items() ^ self._seen.items())
-        self._seen = now
-        return changed[0].name if changed else ""
-
-    async def renew(self, changed: str) -> None:
-        stack, limit = self._stack, self._stack.model.start_timeout
-        try:
-            for word in self._words:
-                parse_target(word)  # a slip in the target is found without starting anything
-            for slot in stack.served.slots:
-                backend = stack.makers[slot.worker]()
-                async with asyncio.timeout(limit):
-                    await backend.start()
-                if waited := slot.renew(backend):
-                    await waited.close()
-        except (UserMistake, BackendError) as error:
-            log.error("%s changed and is not used: %s; the old one goes on", changed, error.message)
-            log.debug("%s", error.details)
-        except TimeoutError:
-            log.error("%s changed and is not used: not ready in %g s; the old one goes on", changed, limit)
-        else:
-            log.info("%s changed: %s runs it now", changed, stack.name)
-
-    def _stamps(self) -> Stamps:
-        stamps: Stamps = {}
-        for file in self._files:
-            for path in islice(_sources(file), MOST_FILES):
-                try:
-                    found = path.stat()
-                except OSError:  # an editor is about to put the new one in its place
-                    continue
-                stamps[path] = (found.st_mtime_ns, found.st_size)
-        return stamps
+def _reloadable(stack: ModelStack, functions: list[str]) -> Reloadable:
+    limit = stack.model.start_timeout
+    anew = partial(renew, stack.served.slots, stack.makers, limit)
+    return Reloadable(stack.name, functions, limit, anew)
 
 
 def _functions(stack: ModelStack) -> list[str]:
     """The functions of a model: what runs its batches and, if that is one too, what says how much each request
     costs."""
     return [stack.model.target] * stack.model.is_function + [stack.model.cost] * (":" in stack.model.cost)
-
-
-def _file_of(word: str) -> Path:
-    target = parse_target(word)
-    if target.file:
-        return Path(target.file).resolve()
-    spec = located(target.module)
-    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        raise UserMistake(f"--reload: {target.module} is not a Python file that could be watched")
-    return Path(spec.origin)
-
-
-def _sources(file: Path) -> Iterator[Path]:
-    """The modules beside a function's file and those in packages below: all that it can import from where it is."""
-    folder = file.parent
-    while (folder / "__init__.py").exists():
-        folder = folder.parent
-    yield file
-    folders = [folder]
-    while folders:
-        try:
-            entries = sorted(folders.pop().iterdir())
-        except OSError:  # the folder has just been moved away
-            continue
-        for entry in entries:
-            if entry.suffix == ".py" and entry != file:
-                yield entry
-            elif (entry / "__init__.py").exists():
-                folders.append(entry)

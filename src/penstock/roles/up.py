@@ -1,190 +1,32 @@
-"""`penstock up`: a whole installation on this machine, and its own Valkey, under one Ctrl-C.
+"""`penstock up`: a whole installation on this machine. What runs it is in `penstock.installation`."""
 
-Each role is a process of its own. When one dies, the others are told at once, and it is started again. They end in
-the order requests flow: gateways first, so that what they have accepted is still batched, run and answered; the
-store last.
-"""
-
-import asyncio
-import logging
-import os
-import signal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from aiohttp import ClientError, ClientSession
-
-from penstock.core.backoff import backoff
-from penstock.errors import StoreDown, UserMistake
-from penstock.roles.up_plan import Part, UpPlan
-from penstock.roles.up_processes import apart, cause, printed, send
-from penstock.roles.up_store import OwnStore
-from penstock.server.store_memory import store_memory
-
-log = logging.getLogger("penstock.up")
-
-FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
-MISTAKE = 2  # the exit code of a process whose operator has to put something right
-TOLD = "penstock: "  # how the line begins in which a part says its mistake
-LAST_WORDS = 0.5  # seconds to read what a part said before it died
-JOIN_LIMIT = 5.0  # seconds for the workers to be heard of
+from penstock.installation.plan import UpPlan
+from penstock.installation.supervisor import Installation, Tell
+from penstock.roles.backends import backend_maker
+from penstock.server.listen import bind
 
 
-class Installation:
-    def __init__(self, plan: UpPlan, say: Callable[[str, str], None]) -> None:
-        """`say` is given each line that a part prints, and the part's name."""
-        self._plan = plan
-        self._say = say
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
-        self._banners: dict[str, asyncio.Future[str]] = {}
-        self._supervised: dict[str, list[asyncio.Task[None]]] = {"gateway": [], "batcher": [], "worker": []}
-        fsync = plan.config.redis.durability == "fsync"
-        memory = store_memory(plan.config.redis.store_memory)
-        self._store = None if plan.redis else OwnStore(say, memory, fsync=fsync)
-        # If we are killed, a part drains where the store is another's. A store of our own ends in the same moment
-        # as we do.
-        self._farewell = signal.SIGTERM if plan.redis else signal.SIGKILL
-        self._tellings: set[asyncio.Task[None]] = set()
-        self._ending = asyncio.Event()
-        self._mistake = ""
-        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.redis = plan.redis or ""
+def check(plan: UpPlan) -> None:
+    """Raises UserMistake for whatever would keep a part from starting, once and before anything is started."""
+    for name, model in plan.config.models.items():
+        backend_maker(name, model)
+    for port in range(plan.port, plan.port + plan.gateways):
+        bind(plan.host, port, "--port or --host").close()
+    for port in plan.admin_ports:
+        bind(plan.config.server.admin_host, port, "--admin-port").close()
 
-    async def start(self) -> dict[str, str]:
-        """Start all parts. Returns when each has said that it serves, with what each said."""
-        if self._store is not None:
-            await self._store.start()
-            self.redis = self._store.url
+
+def installation(plan: UpPlan, say: Callable[[str, str], None]) -> Installation:
+    """`say` is given each line that a part prints, and the part's name."""
+
+    def telling(redis: str) -> Tell:
         # Imported only where there is a Redis at all.
         from penstock.adapters.redis.bus.obituary import Obituaries
         from penstock.roles.redis import redis_settings
 
-        self._obituaries = Obituaries(replace(redis_settings(self._plan.config), url=self.redis))
-        for part in self._plan.parts(self.redis):
-            self._banners[part.name] = asyncio.get_running_loop().create_future()
-            task = asyncio.create_task(self._supervise(part), name=part.name)
-            self._supervised[part.role].append(task)
-        everyone = asyncio.gather(*self._banners.values())
-        first: list[asyncio.Future[Any]] = [everyone, self.broken]
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        if self.broken.done():
-            everyone.cancel()
-            await asyncio.gather(everyone, return_exceptions=True)
-            self.broken.result()
-        banners = dict(zip(self._banners, await everyone, strict=True))
-        await self._joined([banner for name, banner in banners.items() if not name.startswith("worker")])
-        return banners
+        return Obituaries(replace(redis_settings(plan.config), url=redis)).tell
 
-    async def _joined(self, banners: Sequence[str]) -> None:
-        """Wait until gateways and batchers have heard of the workers, so that the very first request is served.
-        The wait is bounded, since what the workers send to may come up later."""
-        try:
-            async with asyncio.timeout(JOIN_LIMIT), ClientSession() as session:
-                for banner in banners:
-                    await _has_workers(session, banner.rpartition("admin ")[2])
-        except TimeoutError:
-            log.debug("no worker is healthy yet")
-
-    async def stop(self) -> None:
-        """Stop role by role. Each part has all the time it wants."""
-        self._ending.set()
-        for role in ("gateway", "batcher", "worker"):
-            for name, process in self._processes.items():
-                if name.startswith(role):
-                    send(process, signal.SIGTERM)
-            await asyncio.gather(*self._supervised[role], *self._tellings, return_exceptions=True)
-        if self._store is not None:
-            await self._store.stop()
-
-    async def kill(self) -> None:
-        self._ending.set()
-        for process in self._processes.values():
-            send(process, signal.SIGKILL)
-        for tasks in self._supervised.values():
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*self._tellings, return_exceptions=True)
-        if self._store is not None:
-            await self._store.stop()
-
-    # ---- parts -------------------------------------------------------------------------------------------
-
-    async def _supervise(self, part: Part) -> None:
-        failures = 0
-        loop = asyncio.get_running_loop()
-        while not self._ending.is_set():
-            began = loop.time()
-            code = await self._run(part)
-            if code == MISTAKE:  # the part has said what to do; starting it again would not help
-                if not self.broken.done():
-                    self.broken.set_exception(UserMistake(self._mistake))
-                return
-            if self._ending.is_set():
-                return
-            failures = 1 if loop.time() - began > STABLE else failures + 1
-            wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, len(part.name))
-            self._say(part.name, f"ended with {cause(code)}; started again in {wait:.1f} s")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._ending.wait()
-
-    async def _run(self, part: Part) -> int:
-        process = await asyncio.create_subprocess_exec(
-            *part.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **self._plan.environment},
-            preexec_fn=apart(self._farewell),
-        )
-        self._processes[part.name] = process
-        if self._ending.is_set():
-            send(process, signal.SIGTERM)
-        reading = asyncio.create_task(self._read(part, process))
-        try:
-            code = await process.wait()
-            if code:
-                telling = asyncio.create_task(self._tell_of_death(part.role, process.pid))
-                self._tellings.add(telling)
-                telling.add_done_callback(self._tellings.discard)
-            # The part's last words are here already. A process that it started may hold the pipe open for a while
-            # longer.
-            await asyncio.wait([reading], timeout=LAST_WORDS)
-        finally:
-            reading.cancel()
-        return code
-
-    async def _read(self, part: Part, process: asyncio.subprocess.Process) -> None:
-        async for line in printed(process):
-            banner = self._banners[part.name]
-            if "admin http" in line and not banner.done():
-                banner.set_result(line.strip())
-            elif line.startswith(TOLD):
-                # All parts make the same mistake: it is told once.
-                self._mistake = self._mistake or line.removeprefix(TOLD)
-            elif line.strip():
-                self._say(part.name, line)
-
-    async def _tell_of_death(self, role: str, pid: int) -> None:
-        """Tell the others of a death, so that they take over now what it had in hand, and not only when its lease
-        has ended."""
-        try:
-            names = await self._obituaries.tell(f"{role}s", pid)
-            log.debug("the others were told of a death", extra={"names": names})
-        except StoreDown as error:
-            log.debug("a death could not be told", extra={"error": error.message})
-
-
-async def _has_workers(session: ClientSession, health: str) -> None:
-    while True:
-        try:
-            async with session.get(health) as answer:
-                models = (await answer.json())["models"].values()
-            if models and all(model["workers_healthy"] for model in models):
-                return
-        except ClientError as error:  # the part has just died, and is started again
-            log.debug("a part does not answer", extra={"error": str(error)})
-        await asyncio.sleep(0.05)
+    return Installation(plan, say, telling)

@@ -15,7 +15,7 @@ from threading import Condition
 
 from penstock.adapters import private
 from penstock.adapters.ledger.chunk import Chunk, chunks_in, size_on_disk
-from penstock.adapters.ledger.owned_directory import OwnedDirectory
+from penstock.adapters.owned_directory import OwnedDirectory
 from penstock.errors import UserMistake
 
 log = logging.getLogger("penstock.ledger")

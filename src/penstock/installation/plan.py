@@ -5,10 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config import Config
-from penstock.roles.backends import backend_maker
 from penstock.server.fetched_figures import fetched
 from penstock.server.figures import Pages
-from penstock.server.listen import bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,6 @@ class UpPlan:
     gpus: Sequence[str] = ()  # GPUs for the workers, one each, in turn
     environment: Mapping[str, str] = field(default_factory=dict)
     config: Config = field(default_factory=Config)
-
-    def check(self, config: Config) -> None:
-        """Raises UserMistake for whatever would keep a part from starting, once and before anything is started."""
-        for name, model in config.models.items():
-            backend_maker(name, model)
-        for port in range(self.port, self.port + self.gateways):
-            bind(self.host, port, "--port or --host").close()
-        for port in self.admin_ports:
-            bind(config.server.admin_host, port, "--admin-port").close()
 
     @property
     def admin_ports(self) -> range:

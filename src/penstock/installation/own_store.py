@@ -19,10 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.adapters import private
-from penstock.adapters.ledger.owned_directory import OwnedDirectory
+from penstock.adapters.owned_directory import OwnedDirectory
 from penstock.core.backoff import backoff
 from penstock.errors import UserMistake
-from penstock.roles.up_processes import apart, cause, printed, send
+from penstock.installation.processes import apart, cause, printed, send
 
 NAME = "redis"
 HOST = "127.0.0.1"

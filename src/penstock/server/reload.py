@@ -1,0 +1,131 @@
+"""`penstock serve --reload`: a function whose file has changed is started anew, and nobody notices.
+
+For development. A new process starts first; once it is ready it takes the place of the old one, between two
+batches. So for a while both are there, each with the model in memory. A file that cannot be loaded changes
+nothing: the old processes go on, and the log says what is wrong with it.
+
+The files are looked at twice a second. That works on every file system, and a few dozen of them cost microseconds.
+`roles/reload.py` says which models these are, and `runtime/renewal.py` puts the new processes in their places.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from penstock.errors import BackendError, UserMistake
+from penstock.loops import Loops
+from penstock.target import located, parse_target
+
+log = logging.getLogger("penstock.reload")
+
+EVERY = 0.5  # seconds
+# Files that are looked at for one function: a larger package is not one that is being written.
+MOST_FILES = 2000
+
+Stamps = dict[Path, tuple[int, int]]  # for each file when it was written, and its size
+
+
+@dataclass(frozen=True, slots=True)
+class Reloadable:
+    """A model that functions in Python files run."""
+
+    name: str
+    functions: Sequence[str]  # their targets
+    start_timeout: float  # seconds that a new process may take
+    renew: Callable[[], Awaitable[None]]  # raises BackendError or TimeoutError
+
+
+class Reloader:
+    def __init__(self, models: Sequence[Reloadable]) -> None:
+        self._watched = [_Watched(model) for model in models]
+        if not self._watched:
+            raise UserMistake("--reload is for functions in Python files: nothing else is served here")
+        # Python would use old bytecode for a file that is written twice in one second, so it writes none.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+    async def open(self, loops: Loops) -> None:
+        loops.keep("the reloader", self.run)
+
+    async def close(self) -> None:
+        """Nothing to close: the processes belong to their slots."""
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            for each in self._watched:
+                if changed := each.look():
+                    await each.renew(changed)
+
+
+class _Watched:
+    """One model, and the files of its functions."""
+
+    def __init__(self, model: Reloadable) -> None:
+        self._model = model
+        self._files = [_file_of(word) for word in model.functions]
+        self._seen = self._stamps()
+
+    def look(self) -> str:
+        """The name of a file that has changed since the last look; empty if none has."""
+        now = self._stamps()
+        changed = sorted(path for path, _ in now.items() ^ self._seen.items())
+        self._seen = now
+        return changed[0].name if changed else ""
+
+    async def renew(self, changed: str) -> None:
+        limit = self._model.start_timeout
+        try:
+            for word in self._model.functions:
+                parse_target(word)  # a slip in the target is found without starting anything
+            await self._model.renew()
+        except (UserMistake, BackendError) as error:
+            log.error("%s changed and is not used: %s; the old one goes on", changed, error.message)
+            log.debug("%s", error.details)
+        except TimeoutError:
+            log.error("%s changed and is not used: not ready in %g s; the old one goes on", changed, limit)
+        else:
+            log.info("%s changed: %s runs it now", changed, self._model.name)
+
+    def _stamps(self) -> Stamps:
+        stamps: Stamps = {}
+        for file in self._files:
+            for path in islice(_sources(file), MOST_FILES):
+                try:
+                    found = path.stat()
+                except OSError:  # an editor is about to put the new one in its place
+                    continue
+                stamps[path] = (found.st_mtime_ns, found.st_size)
+        return stamps
+
+
+def _file_of(word: str) -> Path:
+    target = parse_target(word)
+    if target.file:
+        return Path(target.file).resolve()
+    spec = located(target.module)
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        raise UserMistake(f"--reload: {target.module} is not a Python file that could be watched")
+    return Path(spec.origin)
+
+
+def _sources(file: Path) -> Iterator[Path]:
+    """The modules beside a function's file and those in packages below: all that it can import from where it is."""
+    folder = file.parent
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+    yield file
+    folders = [folder]
+    while folders:
+        try:
+            entries = sorted(folders.pop().iterdir())
+        except OSError:  # the folder has just been moved away
+            continue
+        for entry in entries:
+            if entry.suffix == ".py" and entry != file:
+                yield entry
+            elif (entry / "__init__.py").exists():
+                folders.append(entry)
