@@ -13,9 +13,7 @@ from penstock.words.announcements import ModelAnnouncement
 
 # Fields that are not in the configuration: which parameters a function takes is known once it has started.
 _LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
-_CONFIGURED = [
-    name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")
-]
+_CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")]
 
 
 def announcement_of(
