@@ -79,8 +79,8 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
             key,
             f"must be below the number of workers, {model.workers}, or nothing but full batches would run",
         )
-    if model.input_kind == "text" and not all(isinstance(item, str) for item in model.warmup):
-        yield dotted(("models", name, "warmup")), 'must be a list of texts, unless input = "json"'
+    if model.input_kind == "text" and not all(isinstance(item, str) for item in model.warmup or ()):
+        yield dotted(("models", name, "warmup")), 'must be a text or a list of texts, unless input = "json"'
     if model.protocol == "grpc" and model.parameters == "per_item":
         yield (
             dotted(("models", name, "parameters")),

@@ -11,6 +11,7 @@ from penstock.core.fleet import Fleet
 from penstock.core.lane import Lanes
 from penstock.core.patience import Patience
 from penstock.core.queued import BatchIds
+from penstock.core.rehearsal import Rehearsals
 from penstock.core.rules import BatchingRules
 from penstock.core.safe_sizes import SafeSizes
 from penstock.types import Seconds
@@ -21,7 +22,7 @@ DOUBT = 0.3  # seconds without a batch after which what was learned is put to th
 class Parts:
     __slots__ = (
         "apart", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes", "last_finish",
-        "patience", "rules", "safe_sizes", "used_up",
+        "patience", "rehearsals", "rules", "safe_sizes", "used_up",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules) -> None:
@@ -32,6 +33,7 @@ class Parts:
         self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
         self.delivery = Delivery(rules.retries)
         self.patience = Patience(rules.processing)
+        self.rehearsals = Rehearsals(self.curve)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.apart = Apart(rules, self.curve)
         self.caution = Caution(self.fleet, self.apart, self.curve)

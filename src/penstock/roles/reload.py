@@ -70,21 +70,17 @@ class _Watched:
         return changed[0].name if changed else ""
 
     async def renew(self, changed: str) -> None:
-        stack, limit = self._stack, self._stack.model.start_timeout
+        stack = self._stack
         try:
             for word in self._words:
                 parse_target(word)  # a slip in the target is found without starting anything
             for slot in stack.served.slots:
                 backend = stack.makers[slot.worker]()
-                async with asyncio.timeout(limit):
-                    await backend.start()
-                if waited := slot.renew(backend):
+                if waited := slot.renew(backend, await slot.prepare(backend)):
                     await waited.close()
         except (UserMistake, BackendError) as error:
             log.error("%s changed and is not used: %s; the old one goes on", changed, error.message)
             log.debug("%s", error.details)
-        except TimeoutError:
-            log.error("%s changed and is not used: not ready in %g s; the old one goes on", changed, limit)
         else:
             log.info("%s changed: %s runs it now", changed, stack.name)
 

@@ -68,6 +68,11 @@ class ServedModel:
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
             "service_spread": round(curve.spread, 4),
             "best_batch": curve.best_size,
+            "first_run_ms": {
+                str(size): round(seconds * 1e3, 3)
+                for size, seconds in sorted(self.batcher.parts.rehearsals.first.items())
+            },
+            "largest_fitting": self.batcher.parts.safe_sizes.smallest(),
             "set_apart": self.batcher.apart.tenants(now),
         }
 
@@ -89,6 +94,7 @@ class ServedModel:
             batches=worker.batches,
             busy_seconds=worker.busy_seconds,
             relative_service_time=round(worker.speed, 3),
+            largest_fitting=self.batcher.parts.safe_sizes.smallest().get(worker.id),
         )
 
     def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:
