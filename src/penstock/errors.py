@@ -228,7 +228,7 @@ STATUS_BY_CODE: dict[str, int] = {
         Malformed, NoInput, Unauthorized, Forbidden, NotFound, MethodNotAllowed, BodyTooSlow, HeadTooSlow, Conflict,
         KeyReused, TooLarge, UnsupportedMedia, Unacceptable, OverQuota, HeadTooLarge, UnknownCoding, UnknownVersion,
         Overloaded, Draining,
-        StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendOutOfMemory, BackendCrashed,
-        BackendTimeout, BackendUnavailable,
+        StoreDown, DeadlineExceeded, BackendFailed, ClientLeft, Cancelled, Internal, BackendOutOfMemory,
+        BackendCrashed, BackendTimeout, BackendUnavailable,
     )
 }  # fmt: skip

@@ -15,6 +15,7 @@ class ModelGauges:
     capacity: float  # requests a second
     restarts: int = 0
     pressure: float | None = None  # of the fullest worker, where workers are here to say so
+    largest_fitting: int | None = None  # batch, of the worker with the least memory; None while all fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,25 @@ class Result:
         return self.delivered or len(self.outputs)
 
 
+@dataclass(slots=True, frozen=True)
+class Rung:
+    """One size of batch that a worker was warmed up with."""
+
+    size: int
+    first: Seconds  # the first run of this size on the worker, which may have been dear
+    again: tuple[Seconds, ...]  # the runs after it
+
+
+@dataclass(slots=True, frozen=True)
+class WarmUp:
+    """What came of warming a worker up."""
+
+    rungs: tuple[Rung, ...] = ()
+    too_large: int | None = None  # the size that did not fit into memory, if one did not
+    length: int = 0  # of the input
+    real: bool = False  # the input came from a client
+
+
 @dataclass(slots=True, eq=False)
 class DeadLetter:
     """A request that spent all its attempts, kept for people to look at."""

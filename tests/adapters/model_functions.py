@@ -152,3 +152,88 @@ model = Model("?")
 
 def raising(inputs: list[str], parameters: dict[str, Any]) -> list[str]:
     raise ValueError(f"cannot multiply 3x4 and 5x6 for {inputs[0]} with {parameters}")
+
+
+# ---- warming up --------------------------------------------------------------------------------------------
+
+
+def warmup(inputs: list[str] | None = None) -> list[Any]:
+    """Served by one test, and made use of by another."""
+    return [[1, 2]]
+
+
+class Warm:
+    def setup(self) -> None:
+        self.warmed = "cold"
+
+    def warmup(self) -> str:
+        self.warmed = "warm"
+        return "a text"
+
+    def __call__(self, inputs: list[str]) -> list[str]:
+        return [self.warmed for _ in inputs]
+
+
+class AsyncWarm(Warm):
+    async def warmup(self) -> list[Any]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return ["one", {"two": 2}]
+
+
+class WarmByItself(Warm):
+    def warmup(self) -> None:  # type: ignore[override]
+        self(["itself"])
+
+
+class WarmedByHand(Warm):
+    def warmup(self, rounds: int) -> str:  # type: ignore[override]
+        return "a text" * rounds
+
+
+# ---- memory ------------------------------------------------------------------------------------------------
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch has one."""
+
+
+class XlaRuntimeError(RuntimeError):
+    """As JAX has one."""
+
+
+class Fail(Exception):
+    """As ONNX Runtime has one."""
+
+    __module__ = "onnxruntime.capi.onnxruntime_pybind11_state"
+
+
+class Speechless(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def run_out(inputs: list[str]) -> list[str]:
+    match inputs[0]:
+        case "torch":
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        case "old torch":
+            raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 1.00 GiB total)")
+        case "jax":
+            raise XlaRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes.")
+        case "onnx":
+            raise Fail("[ONNXRuntimeError] : 6 : Failed to allocate memory for requested buffer of size 1")
+        case "numpy":
+            raise MemoryError("Unable to allocate 8.00 GiB")
+        case "wrapped":
+            raise ValueError("no embedding") from OutOfMemoryError()
+        case "while handled":
+            try:
+                raise OutOfMemoryError
+            except OutOfMemoryError:
+                raise KeyError("lost") from None
+        case "speechless":
+            raise Speechless
+        case "another":
+            raise ValueError("CUDA out of luck")
+        case text:
+            raise RuntimeError(text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from process_kit import Started, batch, failed, outputs
 
 from penstock.adapters.backends import process
 from penstock.adapters.backends.process import ProcessBackend, StartFailed
-from penstock.errors import BatchRejected
+from penstock.errors import BackendError, BackendOutOfMemory, BatchRejected
 from penstock.output import without_note
 from penstock.types import Failure, Result
 
@@ -289,9 +290,9 @@ def test_a_class_is_made_and_set_up_once_called_with_batches_and_closed_at_the_e
     closed = tmp_path / "closed"
 
     async def body() -> None:
-        async with at("Model", environment={"CLOSED": str(closed)}, warm_up=[b'"x"']) as backend:
+        async with at("Model", environment={"CLOSED": str(closed)}) as backend:
             assert backend.function == "Model"
-            assert await outputs(backend, "a") == ["made,set up,called,called!"]
+            assert await outputs(backend, "a") == ["made,set up,called!"]
             assert not closed.exists()
         assert closed.read_text() == "closed"
 
@@ -307,6 +308,65 @@ def test_a_class_may_set_up_and_close_on_the_loop_that_it_is_called_on(tmp_path:
         assert closed.read_text() == "closed"
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        ("Warm", [b'"a text"']),
+        ("AsyncWarm", [b'"one"', b'{"two":2}']),
+        ("WarmByItself", []),
+        ("Model", [b"[1,2]"]),  # the class has none, and the file has one
+        ("warmup", []),  # it is what is served
+        ("WarmedByHand", []),  # its own takes an argument
+    ],
+)
+def test_warmup_makes_inputs_to_warm_up_with(function: str, inputs: list[bytes]) -> None:
+    async def body() -> None:
+        async with at(function, warms_up=True, environment={"CLOSED": os.devnull}) as backend:
+            assert backend.warm_up_inputs == inputs
+
+    asyncio.run(body())
+
+
+def test_warmup_is_not_called_where_nothing_is_to_be_run() -> None:
+    async def body() -> None:
+        async with at("Warm") as backend:
+            assert backend.warm_up_inputs == []
+            assert await outputs(backend, "a") == ["cold"]
+
+    asyncio.run(body())
+
+
+# ---- memory ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("torch", BackendOutOfMemory),
+        ("old torch", BackendOutOfMemory),
+        ("jax", BackendOutOfMemory),
+        ("onnx", BackendOutOfMemory),
+        ("numpy", BackendOutOfMemory),
+        ("wrapped", BackendOutOfMemory),
+        ("while handled", BackendOutOfMemory),
+        ("CUDA out of memory, says the input", BatchRejected),
+        ("another", BatchRejected),
+        ("speechless", BatchRejected),
+    ],
+)
+def test_an_error_that_says_that_memory_is_short_is_told_from_others(
+    error: str, kind: type[BackendError]
+) -> None:
+    async def body() -> None:
+        async with at("run_out") as backend:
+            assert (await failed(backend, kind, error)).message.startswith("run_out raised ")
+
+    asyncio.run(body())
+
+
+# ---- the end -----------------------------------------------------------------------------------------------
 
 
 def test_a_close_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,13 @@ from grpc_kit import (
     backend_for,
     batch_of,
     echo,
-    hang,
     raw_texts,
     response_to,
     serving,
 )
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
-from penstock.errors import BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
+from penstock.errors import BackendUnavailable, BatchRejected, UserMistake
 from penstock.types import Result
 
 # What goes out
@@ -229,12 +228,12 @@ def test_an_output_is_found_by_its_name_among_several() -> None:
 # Start, probe, warm-up
 
 
-def test_start_asks_for_readiness_and_a_description_and_runs_the_warm_up_once() -> None:
+def test_start_asks_for_readiness_and_a_description() -> None:
     async def body() -> None:
         service = Service()
-        async with serving(service) as url, backend_for(url, warm_up=[b'"a"', b'"b"']) as backend:
+        async with serving(service) as url, backend_for(url) as backend:
             await backend.probe()
-        assert service.asked == ["ModelReady", "ModelMetadata", "ModelInfer", "ModelReady"]
+        assert service.asked == ["ModelReady", "ModelMetadata", "ModelReady"]
 
     asyncio.run(body())
 
@@ -283,21 +282,6 @@ def test_a_named_input_of_a_model_that_describes_nothing_is_believed() -> None:
             backend_for(url, GrpcShape(input_name="text")) as backend,
         ):
             assert (await backend.run(batch_of(b'"a"'))).outputs == [b'"a"']
-
-    asyncio.run(body())
-
-
-def test_a_warm_up_that_fails_or_hangs_fails_the_start() -> None:
-    async def fail(request: Any, _: Any) -> Any:
-        return response_to(request, [])
-
-    async def body() -> None:
-        async with serving(Service(hang)) as url:
-            with pytest.raises(BackendTimeout, match="warm-up"):
-                await GrpcBackend(url, warm_up=[b'"a"'], start_timeout=0.3).start()
-        async with serving(Service(fail)) as url:
-            with pytest.raises(BatchRejected):
-                await GrpcBackend(url, warm_up=[b'"a"'], **PATIENT).start()
 
     asyncio.run(body())
 

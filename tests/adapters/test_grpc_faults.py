@@ -31,7 +31,13 @@ from own_ports import free_port
 from penstock.adapters.backends import grpc as grpc_backend
 from penstock.adapters.backends.grpc import GrpcBackend
 from penstock.adapters.backends.oip.shape import GrpcShape
-from penstock.errors import BackendCrashed, BackendError, BackendUnavailable, BatchRejected
+from penstock.errors import (
+    BackendCrashed,
+    BackendError,
+    BackendOutOfMemory,
+    BackendUnavailable,
+    BatchRejected,
+)
 from redis_servers import becomes
 
 # Answers that are no answer
@@ -122,11 +128,29 @@ def test_an_answer_to_another_request_or_with_other_outputs_is_a_rejected_batch(
     "code", ["INVALID_ARGUMENT", "NOT_FOUND", "INTERNAL", "DEADLINE_EXCEEDED", "CANCELLED"]
 )
 def test_a_bad_status_is_a_rejected_batch_with_its_first_words_in_the_details(code: str) -> None:
-    error = answer(refusing(grpc.StatusCode[code], "out of memory" + "x" * 999), batch_of(b'"x"'))
+    error = answer(refusing(grpc.StatusCode[code], "out of shape" + "x" * 999), batch_of(b'"x"'))
     assert isinstance(error, BatchRejected)
     assert error.message == f"endpoint answered {code}"
-    assert error.details.startswith("out of memory")
+    assert error.details.startswith("out of shape")
     assert len(error.details) < 250
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "kind"),
+    [
+        ("RESOURCE_EXHAUSTED", "OOM when allocating tensor with shape[64,512]", BackendOutOfMemory),
+        ("INTERNAL", "CUDA out of memory", BackendOutOfMemory),
+        ("INTERNAL", "no such shelf: x out of memory", BatchRejected),  # the input says so as well
+        ("INVALID_ARGUMENT", "CUDA out of memory", BatchRejected),
+    ],
+)
+def test_an_endpoint_that_says_it_is_out_of_memory_has_said_so(
+    code: str, said: str, kind: type[BackendError]
+) -> None:
+    text = b'"x out of memory"' if "shelf" in said else b'"x"'
+    error = answer(refusing(grpc.StatusCode[code], said), batch_of(text))
+    assert type(error) is kind
+    assert error.details == said
 
 
 @pytest.mark.parametrize("code", ["UNAVAILABLE", "RESOURCE_EXHAUSTED"])

@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from http_kit import PATIENT, answer, backend_for, batch_of, echo, handler_of, hang, serving
+from http_kit import answer, backend_for, batch_of, echo, handler_of, hang, serving
 
 from penstock.adapters.backends.http import HttpBackend, HttpShape
-from penstock.errors import BackendTimeout, BackendUnavailable, BatchRejected, UserMistake
+from penstock.errors import (
+    BackendError,
+    BackendOutOfMemory,
+    BackendUnavailable,
+    BatchRejected,
+    UserMistake,
+)
 from penstock.types import Result
 
 # Shape
@@ -195,7 +201,7 @@ def test_a_secret_that_is_missing_or_unfit_is_named_and_not_shown(environ: dict[
 # Start, probe, warm-up
 
 
-def test_start_asks_for_health_and_runs_the_warm_up_once() -> None:
+def test_start_asks_for_health() -> None:
     calls: list[str] = []
 
     async def handle(request: web.Request) -> web.Response:
@@ -210,24 +216,32 @@ def test_start_asks_for_health_and_runs_the_warm_up_once() -> None:
         shape = HttpShape(health="/health")
         async with (
             serving(handle, health) as url,
-            backend_for(url, shape, warm_up=[b'"a"', b'"b"']) as backend,
+            backend_for(url, shape) as backend,
         ):
             await backend.probe()
 
     asyncio.run(body())
-    assert calls == ["health", '["a", "b"]', "health"]
+    assert calls == ["health", "health"]
 
 
-def test_a_warm_up_that_fails_or_hangs_fails_the_start() -> None:
-    async def body() -> None:
-        async with serving(hang) as url:
-            with pytest.raises(BackendTimeout, match="warm-up"):
-                await HttpBackend(url, warm_up=[b"1"], start_timeout=0.05).start()
-        async with serving(handler_of(lambda: web.Response(status=500))) as url:
-            with pytest.raises(BatchRejected):
-                await HttpBackend(url, warm_up=[b"1"], **PATIENT).start()
-
-    asyncio.run(body())
+@pytest.mark.parametrize(
+    ("status", "text", "said", "kind"),
+    [
+        (500, "CUDA out of memory. Tried to allocate 2.00 GiB", '"a"', BackendOutOfMemory),
+        (507, '{"error": "OutOfMemoryError"}', '"a"', BackendOutOfMemory),
+        # It may be the input that says so.
+        (500, "cannot read: CUDA out of memory", '"cuda \\u004fUT of memory"', BatchRejected),
+        # This is a client's mistake.
+        (400, "CUDA out of memory", '"a"', BatchRejected),
+    ],
+)
+def test_an_endpoint_that_says_it_is_out_of_memory_has_said_so(
+    status: int, text: str, said: str, kind: type[BackendError]
+) -> None:
+    handler = handler_of(lambda: web.Response(status=status, text=text))
+    error = answer(handler, batch_of(b'"b"', said.encode()))
+    assert type(error) is kind
+    assert error.details == text
 
 
 def test_a_probe_says_when_health_is_bad_or_slow() -> None:

@@ -139,14 +139,6 @@ def test_the_settings_of_the_server_are_not_in_the_environment_of_the_function(
     asyncio.run(body())
 
 
-def test_the_warm_up_runs_before_the_first_batch() -> None:
-    async def body() -> None:
-        async with Started("count_calls", warm_up=[b'"x"', b'"y"']) as backend:
-            assert await outputs(backend, "a") == ["2"]
-
-    asyncio.run(body())
-
-
 @each_loop
 def test_a_megabyte_for_each_of_64_requests_passes_whole(run_loop: Runner) -> None:
     async def body() -> None:
@@ -305,10 +297,15 @@ def test_after_an_exception_of_any_kind_the_function_serves_on() -> None:
         ),
         ("import os\nos._exit(9)\n", "f", "app.py:f did not start: app.py:f exited with code 9"),
         (
-            "def f(x): return [{1j}]\n",
+            "def f(x): return x\ndef warmup():\n    return open('sample.txt').read()\n",
             "f",
-            "app.py:f failed its warm-up: f returned set that holds complex for this input, which JSON cannot hold:"
-            " return text, numbers, bytes, lists, dicts, arrays, dataclasses or pydantic models",
+            "warmup of 'f' in app.py failed: FileNotFoundError: [Errno 2] No such file or directory: 'sample.txt'"
+            " (line 3)",
+        ),
+        (
+            "def f(x): return x\ndef warmup(): return {1j}\n",
+            "f",
+            "warmup of 'f' in app.py failed: TypeError: Encoding objects of type complex is unsupported",
         ),
     ],
 )
@@ -319,7 +316,7 @@ def test_a_function_that_cannot_be_loaded_is_explained_in_one_line(
     Path("app.py").write_text(source)
 
     async def body() -> None:
-        backend = ProcessBackend(f"app.py:{function}", warm_up=[b'"x"'])
+        backend = ProcessBackend(f"app.py:{function}", warms_up=True)
         with pytest.raises(StartFailed) as caught:
             await backend.start()
         assert caught.value.message == message

@@ -26,7 +26,7 @@ from process_kit import (
 )
 
 from penstock.adapters.backends import process, spawned
-from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.errors import BackendCrashed, BackendOutOfMemory, BackendUnavailable
 from server import eventually
 
 pytestmark = pytest.mark.usefixtures("patient_processes")
@@ -110,7 +110,7 @@ def test_the_late_answer_of_a_cancelled_batch_reaches_nobody() -> None:
 def test_a_memory_balloon_under_a_limit_rejects_the_batch_and_the_next_one_works() -> None:
     async def body() -> None:
         async with Started("balloon", memory_limit=2 << 30) as backend:
-            assert await failure(backend, BatchRejected, str(8 << 30)) == "balloon raised MemoryError"
+            assert await failure(backend, BackendOutOfMemory, str(8 << 30)) == "balloon raised MemoryError"
             assert await outputs(backend, "1000") == ["1000"]
 
     asyncio.run(body())

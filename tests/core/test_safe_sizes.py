@@ -1,6 +1,5 @@
 """The largest batch that fits into a worker's memory: found, kept to, tried again, and forgotten."""
 
-import pytest
 from core_kit import ask, batcher_with, finish, offer, outputs, sent, teach, worker
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +8,9 @@ from penstock.core.batcher import Batcher
 from penstock.core.queued import Queued
 from penstock.core.rules import BatchingRules
 from penstock.core.safe_sizes import FIRST_WAIT, LONGEST_WAIT, STEP, SafeSizes
+from penstock.core.sizes import Sizes, powers_to
 from penstock.errors import BackendOutOfMemory
-from penstock.types import Failure, GivenUp, Outcome
+from penstock.types import Failure, GivenUp, Outcome, Reply, WorkerId
 
 NO_ROOM = Failure(BackendOutOfMemory.code, "predict raised OutOfMemoryError", splittable=True)
 W, OTHER = worker(0), worker(1)
@@ -22,7 +22,6 @@ GREEDY = BatchingRules(policy="greedy", max_batch=64)
 
 def test_half_of_what_did_not_fit_is_the_limit_of_that_worker_and_shape_alone() -> None:
     sizes = SafeSizes(64)
-    assert not sizes.known
     sizes.did_not_fit(W, 3, 64, 0.0)
     assert sizes.known
     assert (sizes.of(W, 3), sizes.of(W, 4), sizes.of(OTHER, 3)) == (32, 64, 64)
@@ -58,13 +57,18 @@ def test_a_trial_that_does_not_fit_leaves_the_limit_and_the_next_one_comes_later
 
 
 def test_where_sizes_are_given_the_next_of_them_is_tried() -> None:
-    sizes = SafeSizes(64, (1, 2, 4, 8, 16, 32, 64))
+    sizes = SafeSizes(64, powers_to(64))
     sizes.did_not_fit(W, 0, 16, 0.0)
     assert [sizes.at_most(W, 0, when) for when in (0.0, FIRST_WAIT)] == [8, 16]
-    assert SafeSizes(64, (8,)).at_most(W, 0, 0.0) == 64
-    alone = SafeSizes(64, (8,))
-    alone.did_not_fit(W, 0, 16, 0.0)
-    assert alone.at_most(W, 0, FIRST_WAIT) == 64
+
+
+def test_what_is_padded_needs_the_memory_of_the_size_that_is_run() -> None:
+    sizes = SafeSizes(64, powers_to(64))
+    sizes.did_not_fit(W, 0, 33, 0.0)
+    assert sizes.of(W, 0) == 32
+    smallest = SafeSizes(64, Sizes((8, 64)))
+    smallest.did_not_fit(W, 0, 5, 0.0)
+    assert smallest.of(W, 0) == 8
 
 
 def test_what_is_no_larger_than_the_limit_changes_nothing_when_it_fits() -> None:
@@ -103,57 +107,55 @@ def test_the_limit_comes_to_what_fits_and_no_batch_is_given_twice_its_size_again
         else:
             sizes.fitted(W, 0, size, now)
     assert sizes.of(W, 0) <= max(fits, 1)
-    assert misses <= 10 + now / FIRST_WAIT  # a larger batch is tried once in a while, and that is all it costs
+    assert (
+        misses <= 10 + now / FIRST_WAIT
+    )  # a larger batch is tried once in a while, and that is all it costs
 
 
 # ---- in a batcher ------------------------------------------------------------------------------------------
 
 
-def run_until_quiet(batcher: Batcher, fits: dict[str, int], now: float, giant: bytes = b"") -> list[tuple[str, int]]:
-    """Run all that is sent on workers with so much memory; a batch with `giant` in it never fits. Gives the sizes
-    that each was sent."""
-    seen: list[tuple[str, int]] = []
+Sent = list[tuple[str, int]]  # the sizes that each worker was sent
+
+
+def run_until_quiet(
+    batcher: Batcher, fits: dict[WorkerId, int], now: float, giant: bytes = b""
+) -> tuple[Sent, list[Reply]]:
+    """Run all that is sent, on workers with so much memory; a batch with `giant` in it never fits."""
+    seen: Sent = []
+    replies: list[Reply] = []
     for _ in range(500):
         effects = batcher.step(now)
-        answered.extend(effects.replies)
+        replies += effects.replies
+        if not effects.dispatches and not batcher.waiting:
+            return seen, replies
         if not effects.dispatches:
-            if not batcher.waiting:
-                return seen
             now = max(now, effects.wake or now) + 0.001
-            continue
         for name, batch in effects.dispatches:
             seen.append((name, batch.size))
             now += 0.001
-            large = batch.size > fits[name] or (giant and any(r.input == giant for r in batch.requests))
-            finish(batcher, name, NO_ROOM if large else outputs(batch), now)
+            too_large = batch.size > fits[name] or any(each.input == giant for each in batch.requests)
+            finish(batcher, name, NO_ROOM if too_large else outputs(batch), now)
     raise AssertionError("it goes on for ever")
 
 
-answered: list[object] = []
+def asks(number: int, now: float = 0.0, length: int = 0) -> list[Queued]:
+    return [ask(now, text=b'"%d"' % place, length=length) for place in range(number)]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_answered() -> None:
-    answered.clear()
-
-
-def asks(number: int, **fields: object) -> list[Queued]:
-    return [ask(text=b'"%d"' % place, **fields) for place in range(number)]  # type: ignore[arg-type]
-
-
-def outcomes() -> list[Outcome]:
-    return [reply.outcome for reply in answered]  # type: ignore[attr-defined]
+def outcomes(replies: list[Reply]) -> list[Outcome]:
+    return [reply.outcome for reply in replies]
 
 
 def test_a_batch_that_does_not_fit_is_halved_at_once_and_later_ones_are_no_larger() -> None:
     batcher = batcher_with(1, GREEDY)
     offer(batcher, *asks(64))
-    seen = run_until_quiet(batcher, {W: 16}, 0.0)
+    seen, replies = run_until_quiet(batcher, {W: 16}, 0.0)
     assert seen == [(W, 64), (W, 32), *[(W, 16)] * 4]
-    assert outcomes() == [Outcome.SUCCESS] * 64
+    assert outcomes(replies) == [Outcome.SUCCESS] * 64
     assert batcher.parts.safe_sizes.smallest() == {W: 16}
     offer(batcher, *asks(100))
-    assert max(size for _, size in run_until_quiet(batcher, {W: 16}, 1.0)) == 16
+    assert max(size for _, size in run_until_quiet(batcher, {W: 16}, 1.0)[0]) == 16
 
 
 def test_to_run_out_of_memory_is_nobodys_attempt_and_opens_no_breaker() -> None:
@@ -173,14 +175,14 @@ def test_to_run_out_of_memory_is_nobodys_attempt_and_opens_no_breaker() -> None:
 def test_one_input_that_does_not_fit_fails_alone_and_the_others_keep_their_large_batches() -> None:
     batcher = batcher_with(1, GREEDY)
     offer(batcher, *asks(15), ask(text=b'"giant"'))
-    run_until_quiet(batcher, {W: 64}, 0.0, giant=b'"giant"')
-    (lost,) = [reply for reply in answered if isinstance(reply, GivenUp)]
+    _, replies = run_until_quiet(batcher, {W: 64}, 0.0, giant=b'"giant"')
+    (lost,) = [reply for reply in replies if isinstance(reply, GivenUp)]
     assert lost.failure is not None
     assert lost.failure.code == BackendOutOfMemory.code
     assert lost.failure.message == (
         "there is not enough memory for this input, even alone: predict raised OutOfMemoryError"
     )
-    assert outcomes().count(Outcome.SUCCESS) == 15
+    assert outcomes(replies).count(Outcome.SUCCESS) == 15
     assert not batcher.parts.safe_sizes.known
     assert batcher.fleet.healthy == 1
 
@@ -190,7 +192,7 @@ def test_a_worker_with_more_memory_has_larger_batches() -> None:
     offer(batcher, *asks(128))
     run_until_quiet(batcher, {W: 8, OTHER: 64}, 0.0)
     offer(batcher, *asks(72))
-    assert sorted(run_until_quiet(batcher, {W: 8, OTHER: 64}, 1.0)) == [(W, 8), (OTHER, 64)]
+    assert sorted(run_until_quiet(batcher, {W: 8, OTHER: 64}, 1.0)[0]) == [(W, 8), (OTHER, 64)]
 
 
 def test_what_another_worker_failed_is_cut_to_what_fits() -> None:
@@ -230,16 +232,19 @@ def test_each_class_of_lengths_has_a_limit_of_its_own() -> None:
     offer(batcher, *asks(64, length=1000))
     run_until_quiet(batcher, {W: 16}, 0.0)
     offer(batcher, *asks(64, length=10))
-    assert run_until_quiet(batcher, {W: 64}, 1.0) == [(W, 64)]
+    assert run_until_quiet(batcher, {W: 64}, 1.0)[0] == [(W, 64)]
     assert batcher.curve.limit == 64
     assert batcher.parts.safe_sizes.smallest() == {W: 16}
 
 
-@given(st.integers(1, 20), st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from(["greedy", "paced"]))
+@given(
+    st.integers(1, 20),
+    st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    st.sampled_from(["greedy", "paced"]),
+)
 def test_everybody_is_answered_whatever_fits(fits: int, bursts: list[int], policy: str) -> None:
-    answered.clear()
-    batcher = batcher_with(2, BatchingRules(policy=policy, max_batch=32))
+    batcher, got = batcher_with(2, BatchingRules(policy=policy, max_batch=32)), list[Reply]()
     for place, burst in enumerate(bursts):
-        offer(batcher, *[ask(float(place), text=b'"%d"' % each) for each in range(burst)])
-        run_until_quiet(batcher, {W: fits, OTHER: 32}, float(place))
-    assert outcomes() == [Outcome.SUCCESS] * sum(bursts)
+        offer(batcher, *asks(burst, float(place)))
+        got += run_until_quiet(batcher, {W: fits, OTHER: 32}, float(place))[1]
+    assert outcomes(got) == [Outcome.SUCCESS] * sum(bursts)

@@ -41,7 +41,7 @@ def test_hello_greets_everyone_in_order() -> None:
 
 
 def test_the_classifier_tells_good_from_bad() -> None:
-    backend = ProcessBackend(f"{EXAMPLES / 'classifier.py'}:Classifier", warm_up=[b'"a first text"'])
+    backend = ProcessBackend(f"{EXAMPLES / 'classifier.py'}:Classifier")
     good, bad = outputs_of(backend, "a lovely day", "an awful and dull day")
     assert (good, bad) == ([{"label": "good", "score": 0.881}], [{"label": "bad", "score": 0.971}])
 

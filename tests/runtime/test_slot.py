@@ -195,9 +195,9 @@ def test_an_answer_in_part_is_not_what_a_backend_is_tried_with() -> None:
     batch = Batch(1, "model", b'[{"a":1}]', [request], Reason.DUE, 0.0)
     good.note(batch, Result([b"1"]))
     good.note(replace(batch, parameters=b""), Result([b""], failures={0: Failure("BACKEND_FAILED", "no")}))
-    assert good.batch("model", 0.0) is None
+    assert good.batch(0.0) is None
     good.note(replace(batch, parameters=b'{"a":1}'), Result([b"1"]))
-    again = good.batch("model", 5.0)
+    again = good.batch(5.0)
     assert again is not None
     assert (again.parameters, [each.input for each in again.requests]) == (b'{"a":1}', [b'"x"'])
 

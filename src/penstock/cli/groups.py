@@ -63,7 +63,8 @@ class GivenOptions:
         for group in self.groups:
             for name, kind in _options(group):
                 key, value = get_args(kind)[2], self.values[name]
-                keys[key.name] = key.read(value) if key.read is not None and value is not None else value
+                if value is not None or key.name not in keys:  # two options may set one key
+                    keys[key.name] = key.read(value) if key.read is not None and value is not None else value
         return keys | {key.replace("__", "."): value for key, value in others.items()}
 
     def as_arguments(self, *groups: Group, but: Sequence[str] = ()) -> list[str]:

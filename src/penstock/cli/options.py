@@ -87,6 +87,11 @@ def _warm_up_input(text: str) -> object:
     return text
 
 
+def _nothing(given: bool) -> bool:
+    """What `--no-warmup` says of the inputs."""
+    return not given
+
+
 class ModelOptions:
     """The model"""
 
@@ -99,7 +104,11 @@ class ModelOptions:
         list[str],
         "model.warmup",
         read=warm_up_inputs,
-        about="An input to run before serving; may be given several times. One in { } or [ ] is JSON.",
+        about="An input to run before serving, in batches of each size; may be given several times. One in { } or"
+        " [ ] is JSON.",
+    )
+    no_warmup = setting(
+        bool, "model.warmup", "--no-warmup", read=_nothing, about="Run nothing before serving."
     )
     max_batch = setting(
         int, "model.max_batch", "--max-batch", "-b", default="64", about="Requests in one batch at most."

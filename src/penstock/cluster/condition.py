@@ -35,6 +35,8 @@ class ModelHealth(Struct):
     status: str = UNHEALTHY
     gpu_utilization: float = 0.0
     padded_share: float = 0.0  # the part of what the workers ran of late that was padding
+    # The largest batch that fits into the memory of each worker, where not all do.
+    largest_fitting: dict[str, int] = {}
 
 
 class ProcessRow(Struct):
@@ -151,6 +153,11 @@ def health_of(registry: Registry) -> InstallationHealth:
         model.workers = sum(row.model == name for row in rows)
         model.workers_healthy = healthy[name]
         model.status = condition(model.workers, healthy[name])
+        model.largest_fitting = {
+            row.worker: row.largest_fitting
+            for row in rows
+            if row.model == name and row.largest_fitting is not None
+        }
         if model.capacity_rps:
             model.gpu_utilization = round(model.requests_per_second / model.capacity_rps, 4)
     return InstallationHealth(

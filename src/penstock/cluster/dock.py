@@ -17,7 +17,7 @@ from penstock.errors import BackendUnavailable, StoreDown
 from penstock.loops import Loops
 from penstock.ports import BatchObserver, Clock
 from penstock.ports.bus import Credits
-from penstock.types import Batch, Execution, Failure, Result, WorkerId
+from penstock.types import Batch, Execution, Failure, Result, WarmUp, WorkerId
 from penstock.words.messages import Dispatch
 
 log = logging.getLogger("penstock.worker")
@@ -73,6 +73,9 @@ class RemoteDock:
         self._berths[worker] = _Berth(worker, self._model, take)
         self.busy_seconds[worker] = 0.0
         self.batches[worker] = 0
+
+    def warmed(self, worker: WorkerId, warm_up: WarmUp) -> None:
+        """The batchers hear of it by the worker's heartbeats."""
 
     def ready(self, worker: WorkerId) -> None:
         self._berths[worker].ready = True

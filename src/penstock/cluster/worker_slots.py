@@ -7,6 +7,7 @@ from penstock.config import Config
 from penstock.errors import BackendError
 from penstock.from_config.rules import padding_of
 from penstock.from_config.sharing import sameness_of
+from penstock.from_config.warm_up import idle_sizes_of, warmer_of
 from penstock.gauges import ModelGauges
 from penstock.ports import Backend, BatchObserver, Clock
 from penstock.ports.bus import Credits
@@ -41,7 +42,7 @@ class WorkerSlots:
         self.slots: dict[WorkerId, tuple[str, Slot]] = {}
         for name, model in config.models.items():
             make, limits = make_backends(name, me), config.timeouts_of(name)
-            first_batches, known_good = FirstBatches(), KnownGood()
+            first_batches, known_good, warmer = FirstBatches(), KnownGood(), warmer_of(name, model, clock)
             for number in range(model.workers):
                 worker = SlotName(me, name, number).text
                 slot = Slot(
@@ -55,9 +56,11 @@ class WorkerSlots:
                     health_interval=model.health_interval,
                     on_started=on_started,
                     version=model.version,
-                    warm=model.is_warm,
+                    warm=not model.is_function,
                     first_batches=first_batches,
                     known_good=known_good,
+                    warmer=warmer,
+                    idle_sizes=idle_sizes_of(model),
                     sameness=sameness_of(model),
                     padding=padding_of(model),
                 )
@@ -118,6 +121,7 @@ class WorkerSlots:
             batches=dock.batches[worker],
             busy_seconds=dock.busy_seconds[worker],
             relative_service_time=None,
+            largest_fitting=slot.fit.size,
         )
 
     def _healthy(self, model: str) -> int:

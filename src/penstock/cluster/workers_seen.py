@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from penstock.ports.registry import Registry
 from penstock.runtime.condition import HEALTHY, LOADING
 from penstock.runtime.pump import Pump
-from penstock.types import WorkerId
+from penstock.types import Rung, WarmUp, WorkerId
 from penstock.words.heartbeats import SlotReport
 from penstock.words.slot_name import SlotName, process_of
 
@@ -23,6 +23,7 @@ class WorkersSeen:
         self._registry = registry
         self._pumps = pumps
         self._slots: dict[str, dict[WorkerId, str]] = {}  # by worker process: the model of each of its slots
+        self._warmed: dict[WorkerId, WarmUp] = {}  # what was last heard of the warm-up of each slot
         self._departed: dict[str, None] = {}  # worker processes that have gone, the latest last
 
     def look(self) -> None:
@@ -45,6 +46,7 @@ class WorkersSeen:
         others."""
         for slot, model in self._slots.pop(process, {}).items():
             self._pumps[model].removed(slot)
+            self._warmed.pop(slot, None)
         self._departed[process] = None
         if len(self._departed) > MOST_DEPARTED:
             del self._departed[next(iter(self._departed))]
@@ -68,6 +70,8 @@ class WorkersSeen:
             if pump is None:
                 continue
             known[slot] = said.model
+            if said.warm_up or said.warm_up_too_large is not None:
+                self._hear_of_warm_up(pump, slot, said)
             worker = pump.batcher.fleet.workers.get(slot)
             if silent:
                 if worker is not None and worker.ready:
@@ -80,3 +84,11 @@ class WorkersSeen:
                     pump.loading(slot, said.first_batch_seconds)
             elif worker is not None and worker.ready and worker.batch is None:
                 pump.gone(slot, None)
+
+    def _hear_of_warm_up(self, pump: Pump, slot: WorkerId, said: SlotReport) -> None:
+        """Take in how a slot was warmed up, once: each heartbeat says it, for batchers that come later."""
+        rungs = tuple(Rung(each.size, each.first, tuple(each.again)) for each in said.warm_up)
+        warm_up = WarmUp(rungs, said.warm_up_too_large, said.warm_up_length)
+        if self._warmed.get(slot) != warm_up:
+            self._warmed[slot] = warm_up
+            pump.warmed(slot, warm_up)

@@ -272,21 +272,29 @@ class Origins(Ids):
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """A list of JSON values, without null, which TOML does not have."""
+class InputsOrNone:
+    """JSON values, without null, which TOML does not have: a list of them, or one that is a text or a table. None
+    for `false`."""
 
-    wanted: str = "a list of inputs"
+    wanted: str = "an input, a list of inputs, or false"
 
-    def take(self, value: object) -> tuple[object, ...]:
+    def take(self, value: object) -> tuple[object, ...] | None:
+        if value is False:
+            return None
+        if isinstance(value, str | dict):
+            value = [value]
         if not isinstance(value, list | tuple) or not all(is_plain(item) for item in value):
             raise ValueError(value)
         return tuple(value)
 
-    def read(self, text: str) -> tuple[object, ...]:
-        return self.take(json.loads(text))
+    def read(self, text: str) -> tuple[object, ...] | None:
+        """JSON, a word for no, or a text as it stands."""
+        if text.strip().lower() in FALSE_WORDS:
+            return None
+        return self.take(json.loads(text) if text.lstrip()[:1] in ("[", "{", '"') else text)
 
-    def write(self, value: tuple[object, ...]) -> str:
-        return toml(list(value))
+    def write(self, value: tuple[object, ...] | None) -> str:
+        return toml(False if value is None else list(value))
 
 
 @dataclass(frozen=True, slots=True)

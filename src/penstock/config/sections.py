@@ -17,7 +17,7 @@ from penstock.config.kinds import (
     Flag,
     Headers,
     Ids,
-    Inputs,
+    InputsOrNone,
     Number,
     Origins,
     Secret,
@@ -312,7 +312,9 @@ class Model:
     # Who shares the kept answers of a deterministic model.
     cache: Annotated[str, Choice(("tenant", "shared", "off"))] = "tenant"
     cache_ttl: Span = 300.0
-    warmup: Annotated[tuple[object, ...], Inputs()] = ()
+    # What a worker runs before it is ready. Empty: what the function's own `warmup` makes. None: nothing.
+    warmup: Annotated[tuple[object, ...] | None, InputsOrNone()] = ()
+    warm_when_idle: Switch = False  # sizes that no batch has had yet are run in idle moments
     memory_limit: Annotated[int | None, Size()] = None
     start_timeout: Span = 120.0
     health_interval: Span = 5.0
@@ -343,8 +345,3 @@ class Model:
     @property
     def is_function(self) -> bool:
         return not self.protocol and not self.target.startswith("sim:")
-
-    @property
-    def is_warm(self) -> bool:
-        """Whether a worker's first batch is like others. A function without warm-up may still have to load."""
-        return bool(self.warmup) or not self.is_function

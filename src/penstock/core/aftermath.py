@@ -3,7 +3,8 @@
 outputs                   the members are answered, and the batch's time is learned from
 refused, or worker lost   the worker has failed, and its breaker counts that
 refused once more         its members are suspected, and no worker
-out of memory             smaller batches from now on; a batch of several goes again in halves, and nobody is to blame
+out of memory             its worker has smaller ones from now on; one of several goes again in halves, and
+                          nobody is to blame
 out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
                           are, if several batches do so in a row
 any failure               `delivery` says which members are tried again; members of tenants that are set apart by
@@ -118,6 +119,7 @@ class Aftermath:
         apart = first and self._curve.shape.dear
         self._fleet.succeeded(worker, seconds / expected if expected > 0 and not apart else 1.0)
         self._curve.observe(size, seconds, first=first)
+        self._parts.rehearsals.was_real(size)
         lane = None if batch.apart else self._lanes.get(self._lanes.key_of(batch.requests[0]))
         if lane is not None:
             lane.learn(size, seconds, first=first, alone=len(self._lanes) == 1)

@@ -31,6 +31,7 @@ from penstock.types import (
     Request,
     Result,
     Seconds,
+    WarmUp,
     WorkerId,
 )
 
@@ -178,6 +179,19 @@ class Batcher:
         worker = self.fleet.workers[worker_id]
         if worker.batch is not None and self.fleet.proven:
             self._aftermath.abandon(worker, worker.batch, now)
+
+    def worker_warmed(self, worker_id: WorkerId, warm_up: WarmUp, now: Seconds) -> None:
+        """The worker has run batches that nobody asked for. What is learned of them is known before the first
+        real one."""
+        self.changes += 1
+        worker = self.fleet.workers.setdefault(worker_id, Worker(worker_id))
+        for rung in warm_up.rungs:
+            worker.meets(rung.size)
+            self.parts.patience.rehearsed += self.parts.rehearsals.learn(rung, real=warm_up.real)
+        if warm_up.too_large is not None:
+            shape = warm_up.length.bit_length() if self.rules.group_lengths else 0
+            self.parts.safe_sizes.did_not_fit(worker_id, shape, warm_up.too_large, now)
+            self.parts.fit_curve()
 
     def worker_removed(self, worker_id: WorkerId, now: Seconds) -> None:
         """The worker is never coming back."""

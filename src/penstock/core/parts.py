@@ -13,6 +13,7 @@ from penstock.core.meters import RateMeter
 from penstock.core.padded import PaddedShare
 from penstock.core.patience import Patience
 from penstock.core.queued import BatchIds
+from penstock.core.rehearsal import Rehearsals
 from penstock.core.rules import BatchingRules
 from penstock.core.safe_sizes import SafeSizes
 from penstock.types import Seconds
@@ -23,7 +24,7 @@ DOUBT = 0.3  # seconds without a batch after which what was learned is put to th
 class Parts:
     __slots__ = (
         "apart", "caution", "curve", "delivery", "depth", "draining", "fleet", "ids", "lanes", "last_finish",
-        "padded", "patience", "rules", "safe_sizes", "used_up",
+        "padded", "patience", "rehearsals", "rules", "safe_sizes", "used_up",
     )  # fmt: skip
 
     def __init__(self, rules: BatchingRules) -> None:
@@ -34,10 +35,11 @@ class Parts:
         self.fleet = Fleet(rules.breaker_failures, rules.breaker_cooldown, shared=rules.shared)
         self.delivery = Delivery(rules.retries)
         self.patience = Patience(rules.processing)
+        self.rehearsals = Rehearsals(self.curve)
         self.lanes = Lanes(rules, self.depth, self.curve)
         self.apart = Apart(rules, self.curve)
         self.caution = Caution(self.fleet, self.apart, self.curve)
-        self.safe_sizes = SafeSizes(rules.max_batch)
+        self.safe_sizes = SafeSizes(rules.max_batch, rules.sizes)
         self.draining = False
         self.last_finish: Seconds = -inf  # when a batch was last over
         # The part of the workers' time that went to refused batches, and to those who are set apart.

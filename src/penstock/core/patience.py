@@ -6,7 +6,7 @@ and leaves time to find the member that hangs:
     an ordinary batch                        5 × the learned time, at least 1 s
     a part of a batch that hung              3 × the learned time, at least 0.25 s: one of its members may hang
     one request alone, nobody else to retry  as an ordinary batch: it holds nobody up, and may just be slow
-    while little has been learned            the longest that is allowed
+    while little has been learned            the longest that is allowed; a warm-up tells nothing of real inputs
 
 A size larger than any seen so far may take more time in proportion: stopping a good worker costs more than waiting.
 
@@ -26,14 +26,15 @@ LEARNED = 8  # batches after which the learned time is believed
 class Patience:
     """How long batches of one model may run; `processing` is the longest for any."""
 
-    __slots__ = ("in_a_row", "processing")
+    __slots__ = ("in_a_row", "processing", "rehearsed")
 
     def __init__(self, processing: Seconds) -> None:
         self.processing = processing
+        self.rehearsed = 0  # samples of the curve that are from warm-ups
         self.in_a_row = 0  # batches that ran out of time, less those that succeeded since
 
     def limit(self, curve: ServiceCurve, size: int, *, hurry: bool) -> Seconds:
-        if curve.samples < (1 if hurry else LEARNED):
+        if curve.samples - self.rehearsed < (1 if hurry else LEARNED):
             return self.processing
         noise = 1.0 + GUARD * curve.spread
         if hurry:

@@ -11,9 +11,10 @@ A limit is one worker's and one shape's: with lengths grouped, long inputs say n
 workers of a model and its classes of length have limits, so that they are few.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.core.sizes import ANY, Sizes
 from penstock.types import Seconds, WorkerId
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0  # seconds from a batch that did not fit to the next trial
@@ -33,13 +34,13 @@ class _Limit:
 class SafeSizes:
     """The limits of all workers of one model. Where there is none, a batch may be as large as any."""
 
-    __slots__ = ("_allowed", "_largest", "_limits")
+    __slots__ = ("_largest", "_limits", "_sizes")
 
-    def __init__(self, largest: int, allowed: Sequence[int] = ()) -> None:
-        """`largest`: the largest batch there is. `allowed`: the sizes that batches have, in order; any if
-        empty."""
+    def __init__(self, largest: int, sizes: Sizes = ANY) -> None:
+        """`largest`: the largest batch there is. `sizes`: those that batches may have: what is padded needs the
+        memory of the size that is run."""
         self._largest = largest
-        self._allowed = allowed
+        self._sizes = sizes
         self._limits: dict[tuple[WorkerId, Shape], _Limit] = {}
 
     @property
@@ -60,20 +61,22 @@ class SafeSizes:
         return limit.size if now < limit.trial_at else self._larger(limit.size)
 
     def _larger(self, size: int) -> int:
-        wanted = size + max(1, size // GROWTH)
-        if self._allowed:
-            return next((each for each in self._allowed if each > size), self._largest)
-        return min(self._largest, wanted)
+        wanted = size + 1 if self._sizes.allowed else size + max(1, size // GROWTH)
+        return min(self._largest, int(self._sizes.padded(wanted)))
+
+    def _half(self, size: int) -> int:
+        return self._sizes.fitting(size // 2) or int(self._sizes.padded(1))
 
     def did_not_fit(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:
-        limit = self._limits.get((worker, shape))
+        """`size`: the number of requests in a batch that did not fit."""
+        limit, size = self._limits.get((worker, shape)), int(self._sizes.padded(size))
         if limit is None:
-            self._limits[worker, shape] = _Limit(max(1, size // 2), FIRST_WAIT, now + FIRST_WAIT)
+            self._limits[worker, shape] = _Limit(self._half(size), FIRST_WAIT, now + FIRST_WAIT)
             return
         if size > limit.size:
             limit.wait = min(LONGEST_WAIT, 2.0 * limit.wait)
         else:
-            limit.size = max(1, size // 2)
+            limit.size = self._half(size)
         limit.trial_at = now + limit.wait
 
     def fitted(self, worker: WorkerId, shape: Shape, size: int, now: Seconds) -> None:

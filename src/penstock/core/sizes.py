@@ -32,6 +32,8 @@ class Sizes:
 
     def fitting(self, size: float) -> int:
         """The largest allowed size that so many fill; 0 if they fill none."""
+        if not self.allowed:
+            return int(size)
         place = bisect_right(self.allowed, size)
         return self.allowed[place - 1] if place else 0
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Literal
 
-import msgspec
-
 from penstock.adapters.backends.process import ProcessBackend
 from penstock.adapters.backends.simulated import SimulatedBackend
 from penstock.config import Model
@@ -26,15 +24,14 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
     """
     place = f"{process}/{name}" if process else name
     target = parse_target(model.target)
-    warm_up = [msgspec.json.encode(item) for item in model.warmup]
     match target.kind:
         case "sim":
             service = parse_service(target.text)
             return lambda slot: SimulatedBackend(service, slot)
         case "http":
-            return _http_maker(target.url, model, warm_up)
+            return _http_maker(target.url, model)
         case "grpc":
-            return _grpc_maker(target.url, model, warm_up)
+            return _grpc_maker(target.url, model)
         case "function":
             return lambda slot: ProcessBackend(
                 target.text,
@@ -42,14 +39,14 @@ def backend_maker(name: str, model: Model, process: str = "") -> MakeBackend:
                 output_kind=_kind(model.output),
                 per_item=model.parameters == "per_item",
                 environment={"PENSTOCK_SLOT": str(slot), **_gpu(model, slot)},
-                warm_up=warm_up,
+                warms_up=model.warmup == (),
                 start_timeout=model.start_timeout,
                 memory_limit=model.memory_limit,
                 name=f"{place}/{slot}",
             )
 
 
-def _http_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
+def _http_maker(url: str, model: Model) -> MakeBackend:
     """The maker for an HTTP endpoint. The HTTP client is imported only where it is used: that takes longer than
     all the rest of a server."""
     from penstock.adapters.backends.endpoint_tls import EndpointTls
@@ -62,13 +59,12 @@ def _http_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
         url,
         shape,
         output_kind=_kind(model.output),
-        warm_up=warm_up,
         start_timeout=model.start_timeout,
         tls=tls,
     )
 
 
-def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
+def _grpc_maker(url: str, model: Model) -> MakeBackend:
     """The maker for a gRPC endpoint. gRPC is imported only where it is used: it is an extra, and slow to import."""
     try:
         from penstock.adapters.backends.grpc import GrpcBackend
@@ -81,7 +77,6 @@ def _grpc_maker(url: str, model: Model, warm_up: list[bytes]) -> MakeBackend:
         shape,
         input_kind="text" if model.input_kind == "text" else "json",
         output_kind=_kind(model.output),
-        warm_up=warm_up,
         start_timeout=model.start_timeout,
     )
 

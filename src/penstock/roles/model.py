@@ -16,6 +16,7 @@ from penstock.from_config.input_cost import cost_of
 from penstock.from_config.rules import admission_rules, batching_rules, capacity_rules, padding_of
 from penstock.from_config.sharing import sharing_of
 from penstock.from_config.tiers import time_limits
+from penstock.from_config.warm_up import idle_sizes_of, warmer_of
 from penstock.ports import Backend, Broker, Clock, Observer, ResultBus
 from penstock.roles.backends import MakeBackend, backend_maker
 from penstock.runtime.desk import Admit, Desk, one_by_one
@@ -27,6 +28,7 @@ from penstock.runtime.pump import Pump
 from penstock.runtime.served_model import ServedModel
 from penstock.runtime.sizing import SizingBroker
 from penstock.runtime.slot import Slot
+from penstock.runtime.warm_up import Warmer
 from penstock.types import GivenUp, WorkerId
 
 Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
@@ -54,10 +56,12 @@ class ModelStack:
         self.served = served = ServedModel(name, pump, capacity_rules(config), clock)
         self._slots = _Slots(config, name, clock, partial(on_started, name))
         self.makers = self._slots.makers
-        make, known_good = make_backend or backend_maker(name, model), KnownGood()
+        make = make_backend or backend_maker(name, model)
+        together = _Together(
+            KnownGood(), warmer_of(name, model, clock), idle_sizes_of(model), padding_of(model)
+        )
         for number in range(model.workers):
-            slot = self._slots.make(pump, f"{name}/{number}", make, number, known_good, padding_of(model))
-            served.slots.append(slot)
+            served.slots.append(self._slots.make(pump, f"{name}/{number}", make, number, together))
         memory: MemoryBroker[Queued] = MemoryBroker()
         memory.subscribe(pump.offer, pump.withdraw)
         broker: Broker[Queued] = memory
@@ -100,7 +104,7 @@ class ModelStack:
         """The broker that asks the user's cost function first. That function is user code: it gets a process, a
         batcher and a loop of its own."""
         name = f"{self.name}/cost"
-        model = Model(target=self.model.cost, input=self.model.input, output="json")
+        model = Model(target=self.model.cost, input=self.model.input, output="json", warmup=None)
         rules = replace(
             batching_rules(self.name, config),
             model=name, max_batch=SIZING_BATCH, sizes=ANY, policy="greedy", max_cost=float("inf"),
@@ -112,6 +116,16 @@ class ModelStack:
         self.served.pumps.append(pump)
         self.served.slots.append(self._slots.make(pump, f"{name}/0", backend_maker(name, model), 0))
         return sizing
+
+
+@dataclass(frozen=True)
+class _Together:
+    """What the slots of a model have in common, and those of its cost function do without."""
+
+    known_good: KnownGood
+    warmer: Warmer | None = None
+    idle_sizes: Sequence[int] = ()
+    padding: Padding | None = None
 
 
 @dataclass
@@ -127,14 +141,9 @@ class _Slots:
     makers: dict[WorkerId, Callable[[], Backend]] = field(default_factory=dict)
 
     def make(
-        self,
-        pump: Pump,
-        worker: str,
-        make: MakeBackend,
-        number: int,
-        known_good: KnownGood | None = None,
-        padding: Padding | None = None,
+        self, pump: Pump, worker: str, make: MakeBackend, number: int, together: _Together | None = None
     ) -> Slot:
+        together = together or _Together(KnownGood())
         model, timeouts = self.config.models[self.model], self.config.timeouts_of(self.model)
         self.makers[WorkerId(worker)] = partial(make, number)
         return Slot(
@@ -148,10 +157,12 @@ class _Slots:
             health_interval=model.health_interval,
             on_started=self.on_started,
             version=model.version,
-            warm=model.is_warm,
+            warm=not model.is_function,
             first_batches=self.first_batches,
-            known_good=known_good,
-            padding=padding,
+            known_good=together.known_good,
+            warmer=together.warmer,
+            idle_sizes=together.idle_sizes,
+            padding=together.padding,
         )
 
 

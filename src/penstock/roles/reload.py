@@ -14,9 +14,7 @@ def reloader(stacks: Iterable[ModelStack]) -> Reloader:
 
 
 def _reloadable(stack: ModelStack, functions: list[str]) -> Reloadable:
-    limit = stack.model.start_timeout
-    anew = partial(renew, stack.served.slots, stack.makers, limit)
-    return Reloadable(stack.name, functions, limit, anew)
+    return Reloadable(stack.name, functions, partial(renew, stack.served.slots, stack.makers))
 
 
 def _functions(stack: ModelStack) -> list[str]:

@@ -19,10 +19,10 @@ class Found:
 
 async def try_targets(config: Config) -> list[Found]:
     """Try all targets at once. Nothing is run through them, not even warm-up inputs."""
-    tried = [(f"models.{name}.target", replace(model, warmup=())) for name, model in config.models.items()]
+    tried = [(f"models.{name}.target", replace(model, warmup=None)) for name, model in config.models.items()]
     for name, model in config.models.items():
         if ":" in model.cost:
-            cost = Model(target=model.cost, input=model.input, output="json")
+            cost = Model(target=model.cost, input=model.input, output="json", warmup=None)
             tried.append((f"models.{name}.cost", cost))
     return list(await asyncio.gather(*(_try(key, model) for key, model in tried)))
 

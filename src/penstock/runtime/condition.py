@@ -13,7 +13,7 @@ from msgspec import structs
 
 from penstock.runtime.slot import Slot
 from penstock.types import WorkerId
-from penstock.words.heartbeats import SlotReport
+from penstock.words.heartbeats import RungReport, SlotReport
 
 HEALTHY, DEGRADED, UNHEALTHY = BY_BADNESS = ("healthy", "degraded", "unhealthy")
 LOADING, OFFLINE = "loading", "offline"  # how a worker may stand, beside `idle`, `busy` and `resting`
@@ -50,9 +50,11 @@ def report_of(
     batches: int,
     busy_seconds: float,
     relative_service_time: float | None,
+    largest_fitting: int | None,
 ) -> SlotReport:
     """How one worker stands. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows
     `relative_service_time`."""
+    warm_up = slot.warm_up
     if slot.loading:
         state = LOADING
     if slot.full:
@@ -74,6 +76,15 @@ def report_of(
         restarts=slot.restarts,
         version=slot.version,
         last_error=slot.last_error[:LONGEST_ERROR],
+        warm_up=[
+            RungReport(
+                size=rung.size, first=round(rung.first, 6), again=[round(each, 6) for each in rung.again]
+            )
+            for rung in warm_up.rungs
+        ],
+        warm_up_too_large=warm_up.too_large,
+        warm_up_length=warm_up.length,
+        largest_fitting=largest_fitting,
     )
 
 

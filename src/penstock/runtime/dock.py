@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.types import Batch, Failure, Result, WorkerId
+from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 
 
 class Dock(Protocol):
     def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
         """Attach a slot. `take` hands it a batch, and is not called before the slot has said that it is ready."""
+        ...
+
+    def warmed(self, worker: WorkerId, warm_up: WarmUp) -> None:
+        """The slot has run batches that nobody asked for."""
         ...
 
     def ready(self, worker: WorkerId) -> None: ...

@@ -1,4 +1,4 @@
-"""An input that a model has answered, to tell a sick backend from bad inputs.
+"""An input that a model has answered, to tell a sick backend from bad inputs, and to warm up with in idle moments.
 
 A backend that refuses batch after batch is either sick, and only a new one can help, or has had nothing but bad
 inputs. Asked once more for what was answered before, a healthy one answers.
@@ -7,14 +7,17 @@ inputs. Asked once more for what was answered before, a healthy one answers.
 from penstock.types import Batch, Reason, Request, Result, Seconds
 
 LARGEST = 1 << 16  # bytes of the input that is kept
+RECENT = 600.0  # seconds for which an input may be used to warm up
 
 
 class KnownGood:
-    """One input that the model has answered, for all its slots."""
+    """One input that the model has answered, for all its slots. The next one takes its place."""
 
     def __init__(self) -> None:
         self._input: bytes | None = None
+        self._model = ""
         self._parameters = b""
+        self._when: Seconds = 0.0
 
     def note(self, batch: Batch, result: Result) -> None:
         """Note a batch that was answered in full. Of parameters that stand in a list, one for each input, none
@@ -22,10 +25,15 @@ class KnownGood:
         payload = batch.requests[0].input
         if not result.failures and len(payload) <= LARGEST and not batch.parameters.startswith(b"["):
             self._input, self._parameters = payload, batch.parameters
+            self._model, self._when = batch.model, batch.sealed
 
-    def batch(self, model: str, now: Seconds) -> Batch | None:
-        """A batch that a healthy backend answers; None if nothing has been answered yet."""
+    def is_recent(self, now: Seconds) -> bool:
+        """Whether it was answered lately."""
+        return self._input is not None and now - self._when <= RECENT
+
+    def batch(self, now: Seconds, size: int = 1) -> Batch | None:
+        """A batch that a healthy backend answers, of this input alone; None if nothing has been answered yet."""
         if self._input is None:
             return None
-        request = Request("", model, self._input, now, now, now)
-        return Batch(0, model, self._parameters, [request], Reason.DUE, now)
+        request = Request("", self._model, self._input, now, now, now)
+        return Batch(0, self._model, self._parameters, [request] * size, Reason.DUE, now)

@@ -49,6 +49,7 @@ def model_gauges(batcher: Batcher, tiers: Sequence[str], now: float, restarts: i
         utilization=utilization_of(batcher, now),
         capacity=fleet_capacity(batcher),
         restarts=restarts,
+        largest_fitting=min(batcher.parts.safe_sizes.smallest().values(), default=None),
     )
 
 

@@ -16,7 +16,7 @@ from penstock.core.queued import Queued, Sealed
 from penstock.errors import BackendUnavailable
 from penstock.loops import Failures, say
 from penstock.ports import Clock, Observer
-from penstock.types import Failure, Reply, Result, WorkerId
+from penstock.types import Failure, Reply, Result, WarmUp, WorkerId
 
 Deliver = Callable[[Sequence[Reply]], None]
 Take = Callable[[Sealed], None]  # how a worker is handed a batch
@@ -69,6 +69,9 @@ class Pump:
     def ready(self, worker: WorkerId) -> None:
         self.batcher.worker_ready(worker)
         self._kick()
+
+    def warmed(self, worker: WorkerId, warm_up: WarmUp) -> None:
+        self.batcher.worker_warmed(worker, warm_up, self._clock())
 
     def known(self, worker: WorkerId) -> None:
         self.batcher.worker_known(worker)

@@ -68,8 +68,10 @@ class ServedModel:
             "service_ms": {"single": round(curve.single * 1e3, 3), "full": round(curve.full * 1e3, 3)},
             "service_spread": round(curve.spread, 4),
             "best_batch": curve.best_size,
+            "new_size_ms": round(curve.shape.seconds * 1e3, 3) if curve.shape.known else None,
             "batch_sizes": list(self.batcher.rules.sizes.allowed) or None,
             "padded_share": round(self.batcher.padded_share, 4),
+            "largest_fitting": self.batcher.parts.safe_sizes.smallest(),
             "set_apart": self.batcher.apart.tenants(now),
         }
 
@@ -91,6 +93,7 @@ class ServedModel:
             batches=worker.batches,
             busy_seconds=worker.busy_seconds,
             relative_service_time=round(worker.speed, 3),
+            largest_fitting=self.batcher.parts.safe_sizes.smallest().get(worker.id),
         )
 
     def gauges(self, tiers: Sequence[str], now: float) -> ModelGauges:

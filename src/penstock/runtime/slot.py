@@ -1,9 +1,10 @@
 """One worker slot: a backend kept alive, and handed one batch at a time.
 
-start ──ready──► wait for a batch ──► run it ──► wait …
-  ▲  back-off        │ idle: probe       │ fatal: close
-  └──────────────────┴───────────────────┘
-A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second.
+start ──warmed up──► wait for a batch ──► run it ──► wait …
+  ▲  back-off            │ idle: probe       │ fatal: close
+  └──────────────────────┴───────────────────┘
+A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second, as it
+is of a warm-up.
 A backend that refuses batch after batch is asked for something that was answered before. If it refuses that too it
 is started anew; else the inputs were to blame, and a refused batch costs no restart.
 A backend that says it is nearly full takes no batch until it has said that it has room again:
@@ -13,7 +14,8 @@ A backend that says it is nearly full takes no batch until it has said that it h
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from zlib import crc32
 
 from penstock.core.backoff import backoff
@@ -22,10 +24,13 @@ from penstock.ports import Backend, Clock
 from penstock.runtime.collapse.once_each import Sameness, run_once_each
 from penstock.runtime.dock import Dock
 from penstock.runtime.first_batches import FirstBatches
+from penstock.runtime.fit import Fit, is_too_large
+from penstock.runtime.idle_ladder import QUIET, IdleLadder
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
 from penstock.runtime.padding import Padding
-from penstock.types import Batch, Failure, Result, WorkerId
+from penstock.runtime.warm_up import Warmer
+from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 
 log = logging.getLogger("penstock.worker")
 
@@ -60,11 +65,13 @@ class Slot:
         sameness: Sameness | None = None,
         known_good: KnownGood | None = None,
         padding: Padding | None = None,
+        warmer: Warmer | None = None,
+        idle_sizes: Sequence[int] = (),
     ) -> None:
-        """`processing_limit`: for a batch that brings no limit of its own. `warm`: starting runs a batch, so that
-        none after it is the first. `first_batches`, `known_good`: what all slots of a model know together.
-        `sameness`: of requests of which it says the same, the backend is given one. `padding`: what fills up the
-        batches that the backend is given."""
+        """`processing_limit`: for a batch that brings no limit of its own. `warm`: a first batch is like any other.
+        `first_batches`, `known_good`, `warmer`: what all slots of a model have together. `sameness`: of requests of
+        which it says the same, the backend is given one. `padding`: what fills up the batches that the backend is
+        given. `idle_sizes`: what is run in idle moments."""
         self.worker = worker
         self.backend = backend
         self._dock = dock
@@ -77,15 +84,22 @@ class Slot:
         self._answered = False
         self._first_batches = first_batches or FirstBatches()
         self._known_good = known_good or KnownGood()
-        self.loading = False  # whether its first batch takes long
+        self._warmer = warmer
+        self._ladder = IdleLadder(idle_sizes, self._known_good, first_batch_limit)
+        self.warm_up = WarmUp()  # what came of it since the backend was started
+        self.fit = Fit(worker)
+        self.loading = False  # whether its first batch takes long, or its warm-up
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # the model's version, where the backend does not tell
         self.version = version  # the version of the model that ran last
         self._sameness = sameness
         self._padding = padding
+        self._health_interval = health_interval
         self._idle, self._working = Limit(health_interval), Limit(processing_limit)
-        # A backend that has started, and takes over after the batch in hand.
+        # A backend that has started and was warmed up, and takes over after the batch in hand.
         self._successor: Backend | None = None
+        self._successor_warm_up: WarmUp | None = None
+        self._held_up = 0.0  # seconds that the next batch has waited for a step of the idle ladder
         self._batch: Batch | None = None
         self._alarm: asyncio.TimerHandle | None = None  # tells how long its first batch takes
         self._arrived = asyncio.Event()
@@ -106,18 +120,55 @@ class Slot:
         self._batch = batch
         self._arrived.set()
 
-    def renew(self, backend: Backend) -> Backend | None:
-        """Let another backend, which has started, take over: after the batch in hand, and before the next. Gives
+    async def prepare(self, backend: Backend) -> WarmUp | None:
+        """Start a backend that is to take over, and warm it up. Raises BackendError; it is then closed."""
+        try:
+            await self._open(backend)
+            return await self._warm_up(backend)
+        except BaseException:
+            await backend.close()
+            raise
+
+    async def _open(self, backend: Backend) -> None:
+        try:
+            async with asyncio.timeout(self._start_limit):
+                await backend.start()
+        except TimeoutError:
+            raise BackendTimeout(
+                f"it did not start within {self._start_limit:g} s; raise start_timeout if it needs more"
+            ) from None
+
+    async def _warm_up(self, backend: Backend) -> WarmUp | None:
+        return None if self._warmer is None else await self._warmer.run(backend, self.worker)
+
+    def renew(self, backend: Backend, warm_up: WarmUp | None = None) -> Backend | None:
+        """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Gives
         a backend that still waited for that, for the caller to close."""
         waited, self._successor = self._successor, backend
+        self._successor_warm_up = warm_up
         self._arrived.set()  # an idle slot need not wait for a batch
         return waited
 
     async def _take_over(self) -> None:
         if self._successor is not None:
             old, self.backend, self._successor = self.backend, self._successor, None
-            self.pressure, self._answered = 0.0, self._warm
+            self.pressure = 0.0
+            self._began(self._successor_warm_up)
             await old.close()
+
+    def _began(self, warm_up: WarmUp | None) -> None:
+        """A backend begins. What came of its warm-up is told before it takes its first batch."""
+        self.warm_up = WarmUp()
+        self._answered = self._warm or warm_up is not None
+        self._ladder.begin([] if warm_up is None else [rung.size for rung in warm_up.rungs])
+        if warm_up is not None:
+            self._tell(warm_up)
+
+    def _tell(self, warm_up: WarmUp) -> None:
+        self.warm_up = replace(warm_up, rungs=(*self.warm_up.rungs, *warm_up.rungs))
+        if warm_up.too_large is not None:
+            self.fit.is_below(warm_up.too_large)
+        self._dock.warmed(self.worker, warm_up)
 
     async def run(self) -> None:
         """Start the backend and serve, until cancelled."""
@@ -147,16 +198,13 @@ class Slot:
         began = self._clock()
         self._dock.gone(self.worker, self._start_seconds)
         try:
-            async with asyncio.timeout(self._start_limit):
-                if self._successor is None:
-                    await self.backend.start()
-                await self._take_over()
+            if self._successor is None:
+                await self._open(self.backend)
+                await self._start_warm()
+            await self._take_over()
         except BackendError as error:
             return self._not_started(error)
-        except TimeoutError:
-            return self._not_started(self._too_slow())
         self._start_seconds = self._clock() - began
-        self._answered = self._warm
         log.info("worker ready", extra={"worker": self.worker, "seconds": round(self._start_seconds, 3)})
         if not self.full:
             self.pressure = 0.0
@@ -170,10 +218,23 @@ class Slot:
         self._on_started(self.worker, error)
         return False
 
-    def _too_slow(self) -> BackendError:
-        return BackendTimeout(
-            f"it did not start within {self._start_limit:g} s; raise start_timeout if it needs more"
-        )
+    async def _start_warm(self) -> None:
+        """Warm up the backend that has just started. If that takes long, the worker counts as loading."""
+        began = self._clock()
+        self._alarm = asyncio.get_running_loop().call_later(LOADING, self._warms_long)
+        try:
+            warm_up = await self._warm_up(self.backend)
+        finally:
+            self._silence()
+            self.loading = False
+        if warm_up is not None:
+            self._first_batches.took(self._clock() - began)
+        self._began(warm_up)
+
+    def _warms_long(self) -> None:
+        self.loading = True
+        if self._start_seconds is None:  # else the batcher knows when it should be back
+            self._dock.loading(self.worker, self.first_seconds)
 
     async def _pause(self, failures: int) -> None:
         wait = backoff(failures, FIRST_RESTART, LONGEST_RESTART, crc32(self.worker.encode()))
@@ -192,13 +253,17 @@ class Slot:
             await self._take_over()
             batch = await self._next_batch()
             if batch is None:
-                if not await self._healthy():
+                if not await self._use_idle_time():
                     break
                 continue
+            held_up, self._held_up = self._held_up, 0.0
             outcome, fatal = await self._execute(batch)
             if isinstance(outcome, Result) and outcome.size == batch.size:
                 succeeded, failed_in_a_row, too_many = True, 0, SICK
-                self._known_good.note(batch, outcome)
+                outcome.held_up += held_up
+                self._answered_well(batch, outcome)
+            elif is_too_large(outcome, batch.size):
+                self.fit.is_below(batch.size)  # smaller batches will tell whether it is sick
             else:
                 failed_in_a_row += 1
             leaves = fatal
@@ -216,9 +281,37 @@ class Slot:
                 break
         return succeeded
 
+    def _answered_well(self, batch: Batch, result: Result) -> None:
+        self._known_good.note(batch, result)
+        self._ladder.was_real(batch.size)
+        self.fit.fits(batch.size)
+
+    async def _use_idle_time(self) -> bool:
+        """Run the next step of the idle ladder, or ask the backend how it is. False if it must be started anew."""
+        if not self._ladder.is_due(self._clock):
+            return await self._healthy()
+        try:
+            warm_up = await self._ladder.step(self.backend, self._clock)
+        except BackendError as error:
+            self.last_error = error.message
+            log.warning(
+                "warming up in idle moments failed, and ends",
+                extra={"worker": self.worker, "error": error.message},
+            )
+            if error.fatal:
+                self._leave(self._start_seconds)
+                return False
+        else:
+            self._answered = True
+            if warm_up is not None:
+                self._tell(warm_up)
+        if self._batch is not None:  # it came meanwhile, and its wait says nothing of how long batches take
+            self._held_up = self._clock() - self._batch.sent
+        return True
+
     async def _is_sick(self, batch: Batch) -> bool:
         """Whether the backend is to blame for the batches that failed in a row, and not their inputs."""
-        good = self._known_good.batch(batch.model, self._clock())
+        good = self._known_good.batch(self._clock())
         if good is None:
             return True
         outcome, _ = await self._execute(good)
@@ -256,7 +349,7 @@ class Slot:
         """The next batch. None when the slot was idle long enough to ask how the backend is."""
         if self._batch is None:
             try:
-                with self._idle:
+                with self._idle.within(QUIET if self._ladder.is_due(self._clock) else self._health_interval):
                     await self._arrived.wait()
             except TimeoutError:
                 if self._batch is None:

@@ -35,8 +35,7 @@ class Reloadable:
 
     name: str
     functions: Sequence[str]  # their targets
-    start_timeout: float  # seconds that a new process may take
-    renew: Callable[[], Awaitable[None]]  # raises BackendError or TimeoutError
+    renew: Callable[[], Awaitable[None]]  # raises BackendError
 
 
 class Reloader:
@@ -77,7 +76,6 @@ class _Watched:
         return changed[0].name if changed else ""
 
     async def renew(self, changed: str) -> None:
-        limit = self._model.start_timeout
         try:
             for word in self._model.functions:
                 parse_target(word)  # a slip in the target is found without starting anything
@@ -85,8 +83,6 @@ class _Watched:
         except (UserMistake, BackendError) as error:
             log.error("%s changed and is not used: %s; the old one goes on", changed, error.message)
             log.debug("%s", error.details)
-        except TimeoutError:
-            log.error("%s changed and is not used: not ready in %g s; the old one goes on", changed, limit)
         else:
             log.info("%s changed: %s runs it now", changed, self._model.name)
 

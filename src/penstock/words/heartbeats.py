@@ -49,13 +49,21 @@ class BatcherHeartbeat(Heartbeat, kw_only=True):
     models: dict[str, LoadReport] = field(default_factory=dict)
 
 
+class RungReport(Struct, kw_only=True):
+    """One size of batch that a slot was warmed up with."""
+
+    size: Count
+    first: Finite  # seconds of the first run of this size
+    again: list[Finite] = []  # seconds of the runs after it
+
+
 class SlotReport(Struct, kw_only=True):
     """How one slot stands."""
 
     model: str = ""
     status: str = ""  # healthy, degraded, loading or offline: whether it can be given a batch
     state: str = ""  # idle, busy, resting, full, loading or offline
-    first_batch_seconds: Finite | None = None  # seconds that the first batch took
+    first_batch_seconds: Finite | None = None  # seconds that the first batch took, or the warm-up
     utilization: Finite = 0.0
     pressure: Finite = 0.0
     in_flight: Count = 0  # requests on the slot
@@ -65,6 +73,10 @@ class SlotReport(Struct, kw_only=True):
     restarts: Count = 0
     version: str = ""
     last_error: str = ""
+    warm_up: list[RungReport] = []  # what was run before the first batch, or in idle moments
+    warm_up_too_large: Count | None = None  # the size that did not fit into memory then
+    warm_up_length: Count = 0  # bytes of its input
+    largest_fitting: Count | None = None  # the largest batch that fits into memory; None while all do
 
 
 class WorkerHeartbeat(Heartbeat, kw_only=True):

@@ -46,6 +46,7 @@ from penstock.adapters.backends.frames import (
     pack,
 )
 from penstock.adapters.backends.loading import CannotLoad, Loaded, load, trace_of, why_not
+from penstock.adapters.backends.out_of_memory import is_out_of_memory
 from penstock.adapters.backends.outputs import ContractBroken, Outputs
 from penstock.adapters.backends.pressure import Pressure
 from penstock.adapters.backends.reading import Inputs, Reading
@@ -113,7 +114,9 @@ class Contract:
     @property
     def is_async(self) -> bool:
         loaded = self._loaded
-        parts = (loaded.function, type(loaded.function).__call__, loaded.setup, loaded.close)
+        parts = (
+            loaded.function, type(loaded.function).__call__, loaded.setup, loaded.close, loaded.warm_up
+        )  # fmt: skip
         return any(map(inspect.iscoroutinefunction, parts))
 
     def begin(self) -> Any:
@@ -127,6 +130,14 @@ class Contract:
     def not_set_up(self, target: str, error: BaseException) -> CannotLoad:
         file = target.rpartition(":")[0]
         return CannotLoad(why_not(f"setup of {self._loaded.where} failed", file, error), trace_of(error))
+
+    def warm_up(self) -> Any:
+        """Calls the user's `warmup`, which makes inputs; what it returns may have to be awaited."""
+        return None if self._loaded.warm_up is None else self._loaded.warm_up()
+
+    def warm_up_failed(self, target: str, error: BaseException) -> CannotLoad:
+        file = target.rpartition(":")[0]
+        return CannotLoad(why_not(f"warmup of {self._loaded.where} failed", file, error), trace_of(error))
 
     def call(self, reading: Reading) -> Any:
         """Calls the function, unless no input can be read; what it returns may have to be awaited."""
@@ -160,6 +171,7 @@ class Contract:
         details = describe(error)
         spent = isinstance(error, MemoryError) and self._memory_is_gone(error)
         rejected = Rejected(work.id, utf8(f"{self.name} raised {kind}"), details, spent)
+        rejected.too_large = not spent and is_out_of_memory(error, work.inputs)
         if self._is_new(error):
             quotable = without_quotes(details, [*work.inputs, work.parameters])
             rejected.logged = named(type(error), quotable)
@@ -301,8 +313,24 @@ def main(fd: int) -> NoReturn:
         contract.begin()
     except BaseException as error:
         give_up(channel, setup, contract.not_set_up(setup.target, error))
-    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes, os.getpid())))
+    try:
+        inputs = encoded(contract.warm_up() if setup.warms_up else None)
+    except BaseException as error:
+        give_up(channel, setup, contract.warm_up_failed(setup.target, error))
+    channel.send(ready(setup, contract, inputs))
     serve(channel, contract)
+
+
+def ready(setup: Setup, contract: Contract, warm_up: list[bytes]) -> bytearray:
+    return pack(Ready(setup.id, contract.name, contract.parameters, contract.closes, os.getpid(), warm_up))
+
+
+def encoded(made: Any) -> list[bytes]:
+    """The inputs that the user's `warmup` has made: one, or a list of them; None if it has done all itself."""
+    if made is None:
+        return []
+    inputs = made if isinstance(made, list | tuple) else [made]
+    return [msgspec.json.encode(each) for each in inputs]
 
 
 async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) -> NoReturn:
@@ -310,7 +338,11 @@ async def _set_up_and_serve(channel: Channel, setup: Setup, contract: Contract) 
         await _awaited(contract.begin())
     except BaseException as error:
         give_up(channel, setup, contract.not_set_up(setup.target, error))
-    channel.send(pack(Ready(setup.id, contract.name, contract.parameters, contract.closes, os.getpid())))
+    try:
+        inputs = encoded(await _awaited(contract.warm_up()) if setup.warms_up else None)
+    except BaseException as error:
+        give_up(channel, setup, contract.warm_up_failed(setup.target, error))
+    channel.send(ready(setup, contract, inputs))
     await serve_async(channel, contract)
 
 

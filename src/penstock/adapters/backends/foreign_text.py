@@ -48,7 +48,7 @@ def without_quotes(message: str, payloads: Sequence[bytes]) -> str:
     folded = message.casefold()
     if len(folded) != len(message):  # some letters become two, so that positions would no longer agree
         message = folded
-    given = "\n".join(_readable(payload) for payload in payloads).casefold()
+    given = "\n".join(readable(payload) for payload in payloads).casefold()
     quoted = bytearray(len(message))
     for start in range(len(message) - SHORTEST_QUOTE + 1):
         if folded[start : start + SHORTEST_QUOTE] in given:
@@ -61,7 +61,7 @@ def without_quotes(message: str, payloads: Sequence[bytes]) -> str:
     return re.sub("\0+", GAP, kept)
 
 
-def _readable(payload: bytes) -> str:
+def readable(payload: bytes) -> str:
     """A payload as JSON and, if it has escapes, with its texts decoded: a message may quote either."""
     text = payload.decode(errors="replace")
     if "\\" not in text:

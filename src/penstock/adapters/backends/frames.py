@@ -28,6 +28,7 @@ class Setup(msgspec.Struct, tag=1, array_like=True):
     output_kind: str
     memory_limit: int | None
     per_item: bool = False  # each input has parameters of its own: `Work.parameters` is a list
+    warms_up: bool = False  # the user's `warmup` is called, which makes inputs to warm up with
 
 
 class Work(msgspec.Struct, tag=2, array_like=True):
@@ -42,6 +43,7 @@ class Ready(msgspec.Struct, tag=3, array_like=True):
     parameters: list[str] | None  # their names; None: it takes any
     closes: bool = False  # the user has a `close`: send `Leave` before the kill
     pid: int = 0
+    warm_up: list[bytes] = []  # inputs to warm up with, made by the user's `warmup`
 
 
 class Broken(msgspec.Struct, tag=4, array_like=True):
@@ -69,6 +71,7 @@ class Rejected(msgspec.Struct, tag=6, array_like=True):
         ""  # the exception without what it quotes; empty if the log knows of one raised at that line
     )
     trace: str = ""  # where the exception was raised
+    too_large: bool = False  # the batch did not fit into memory, and the process is well
 
 
 class Beat(msgspec.Struct, tag=7, array_like=True):

@@ -25,8 +25,6 @@ async def getting_ready(backend: Backend, seconds: float, too_late: BackendError
         raise
 
 
-def no_warm_up(where: str, seconds: float) -> BackendTimeout:
-    """The error for an endpoint that does not answer its warm-up in time."""
-    return BackendTimeout(
-        f"{where} did not answer its warm-up within the {seconds:g} s that start_timeout allows"
-    )
+def not_in_time(where: str, seconds: float) -> BackendTimeout:
+    """The error for an endpoint that is not ready in time."""
+    return BackendTimeout(f"{where} was not ready within the {seconds:g} s that start_timeout allows")

@@ -22,7 +22,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from penstock.adapters.backends.from_environment import from_environment
-from penstock.adapters.backends.getting_ready import getting_ready, no_warm_up
+from penstock.adapters.backends.getting_ready import getting_ready, not_in_time
 from penstock.adapters.backends.oip.answer import AnswerReader
 from penstock.adapters.backends.oip.asking import Asking, InputTensor, described_input
 from penstock.adapters.backends.oip.messages import (
@@ -32,10 +32,12 @@ from penstock.adapters.backends.oip.messages import (
     ModelReadyResponse,
 )
 from penstock.adapters.backends.oip.shape import GrpcShape, GrpcTarget
+from penstock.adapters.backends.out_of_memory import says_out_of_memory
 from penstock.adapters.backends.trace import trace_of
 from penstock.errors import (
     BackendCrashed,
     BackendError,
+    BackendOutOfMemory,
     BackendUnavailable,
     BatchRejected,
     UserMistake,
@@ -46,6 +48,7 @@ _SHOWN = 200  # characters of a foreign text that are worth repeating
 _SETTLED = 0.05  # seconds within which a channel has noticed that its connection is gone
 # What a status says when the connection was lost in mid-call: gRPC's own words, or those of a proxy in between.
 _LOST = re.compile("Stream removed|Socket closed|Connection reset|Broken pipe|GOAWAY|connection termination")
+_MAY_BE_MEMORY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 _TOO_LARGE = "larger than max"  # gRPC's words for a message over a limit, of either side
 
 
@@ -62,7 +65,6 @@ class GrpcBackend:
         *,
         input_kind: Literal["text", "json"] = "text",
         output_kind: Literal["auto", "text", "json"] = "auto",
-        warm_up: Sequence[bytes] = (),
         start_timeout: Seconds = 120.0,
         probe_timeout: Seconds = 2.0,
         environ: Mapping[str, str] | None = None,
@@ -75,7 +77,6 @@ class GrpcBackend:
         self._headers = _headers(shape, os.environ if environ is None else environ)
         self._asking = Asking(target.model, shape.version, shape.output_name, text=input_kind == "text")
         self._reader = AnswerReader(shape.output_name, output_kind)
-        self._warm_up = list(warm_up)
         self._start_timeout = start_timeout
         self._probe_timeout = probe_timeout
         self._tensor = InputTensor(shape.input_name, column=shape.shape == "[n,1]")
@@ -86,12 +87,10 @@ class GrpcBackend:
         await self.close()
         self._channel = self._connect()
         seconds = self._start_timeout
-        async with getting_ready(self, seconds, no_warm_up(self._where, seconds)):
+        async with getting_ready(self, seconds, not_in_time(self._where, seconds)):
             await self.probe()
             if not self._shape.input_name or self._shape.shape == "auto":
                 self._tensor = await self._describe()
-            if self._warm_up:
-                await self._infer(self._warm_up, b"", "warm-up", {})
 
     async def run(self, batch: Batch) -> Result:
         headers = {"x-penstock-batch-id": str(batch.id), **trace_of(batch)}
@@ -164,7 +163,7 @@ class GrpcBackend:
             answer = self._reader.read(content, batch_id, len(inputs))
             return Result(answer.outputs, answer.version[:_SHOWN])
         except grpc.aio.AioRpcError as error:
-            raise await self._no_answer(error) from error
+            raise await self._no_answer(error, inputs) from error
         finally:
             self._busy = False
 
@@ -202,7 +201,7 @@ class GrpcBackend:
                     f"{self._where} answered its health probe with {code.name}: {_message(error)}"
                 )
 
-    async def _no_answer(self, error: grpc.aio.AioRpcError) -> BackendError:
+    async def _no_answer(self, error: grpc.aio.AioRpcError, inputs: Sequence[bytes]) -> BackendError:
         code, message = error.code(), _message(error)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
             limit = self._shape.max_response
@@ -210,6 +209,8 @@ class GrpcBackend:
         if code is grpc.StatusCode.UNAVAILABLE and (_LOST.search(message) or await self._connection_lost()):
             # The endpoint had the batch, and may have died of it.
             return BackendCrashed(f"{self._where} gave no answer: {message}")
+        if code in _MAY_BE_MEMORY and says_out_of_memory(message, inputs):
+            return BackendOutOfMemory(f"endpoint answered {code.name}", details=message)
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
             return BackendUnavailable(f"endpoint answered {code.name}", details=message)
         return BatchRejected(f"endpoint answered {code.name}", details=message)

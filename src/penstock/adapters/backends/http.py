@@ -4,6 +4,7 @@ The inputs go out as the bytes they came in, and the outputs come back as the by
 only the frame around them is read. What the endpoint does wrong is one of four things:
 
     no connection, 429, 503                                 BackendUnavailable
+    any other 5xx that says "out of memory"                 BackendOutOfMemory
     any other status, not JSON, not the shape, not n        BatchRejected
     cut off before its answer, or in the middle of it       BackendCrashed
     no end to its answer                                    the owner cancels `run`
@@ -24,10 +25,17 @@ from yarl import URL
 
 from penstock.adapters.backends.endpoint_tls import EndpointTls, RenewedContext
 from penstock.adapters.backends.from_environment import from_environment
-from penstock.adapters.backends.getting_ready import getting_ready, no_warm_up
+from penstock.adapters.backends.getting_ready import getting_ready, not_in_time
 from penstock.adapters.backends.http_answer import HEADER, SHOWN, AnswerReader
+from penstock.adapters.backends.out_of_memory import says_out_of_memory
 from penstock.adapters.backends.trace import trace_of
-from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected, UserMistake
+from penstock.errors import (
+    BackendCrashed,
+    BackendOutOfMemory,
+    BackendUnavailable,
+    BatchRejected,
+    UserMistake,
+)
 from penstock.types import Batch, Result, Seconds
 
 _BLANK = re.compile(r"\$(inputs|parameters|count)\b")
@@ -109,7 +117,6 @@ class HttpBackend:
         shape: HttpShape | None = None,
         *,
         output_kind: Literal["auto", "text", "json"] = "auto",
-        warm_up: Sequence[bytes] = (),
         start_timeout: Seconds = 120.0,
         connect_timeout: Seconds = 2.0,
         probe_timeout: Seconds = 2.0,
@@ -123,7 +130,6 @@ class HttpBackend:
         self._where = f"{self._url.host}:{self._url.port}"
         self._headers = _headers(self._shape, os.environ if environ is None else environ)
         self._text = output_kind == "text"
-        self._warm_up = list(warm_up)
         self._start_timeout = start_timeout
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self._probe_timeout = probe_timeout
@@ -140,10 +146,8 @@ class HttpBackend:
             connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
         )
         seconds = self._start_timeout
-        async with getting_ready(self, seconds, no_warm_up(self._where, seconds)):
+        async with getting_ready(self, seconds, not_in_time(self._where, seconds)):
             await self.probe()
-            if self._warm_up:
-                await self._ask(self._warm_up, b"", {})
 
     async def run(self, batch: Batch) -> Result:
         if batch.parameters not in _NONE and not self._shape.takes_parameters:
@@ -174,7 +178,7 @@ class HttpBackend:
         ) as response:
             if not 200 <= response.status < 300:
                 raise BackendUnavailable(f"{self._where} answered its health probe with {response.status}")
-            content = await self._read(response) if self._shape.pressure else b""
+            content = await self._read(response, ()) if self._shape.pressure else b""
             return self._reader.pressure(content, response.headers)
 
     async def _connect(self) -> float:
@@ -205,7 +209,7 @@ class HttpBackend:
                 **self._secured(),
             ) as response:
                 answering = True
-                content = await self._read(response)
+                content = await self._read(response, inputs)
                 return self._result(content, response, len(inputs))
         except (aiohttp.ClientError, OSError) as error:
             if answering:
@@ -219,7 +223,7 @@ class HttpBackend:
         finally:
             self._busy = False
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _read(self, response: aiohttp.ClientResponse, inputs: Sequence[bytes]) -> bytes:
         """The body of a good answer, never more than allowed; leaving early drops the connection."""
         if response.status in (429, 503):
             wait = response.headers.get("Retry-After", "")
@@ -235,7 +239,9 @@ class HttpBackend:
                 break
         if not good:
             text = content.decode(errors="replace")[:SHOWN].strip()
-            raise BatchRejected(f"endpoint answered {response.status}", details=text)
+            too_large = response.status >= 500 and says_out_of_memory(text, inputs)
+            kind = BackendOutOfMemory if too_large else BatchRejected
+            raise kind(f"endpoint answered {response.status}", details=text)
         if len(content) > limit:
             raise BatchRejected(f"endpoint answered more than the {limit} bytes of http.max_response")
         return bytes(content)

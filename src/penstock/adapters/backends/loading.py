@@ -5,7 +5,8 @@
     app.py:Model.predict      the same, and the method that is called
     app.py:model.predict      a method of an object that the file makes itself
 
-If the object is made here, its `setup()` is called before the first batch and its `close()` at the end.
+If the object is made here, its `setup()` is called before the first batch and its `close()` at the end. Its
+`warmup()`, or a function of this name beside the function, makes inputs to warm up with.
 """
 
 import difflib
@@ -37,6 +38,7 @@ class Loaded(NamedTuple):
     pressure: Callable[[], Any] | None = None  # the user's own measure of how full the function is
     setup: Callable[[], Any] | None = None  # to be called before the first batch
     close: Callable[[], Any] | None = None  # to be called after the last
+    warm_up: Callable[[], Any] | None = None  # makes inputs to warm up with, after `setup`
 
 
 def load(target: str) -> Loaded:
@@ -51,7 +53,14 @@ def load(target: str) -> Loaded:
         raise CannotLoad(f"{path!r} in {source} is not a function but {type(function).__name__}")
     name = getattr(function, "__name__", type(function).__name__)
     setup, close = (getattr(made, hook, None) for hook in ("setup", "close"))
-    return Loaded(function, name, f"{path!r} in {source}", pressure_in(module, source), setup, close)
+    where, pressure = f"{path!r} in {source}", pressure_in(module, source)
+    return Loaded(function, name, where, pressure, setup, close, warm_up_of(made, module, function))
+
+
+def warm_up_of(made: Any, module: ModuleType, function: Any) -> Callable[[], Any] | None:
+    """The object's `warmup`, or the module's, if it needs no arguments and is not what is served."""
+    found = getattr(made, "warmup", None) or getattr(module, "warmup", None)
+    return found if found != function and callable(found) and needs_no_arguments(found) else None
 
 
 def follow(module: ModuleType, path: str, source: str) -> tuple[Any, Any]:
@@ -81,7 +90,7 @@ def check_callable(kind: type, path: str, source: str) -> None:
     methods = [
         name
         for name, value in vars(kind).items()
-        if inspect.isfunction(value) and not name.startswith("_") and name not in ("setup", "close")
+        if inspect.isfunction(value) and not name.startswith("_") and name not in ("setup", "close", "warmup")
     ]
     hint = f", or name a method: {source}:{path}.{methods[0]}" if methods else ""
     raise CannotLoad(f"{path!r} in {source} is a class without `def __call__(self, inputs)`: add one{hint}")
@@ -113,11 +122,7 @@ def trace_of(error: BaseException) -> str:
 def pressure_in(module: ModuleType, source: str) -> Callable[[], Any] | None:
     """The module's function `pressure`, if it has one that needs no arguments."""
     pressure = getattr(module, "pressure", None)
-    if not callable(pressure):
-        return None
-    try:
-        inspect.signature(pressure).bind()
-    except (TypeError, ValueError):
+    if not callable(pressure) or not needs_no_arguments(pressure):
         return None
     if inspect.iscoroutinefunction(pressure):
         raise CannotLoad(
@@ -125,6 +130,14 @@ def pressure_in(module: ModuleType, source: str) -> Callable[[], Any] | None:
         )
     found: Callable[[], Any] = pressure
     return found
+
+
+def needs_no_arguments(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def import_file(path: Path) -> ModuleType:

@@ -22,7 +22,13 @@ from penstock.adapters.backends.frames import (
 )
 from penstock.adapters.backends.getting_ready import getting_ready
 from penstock.adapters.backends.spawned import Spawned
-from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
+from penstock.errors import (
+    BackendCrashed,
+    BackendError,
+    BackendOutOfMemory,
+    BackendUnavailable,
+    BatchRejected,
+)
 from penstock.types import Batch, Failure, Result
 
 log = logging.getLogger("penstock.worker")
@@ -40,7 +46,10 @@ class StartFailed(BackendUnavailable):
 
 
 class ProcessBackend:
-    """Runs batches through one function in one child process, one batch at a time."""
+    """Runs batches through one function in one child process, one batch at a time.
+
+    `warms_up`: the user's `warmup` is asked for inputs to warm up with. They are run by the slot.
+    """
 
     def __init__(
         self,
@@ -50,21 +59,21 @@ class ProcessBackend:
         output_kind: Kind = "auto",
         per_item: bool = False,
         environment: Mapping[str, str] | None = None,
-        warm_up: Sequence[bytes] = (),
+        warms_up: bool = False,
         start_timeout: float = 120.0,
         memory_limit: int | None = None,
         name: str = "",
     ) -> None:
         self.name = name or target
-        self._setup = Setup(0, target, input_kind, output_kind, memory_limit, per_item)
+        self._setup = Setup(0, target, input_kind, output_kind, memory_limit, per_item, warms_up)
         self._environment = dict(environment or {})
-        self._warm_up = list(warm_up)
         self._start_timeout = start_timeout
         self._child: Spawned | None = None
         self._asked = 0
         self._closes = False
         self.function = ""  # the function's name; empty until it has started once
         self.parameter_names: Sequence[str] | None = None  # None: any, or not started yet
+        self.warm_up_inputs: Sequence[bytes] = ()  # made by the user's `warmup`, at the start
 
     @property
     def is_known(self) -> bool:
@@ -102,15 +111,7 @@ class ProcessBackend:
                 raise BackendCrashed(f"{self.name} answered out of turn")
             self.function, self.parameter_names = answer.function, answer.parameters
             self._closes, child.pid = answer.closes, answer.pid
-            if self._warm_up:
-                done = await self._run(child, b"", self._warm_up)
-                if done.failed:
-                    _, message, details = done.failed[0]
-                    raise BatchRejected(message, details=details)
-        except BatchRejected as error:
-            raise StartFailed(
-                f"{self._setup.target} failed its warm-up: {error.message}", details=error.details
-            ) from None
+            self.warm_up_inputs = answer.warm_up
         except BackendCrashed as error:
             raise StartFailed(f"{self._setup.target} did not start: {error.message}") from None
 
@@ -149,8 +150,7 @@ class ProcessBackend:
                     "the function raised an exception",
                     extra={"worker": self.name, "error": answer.logged, "traceback": answer.trace},
                 )
-            kind = BackendCrashed if answer.spent else BatchRejected
-            raise kind(answer.message, details=answer.details)
+            raise _kind(answer)(answer.message, details=answer.details)
         if not isinstance(answer, Done):
             raise BackendCrashed(f"{self.name} answered out of turn")
         if len(answer.outputs) != len(inputs):
@@ -199,3 +199,9 @@ class ProcessBackend:
                 await child.leave(CLOSE_LIMIT)
         finally:
             await child.kill_and_reap()
+
+
+def _kind(rejected: Rejected) -> type[BackendError]:
+    if rejected.spent:
+        return BackendCrashed
+    return BackendOutOfMemory if rejected.too_large else BatchRejected

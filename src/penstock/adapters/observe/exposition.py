@@ -78,6 +78,9 @@ class Exposition:
         retries = CounterMetricFamily(
             "penstock_retried_batches", "Batches that were retries", labels=["model"]
         )
+        too_large = CounterMetricFamily(
+            "penstock_out_of_memory", "Batches that did not fit into a worker's memory", labels=["model"]
+        )
         for name, metrics in self._metrics.models.items():
             outcomes.add_metric([name, "SUCCESS"], metrics.succeeded)
             for outcome, count in metrics.outcomes.items():
@@ -87,6 +90,7 @@ class Exposition:
             batched.add_metric([name], metrics.batched_requests)
             padding.add_metric([name], metrics.padding)
             retries.add_metric([name], metrics.retried_batches)
+            too_large.add_metric([name], metrics.out_of_memory)
         refused = CounterMetricFamily(
             "penstock_refused_requests",
             "Requests refused on arrival, by error code",
@@ -94,7 +98,7 @@ class Exposition:
         )
         for (model, code), count in self._metrics.refusals.items():
             refused.add_metric([model, code], count)
-        yield from (outcomes, reasons, batched, padding, retries, refused)
+        yield from (outcomes, reasons, batched, padding, retries, too_large, refused)
 
     def _levels(self, server: ServerGauges) -> Iterator[Metric]:
         depth = GaugeMetricFamily("penstock_queue_depth", "Requests waiting", labels=["model", "tier"])
@@ -110,6 +114,11 @@ class Exposition:
         pressure = GaugeMetricFamily(
             "penstock_worker_pressure", "How full the fullest worker says it is, 0 to 1", labels=["model"]
         )
+        fitting = GaugeMetricFamily(
+            "penstock_largest_fitting_batch",
+            "Requests that fit into the memory of the worker with the least, where a batch was too large",
+            labels=["model"],
+        )
         for name, model in server.models.items():
             for tier, waiting in model.queue_depth.items():
                 depth.add_metric([name, tier], waiting)
@@ -121,6 +130,8 @@ class Exposition:
             restarts.add_metric([name], model.restarts)
             if model.pressure is not None:
                 pressure.add_metric([name], model.pressure)
+            if model.largest_fitting is not None:
+                fitting.add_metric([name], model.largest_fitting)
         clients = GaugeMetricFamily("penstock_waiting_clients", "Accepted requests not yet answered")
         clients.add_metric([], server.waiting_clients)
         tasks = GaugeMetricFamily("penstock_tasks", "Asynchronous tasks, pending and kept")
@@ -142,6 +153,7 @@ class Exposition:
             busy,
             restarts,
             pressure,
+            fitting,
             clients,
             tasks,
             letters,

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from penstock.errors import BackendOutOfMemory
 from penstock.ports import Observer
 from penstock.types import Batch, Execution, Failure, Refusal, Reply, WorkerId
 
@@ -54,6 +55,7 @@ class ModelMetrics:
         self.outcomes: Counter[str] = Counter()  # requests that did not succeed, by error code
         self.reasons: Counter[str] = Counter()
         self.retried_batches = 0
+        self.out_of_memory = 0  # batches
         self.batched_requests = 0
         self.padding = 0  # inputs that were repeated to fill batches
 
@@ -79,6 +81,8 @@ class Metrics(Observer):
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:
         self.models[batch.model].padding += execution.padding
+        if failure is not None and failure.code == BackendOutOfMemory.code:
+            self.models[batch.model].out_of_memory += 1
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         last = None

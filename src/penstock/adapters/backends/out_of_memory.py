@@ -1,0 +1,71 @@
+"""Whether a batch failed because it did not fit into memory. Used by `child`, in the function's process, and by
+`http` and `grpc`. Nothing is imported to find out: frameworks are known by the names of their exceptions.
+
+    MemoryError                                                     Python and NumPy
+    torch.OutOfMemoryError, torch.cuda.OutOfMemoryError             also CuPy's and those of others, by this name
+    ResourceExhaustedError                                          TensorFlow
+    RuntimeError that begins with "CUDA out of memory"              older PyTorch, and other GPUs alike
+    XlaRuntimeError, JaxRuntimeError "RESOURCE_EXHAUSTED: …"        JAX
+    an error of ONNX Runtime with "Failed to allocate memory"
+    an error that was raised from one of these, or while one of these was handled
+
+What an error says counts only if no input says the same: it may quote one.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from penstock.adapters.backends.foreign_text import readable
+
+NAMES = frozenset({"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"})
+RUNTIME_NAMES = frozenset({"RuntimeError", "XlaRuntimeError", "JaxRuntimeError"})
+LONGEST_CHAIN = 8  # errors that one was raised from
+
+_RUNTIME = re.compile(r"(CUDA|HIP|XPU|MPS)( backend| error:)? out of memory|RESOURCE_EXHAUSTED: ")
+_ONNX = re.compile("Failed to allocate memory")
+_SAID = re.compile(
+    "out of memory|OutOfMemoryError|OOM when allocating|failed to allocate memory", re.IGNORECASE
+)
+
+
+def is_out_of_memory(error: BaseException, inputs: Sequence[bytes]) -> bool:
+    """Whether this error of a function says so. `inputs`: the batch, as JSON."""
+    return any(_says_so(each, inputs) for each in _chain(error))
+
+
+def says_out_of_memory(text: str, inputs: Sequence[bytes]) -> bool:
+    """Whether an endpoint says so in the text of its error."""
+    return _SAID.search(text) is not None and not _quotes(_SAID, inputs)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    for _ in range(LONGEST_CHAIN):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _says_so(error: BaseException, inputs: Sequence[bytes]) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & NAMES:
+        return True
+    if type(error).__module__.startswith("onnxruntime"):
+        return _ONNX.search(_text(error)) is not None and not _quotes(_ONNX, inputs)
+    return (
+        bool(names & RUNTIME_NAMES)
+        and _RUNTIME.match(_text(error)) is not None
+        and not _quotes(_RUNTIME, inputs)
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # an exception that cannot even say what it is
+        return ""
+
+
+def _quotes(said: re.Pattern[str], inputs: Sequence[bytes]) -> bool:
+    return any(said.search(readable(payload)) for payload in inputs)

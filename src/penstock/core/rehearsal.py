@@ -1,0 +1,39 @@
+"""What is learned of batches that nobody asked for: those of a warm-up.
+
+- The first run of a size on a worker tells what a new size costs, and is kept apart. The later ones tell how long a
+  batch takes.
+- Made-up inputs tell something as long as no real batch has been learned from. After that they might mislead.
+- A real input, run again in idle moments, tells of sizes that no real batch has had.
+- Neither tells how long a batch may take at most, for real inputs may be larger: until there were eight real
+  batches none is cut short.
+"""
+
+from statistics import median
+
+from penstock.core.estimator import ServiceCurve
+from penstock.types import Rung
+
+
+class Rehearsals:
+    """What one model's batcher has from warm-ups."""
+
+    __slots__ = ("_curve", "_real")
+
+    def __init__(self, curve: ServiceCurve) -> None:
+        self._curve = curve
+        self._real: set[int] = set()  # sizes that real batches have had
+
+    def was_real(self, size: int) -> None:
+        """A real batch of this size has been learned from."""
+        self._real.add(size)
+
+    def learn(self, rung: Rung, *, real: bool) -> int:
+        """Gives how many samples the curve has had of it. `real`: the input came from a client."""
+        curve, known = self._curve, self._curve.samples
+        if rung.size in self._real or (self._real and not real):
+            curve.shape.compare(rung.first, median(rung.again))
+            return 0
+        curve.observe(rung.size, rung.first, first=True)
+        for seconds in rung.again:
+            curve.observe(rung.size, seconds)
+        return curve.samples - known

@@ -1,0 +1,42 @@
+"""How the workers of a model are warmed up, by the configuration."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.config import Model
+from penstock.core.ladder import ladder
+from penstock.from_config.input_cost import cost_of
+from penstock.from_config.rules import sizes_of
+from penstock.ports import Clock
+from penstock.runtime.warm_up import Warmer
+
+
+def ladder_of(model: Model) -> list[int]:
+    """The sizes of batch that a worker is warmed up with."""
+    return ladder(sizes_of(model).allowed, model.max_batch)
+
+
+def idle_sizes_of(model: Model) -> list[int]:
+    """The sizes that it runs in idle moments."""
+    return ladder_of(model) if model.warm_when_idle else []
+
+
+def warmer_of(name: str, model: Model, clock: Clock) -> Warmer:
+    inputs = None if model.warmup is None else [msgspec.json.encode(each) for each in model.warmup]
+    cost, most = cost_of(model.cost), model.max_cost
+
+    def fits(batch: Sequence[bytes]) -> bool:
+        """Whether a batch of these inputs may be sent at all; what a user's function says of costs is not asked."""
+        return cost is None or most is None or sum(map(cost, batch)) <= most
+
+    return Warmer(
+        name,
+        model.target,
+        inputs,
+        ladder_of(model),
+        model.start_timeout,
+        clock,
+        per_item=model.parameters == "per_item",
+        fits=fits,
+    )

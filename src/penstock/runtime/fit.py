@@ -1,0 +1,41 @@
+"""What size of batch fits into the memory of a worker, as its slot has seen it: for the log and the list of
+workers.
+
+Which batches it is given, its batcher decides (`core.safe_sizes`), by the same failures.
+"""
+
+import logging
+
+from penstock.errors import BackendOutOfMemory
+from penstock.types import Failure, Result, WorkerId
+
+log = logging.getLogger("penstock.worker")
+
+
+def is_too_large(outcome: Result | Failure, size: int) -> bool:
+    """Whether a batch failed for its size: smaller ones may be answered."""
+    return isinstance(outcome, Failure) and outcome.code == BackendOutOfMemory.code and size > 1
+
+
+class Fit:
+    """The largest batch that fits; None while none was too large."""
+
+    def __init__(self, worker: WorkerId) -> None:
+        self._worker = worker
+        self._too_large = 0  # the size that did not fit, lately
+        self.size: int | None = None
+
+    def fits(self, size: int) -> None:
+        """A batch of this size was answered."""
+        if self.size is not None and size > self.size:
+            self.size = None if size >= self._too_large else size
+
+    def is_below(self, size: int) -> None:
+        """A batch of this size did not fit."""
+        half, self._too_large = max(1, size // 2), size
+        if self.size is None:
+            log.warning(
+                "out of memory: the worker has smaller batches, until a larger one is tried again",
+                extra={"worker": self._worker, "size": size, "at_most": half},
+            )
+        self.size = half if self.size is None else min(self.size, half)
