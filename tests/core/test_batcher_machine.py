@@ -24,6 +24,7 @@ from penstock.core.lane import Lane, lane_key
 from penstock.core.policy import POLICIES
 from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules
+from penstock.core.sizes import ANY, Sizes, powers_to
 from penstock.core.tier import SLACK
 from penstock.types import Outcome, Result, WorkerId
 
@@ -42,6 +43,7 @@ REQUESTS = st.lists(
     min_size=1,
     max_size=9,
 )
+LONGEST = {"ewma": 0.100, "table": 0.100}  # seconds that policies wait whose bounds are their own
 HALF_AN_ULP = 1e-9  # of times that were added up in different orders
 
 
@@ -56,12 +58,25 @@ class AnythingGoes(RuleBasedStateMachine):
         group_lengths=st.booleans(),
         reserve=st.sampled_from([0, 0, 1]),
         workers=st.integers(0, 3),
+        sizes=st.sampled_from(["any", "powers", "few"]),
     )
     def begin(
-        self, max_batch: int, max_cost: float, per_item: bool, group_lengths: bool, reserve: int, workers: int
+        self,
+        max_batch: int,
+        max_cost: float,
+        per_item: bool,
+        group_lengths: bool,
+        reserve: int,
+        workers: int,
+        sizes: str,
     ) -> None:
         self.rules_in_force = BatchingRules(
             max_batch=max_batch,
+            sizes={
+                "any": ANY,
+                "powers": powers_to(max_batch),
+                "few": Sizes(tuple(sorted({min(3, max_batch), max_batch}))),
+            }[sizes],
             max_wait=0.05,
             max_cost=max_cost,
             policy=self.policy,
@@ -179,6 +194,7 @@ class AnythingGoes(RuleBasedStateMachine):
             self.batcher.finished(name, batch.id, failures[how], self.now)
         else:
             result = good if how == "well" else Result(good.outputs[1:])
+            result.executed = int(self.rules_in_force.sizes.padded(batch.size))
             self.batcher.finished(name, batch.id, result, self.now)
         self.step()
 
@@ -236,9 +252,9 @@ class AnythingGoes(RuleBasedStateMachine):
             for lane in batcher.lanes.values():
                 oldest = lane.buffer.oldest()
                 if oldest is not None:
-                    assert self.now < oldest.arrival + self.rules_in_force.max_wait, (
-                        "the longest wait is over"
-                    )
+                    assert self.now < oldest.arrival + LONGEST.get(
+                        self.policy, self.rules_in_force.max_wait
+                    ), "the longest wait is over"
 
     def check_depth(self) -> None:
         batcher = self.batcher

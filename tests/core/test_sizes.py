@@ -68,9 +68,10 @@ def test_what_goes_is_all_or_what_fits(
     fitting = sizes.fitting(waiting)
     assert sent in (waiting, fitting)
     assert sent > 0
-    if sent < waiting:
-        assert seconds(fitting) <= patience
-    elif 0 < fitting < waiting and seconds(fitting) <= patience:
+    if 0 < fitting == sent < waiting:
+        # Either the rest can follow, or somebody would be late in the padded batch.
+        assert patience >= seconds(fitting) or patience < seconds(waiting) - seconds(fitting)
+    elif 0 < fitting < waiting and patience >= seconds(fitting):
         rest = waiting - fitting
         assert seconds(waiting) <= seconds(fitting) + seconds(rest) + 1e-9
         assert waiting * seconds(waiting) <= waiting * seconds(fitting) + rest * seconds(rest) + 1e-9
@@ -143,10 +144,31 @@ def test_an_idle_worker_takes_what_does_not_fit_at_once() -> None:
     assert sizes_sent(batcher) == [32, 1]
 
 
-def test_all_go_padded_where_the_rest_would_be_too_late_for_its_worker() -> None:
-    batcher = knowing(KNEE_AT_32)
-    offer(batcher, *(ask(deadline=0.025) for _ in range(33)))
-    assert sizes_sent(batcher) == [33]
+LATE_STEP = {**KNEE_AT_32, 64: 0.018}
+
+
+@pytest.mark.parametrize(
+    ("deadline", "sent"),
+    [
+        (0.100, [32]),  # the rest can follow
+        (0.0195, [33]),  # it could not, and in the padded batch nobody is late
+        (0.0150, [32]),  # in the padded batch all would be late
+    ],
+)
+def test_where_the_rest_would_be_too_late_all_go_if_they_are_in_time_together(
+    deadline: float, sent: list[int]
+) -> None:
+    batcher = knowing(LATE_STEP)
+    offer(batcher, *(ask(deadline=deadline) for _ in range(33)))
+    assert sizes_sent(batcher) == sent
+
+
+def test_nobody_is_given_up_because_the_queue_has_grown_past_an_allowed_size() -> None:
+    batcher = knowing(KNEE_AT_32, workers=2)
+    offer(batcher, *(ask(deadline=0.015) for _ in range(33)))
+    effects = batcher.step(0.0)
+    assert [batch.size for _, batch in effects.dispatches] == [32, 1]
+    assert not effects.replies
 
 
 def test_padding_counts_against_the_most_cost_of_a_batch() -> None:

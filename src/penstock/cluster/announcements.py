@@ -6,7 +6,8 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.config import Config, Model
-from penstock.config.kinds import ANY, BatchSizes, Choice, Number, Whole
+from penstock.config.batch_sizes import ANY, BatchSizes
+from penstock.config.kinds import Choice, Number, Whole
 from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement

@@ -23,7 +23,6 @@ from penstock.units import (
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
-ANY, POWERS = "any", "powers"  # of the sizes of batches
 TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
@@ -94,10 +93,6 @@ class Whole:
 
     def write(self, value: int) -> str:
         return str(value)
-
-
-LARGEST_BATCH = 65536
-_SIZE_OF_A_BATCH = Whole(1, LARGEST_BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,30 +227,6 @@ class Ids:
 
     def write(self, value: tuple[str, ...]) -> str:
         return toml(list(value))
-
-
-@dataclass(frozen=True, slots=True)
-class BatchSizes:
-    """A word, or a list of sizes. They are kept in ascending order, each once."""
-
-    wanted: str = f'"any", "powers" or a list of sizes from 1 to {LARGEST_BATCH}, such as [1, 2, 4, 8]'
-
-    def take(self, value: object) -> str | tuple[int, ...]:
-        if isinstance(value, str) and value in (ANY, POWERS):
-            return value
-        if not isinstance(value, list | tuple) or not value:
-            raise ValueError(value)
-        return tuple(sorted({_SIZE_OF_A_BATCH.take(size) for size in value}))
-
-    def read(self, text: str) -> str | tuple[int, ...]:
-        """`any`, `powers`, `1,2,4,8` or `[1, 2, 4, 8]`."""
-        word = text.strip()
-        if word in (ANY, POWERS):
-            return word
-        return self.take([int(size) for size in word.removeprefix("[").removesuffix("]").split(",")])
-
-    def write(self, value: str | tuple[int, ...]) -> str:
-        return toml(value if isinstance(value, str) else list(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from penstock.config.batch_sizes import ANY, LARGEST_BATCH, BatchSizes
 from penstock.config.kinds import (
-    ANY,
-    LARGEST_BATCH,
-    BatchSizes,
     Choice,
     Duration,
     Flag,

@@ -95,8 +95,9 @@ class Sealing:
         """How long a batch sealed now would take, with its guard."""
         if self._parts.in_doubt(now):
             return 0.0
-        curve, size = lane.curve, lane.buffer.waiting
-        if size <= self._fleet.free:
+        curve, waiting = lane.curve, lane.buffer.waiting
+        size = self._goes_of(lane, waiting, inf)
+        if waiting <= self._fleet.free:
             return curve(size)  # with workers to spare, trying costs nobody anything
         # No request is given up for what a size may take that has never been seen: a smaller batch can be sent.
         return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
@@ -213,8 +214,14 @@ class Sealing:
             return most
         room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)  # with padding, at the mean cost
         waiting = min(buffer.waiting, most, sizes.largest_in(room))
-        patience = inf if self._fleet.free > 1 else lane.give_up - now
-        return sizes.to_send(waiting, lane.curve.hopeful, patience)
+        return self._goes_of(lane, waiting, inf if self._fleet.free > 1 else lane.give_up - now)
+
+    def _goes_of(self, lane: Lane, waiting: int, patience: Seconds) -> int:
+        """How many go of so many that wait in a lane, if its next batch is as large as it may be."""
+        sizes = self._rules.sizes
+        if not sizes.allowed:
+            return waiting
+        return sizes.to_send(min(waiting, sizes.allowed[-1]), lane.curve.hopeful, patience)
 
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         if (

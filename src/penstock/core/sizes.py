@@ -7,7 +7,7 @@ nobody. Or what fits goes, and the rest is kept for the next batch:
 - Padding makes all of them wait longer: the time of the padded batch beyond that of the batch that fits.
 - Keeping makes the rest wait for a batch of its own. The sum of these waits decides. So padding never takes more of
   a worker's time than what fits and, after it, the rest.
-- The rest is kept only if it can still be sent in time.
+- If the rest would be too late then, and nobody is late in the padded batch, all go.
 
 `core.sealing` asks this, and the service curve goes by the size that is run.
 """
@@ -43,14 +43,15 @@ class Sizes:
 
     def to_send(self, waiting: int, seconds: Callable[[int], Seconds], patience: Seconds) -> int:
         """How many of so many that wait go now: all, padded, or what fits. `seconds`: how long a batch of so many
-        takes. `patience`: how long the rest may be kept."""
+        takes. `patience`: how much later than in what fits, if it goes now, the most urgent may be answered."""
         fitting = self.fitting(waiting)
         if fitting in (0, waiting):
             return waiting
         rest, shorter = waiting - fitting, seconds(fitting)
         longer = seconds(waiting) - shorter
-        keep = waiting * longer > rest * seconds(rest) and shorter <= patience
-        return fitting if keep else waiting
+        dear = waiting * longer > rest * seconds(rest)
+        only_together = longer <= patience < shorter
+        return fitting if dear and not only_together else waiting
 
 
 ANY = Sizes()

@@ -1,7 +1,7 @@
 """The rules of batching, admission and capacity, as the configuration says them."""
 
 from penstock.config import Config, Model
-from penstock.config.kinds import POWERS
+from penstock.config.batch_sizes import POWERS
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
 from penstock.core.delivery import RetryRules

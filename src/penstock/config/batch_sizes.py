@@ -1,0 +1,34 @@
+"""The sizes that a model's batches may have, as a key of its section: a word, or a list. Used by `sections`."""
+
+from dataclasses import dataclass
+
+from penstock.config.kinds import Whole
+from penstock.config.toml import toml
+
+ANY, POWERS = "any", "powers"
+LARGEST_BATCH = 65536
+_SIZE = Whole(1, LARGEST_BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSizes:
+    """A word, or a list of sizes, which are kept in ascending order and each once."""
+
+    wanted: str = f'"any", "powers" or a list of sizes from 1 to {LARGEST_BATCH}, such as [1, 2, 4, 8]'
+
+    def take(self, value: object) -> str | tuple[int, ...]:
+        if isinstance(value, str) and value in (ANY, POWERS):
+            return value
+        if not isinstance(value, list | tuple) or not value:
+            raise ValueError(value)
+        return tuple(sorted({_SIZE.take(size) for size in value}))
+
+    def read(self, text: str) -> str | tuple[int, ...]:
+        """`any`, `powers`, `1,2,4,8` or `[1, 2, 4, 8]`."""
+        word = text.strip()
+        if word in (ANY, POWERS):
+            return word
+        return self.take([int(size) for size in word.removeprefix("[").removesuffix("]").split(",")])
+
+    def write(self, value: str | tuple[int, ...]) -> str:
+        return toml(value if isinstance(value, str) else list(value))
