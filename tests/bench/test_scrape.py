@@ -32,6 +32,15 @@ def test_the_window_is_the_difference_of_two_scrapes() -> None:
     assert window.busy == pytest.approx(20 / (4 * 10))
 
 
+def test_padding_is_a_share_of_all_that_was_run() -> None:
+    before, after = (f'penstock_padding_total{{model="m"}} {padding}\n' for padding in (4, 14))
+    window = compare(
+        page(0.0, metrics(1, 1, 10, 5.0) + before), page(1.0, metrics(1, 5, 50, 25.0) + after), "m"
+    )
+    assert window is not None
+    assert window.batch.padded_share == 0.2
+
+
 def test_only_the_model_that_was_asked_counts() -> None:
     before = page(0.0, metrics(0, 0, 0, 0.0) + metrics(0, 0, 0, 0.0, "other"))
     after = page(1.0, metrics(1, 0, 8, 0.0) + metrics(9, 9, 99, 9.0, "other"))

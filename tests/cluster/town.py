@@ -68,6 +68,7 @@ class Town:
 
     script: Callable[[Batch], Answer] = doubled
     lease: float = 1.0
+    batch_sizes: str | tuple[int, ...] = "any"
     level: Level = field(default_factory=lambda: Level(0))  # of every tenant
     gateways: list[GatewayMember] = field(default_factory=list)
     batchers: list[BatcherMember] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Town:
         self.loop, self.clock = loop, loop.time
         redis = Redis(lease=self.lease)
         self.config = Config(
-            models={"double": Model(target="sim:1ms", max_batch=16, workers=2)},
+            models={"double": Model(target="sim:1ms", max_batch=16, batch_sizes=self.batch_sizes, workers=2)},
             redis=redis,
             tiers=Tiers(default="all", levels={"all": self.level}),
         )

@@ -123,6 +123,28 @@ def test_words_in_the_environment_become_what_the_key_wants(file: Path) -> None:
     assert (model.max_cost, model.memory_limit, model.http.headers) == (1.5, 1000, {"X-Key": "k"})
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("any", "any"),
+        (" powers ", "powers"),
+        ("8,1, 4,4", (1, 4, 8)),
+        ("[1, 2, 64]", (1, 2, 64)),
+    ],
+)
+def test_sizes_of_batches_are_a_word_or_a_list_in_any_order(
+    file: Path, said: str, meant: str | tuple[int, ...]
+) -> None:
+    environ = {"PENSTOCK_MODEL_TARGET": "sim:1ms", "PENSTOCK_MODEL_BATCH_SIZES": said}
+    assert load(None, environ, {}).models["sim"].batch_sizes == meant
+    options = {"model.target": "sim:1ms", "model.batch_sizes": said}
+    config = load(None, {}, options)
+    assert config.models["sim"].batch_sizes == meant
+    [setting] = [each for each in config.explain() if each.key == "models.sim.batch_sizes"]
+    file.write_text(f'[models.sim]\ntarget = "sim:1ms"\nbatch_sizes = {setting.value}', encoding="utf-8")
+    assert load(file, {}, {}).models["sim"].batch_sizes == meant
+
+
 def test_inputs_to_warm_up_with_may_be_any_json(file: Path) -> None:
     environ = {"PENSTOCK_MODEL_WARMUP": '[{"a": [1, 0.5]}]', "PENSTOCK_MODEL_GPUS": '["GPU-1"]'}
     model = load(file, environ, {"model.input": "json"}).models["embed"]

@@ -210,6 +210,18 @@ def test_a_mistake_in_the_environment_names_the_variable(
         ),
         (
             ONE,
+            {"model.batch_sizes": "squares"},
+            '--batch-sizes: models.x.batch_sizes must be "any", "powers" or a list of sizes from 1 to 65536,'
+            ' such as [1, 2, 4, 8], not "squares"',
+        ),
+        (
+            ONE,
+            {"model.batch_sizes": "16,1,8", "model.max_batch": 10},
+            "--batch-sizes: models.x.batch_sizes goes up to 16, and models.x.max_batch is 10:"
+            " raise max_batch, or leave the larger sizes out",
+        ),
+        (
+            ONE,
             {"model.cost": ":f"},
             '--cost: models.x.cost must be one of "requests", "characters", "bytes", "tokens",'
             ' or "module:function", or "file.py:function", not ":f"',
@@ -283,6 +295,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         ),
         (Config(models={"x": Model("f", max_wait=3.0)}), "models.x.max_wait is 3s"),
         (Config(models={"x": Model("f")}, limits=Limits(max_queue=10)), "models.x.max_batch is above"),
+        (
+            Config(
+                models={"x": Model("f", max_batch=32, batch_sizes=(1, 8))},
+                sources={"models.x.max_batch": "penstock.toml:3"},
+            ),
+            "models.x.max_batch is 32, but no batch is larger than the largest of models.x.batch_sizes, 8",
+        ),
         (Config(models={"x": Model("f", gpus=("0", "1"))}), "models.x.gpus lists 2 GPUs for 1 workers"),
         (Config(models={"x": Model("f", cache="shared")}), "models.x.cache is set, but"),
         (Config(models={"x": Model("f", http=HttpEndpoint(item="a"))}), "models.x.http is set"),
@@ -295,6 +314,14 @@ def test_a_doubtful_setting_is_remarked_upon(config: Config, doubt: str) -> None
 
 def test_an_ordinary_configuration_raises_no_doubts() -> None:
     assert list(doubts(Config(models={"x": Model("app.py:f")}))) == []
+    assert list(doubts(Config(models={"x": Model("app.py:f", batch_sizes=(1, 2, 4))}))) == []
+
+
+@pytest.mark.parametrize("sizes", ["[]", "[0, 1]", "[1.5]", "[true]", "4", '["a"]', '"1,2"', "[70000]"])
+def test_sizes_that_no_batch_can_have_are_refused(tmp_path: Path, sizes: str) -> None:
+    assert mistake(tmp_path, f"{ONE}batch_sizes = {sizes}").startswith(
+        'penstock.toml:3: models.x.batch_sizes must be "any", "powers" or a list of sizes from 1 to 65536'
+    )
 
 
 def test_a_doubt_about_redis_is_for_those_who_use_it() -> None:

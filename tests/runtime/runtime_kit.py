@@ -10,6 +10,7 @@ from penstock.adapters.memory import MemoryBroker
 from penstock.core.batcher import Batcher
 from penstock.core.ratelimit import RateLimiter
 from penstock.core.rules import BatchingRules
+from penstock.core.sizes import ANY, Sizes
 from penstock.errors import BackendError, Overloaded, Refused
 from penstock.ports import Observer
 from penstock.quota import Limits
@@ -18,6 +19,7 @@ from penstock.runtime.collapse.passenger import Passenger
 from penstock.runtime.desk import Desk
 from penstock.runtime.gateway import Gateway
 from penstock.runtime.idempotency import KeyedStore
+from penstock.runtime.padding import Padding
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
@@ -80,6 +82,7 @@ class Station:
         health_interval: float = 5.0,
         max_cost: float = float("inf"),
         sameness: Sameness | None = None,
+        sizes: Sizes = ANY,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.backend = backend
@@ -88,13 +91,16 @@ class Station:
         self.deliver: Callable[[Sequence[Reply]], None] = self._deliver
         self.starts: list[BackendError | None] = []
         self.pump = Pump(
-            Batcher(BatchingRules(policy=policy, max_cost=max_cost, processing=processing_limit)),
+            Batcher(
+                BatchingRules(policy=policy, max_cost=max_cost, processing=processing_limit, sizes=sizes)
+            ),
             lambda replies: self.deliver(replies), self.observed, self.loop, self.loop.time, timer_grain=0.0,
         )  # fmt: skip
         self.slot = Slot(
             WORKER, backend, self.pump, self.loop.time, processing_limit=processing_limit,
             first_batch_limit=first_batch_limit, start_limit=start_limit, health_interval=health_interval,
             on_started=lambda worker, error: self.starts.append(error), sameness=sameness, warm=warm,
+            padding=Padding(sizes, per_item=False) if sizes.allowed else None,
         )  # fmt: skip
 
     def _deliver(self, replies: Sequence[Reply]) -> None:

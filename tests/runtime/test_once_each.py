@@ -28,7 +28,7 @@ def batch(*texts: bytes) -> Batch:
 def test_each_input_is_run_once_and_every_place_has_its_output() -> None:
     async def body() -> None:
         backend = MockBackend()
-        result = await run_once_each(backend, batch(b"1", b"2", b"1", b"3", b"2"), by_input)
+        result = await run_once_each(backend.run, batch(b"1", b"2", b"1", b"3", b"2"), by_input)
         assert result.outputs == [b"1", b"2", b"1", b"3", b"2"]
         assert (result.executed, backend.batches[0].size) == (3, 3)
 
@@ -43,7 +43,7 @@ def test_an_input_that_fails_fails_at_every_place_where_it_stands() -> None:
             return result
 
     async def body() -> None:
-        result = await run_once_each(OneBad(), batch(b"1", b"2", b"1", b"2", b"3"), by_input)
+        result = await run_once_each(OneBad().run, batch(b"1", b"2", b"1", b"2", b"3"), by_input)
         assert result.failures == {1: BAD, 3: BAD}
 
     run_virtual(body())
@@ -52,7 +52,7 @@ def test_an_input_that_fails_fails_at_every_place_where_it_stands() -> None:
 def test_a_batch_without_repetitions_goes_as_it_is() -> None:
     async def body() -> None:
         backend, whole = MockBackend(), batch(b"1", b"2")
-        result = await run_once_each(backend, whole, by_input)
+        result = await run_once_each(backend.run, whole, by_input)
         assert (result.executed, backend.batches) == (0, [whole])
 
     run_virtual(body())
@@ -65,7 +65,7 @@ def test_a_wrong_count_is_a_failed_batch_also_where_it_would_fit_the_whole(
     async def body() -> None:
         backend = MockBackend([Answer(outputs=outputs)])
         with pytest.raises(BatchRejected, match="for 2 inputs"):
-            await run_once_each(backend, batch(b"1", b"2", b"1"), by_input)
+            await run_once_each(backend.run, batch(b"1", b"2", b"1"), by_input)
 
     run_virtual(body())
 
@@ -94,8 +94,8 @@ def test_tenants_whose_answers_are_kept_apart_are_executed_apart() -> None:
         apart, together = sameness_of(model), sameness_of(replace(model, cache="shared"))
         assert apart is not None
         assert together is not None
-        assert (await run_once_each(backend, whole, apart)).executed == 2
-        assert (await run_once_each(backend, whole, together)).executed == 1
+        assert (await run_once_each(backend.run, whole, apart)).executed == 2
+        assert (await run_once_each(backend.run, whole, together)).executed == 1
         assert sameness_of(replace(model, parameters="per_item")) is None
         assert sameness_of(replace(model, deterministic=False)) is None
 
@@ -106,7 +106,7 @@ def test_requests_are_not_changed() -> None:
     async def body() -> None:
         whole = batch(b"1", b"1")
         before: list[Request] = [structs.replace(request) for request in whole.requests]
-        await run_once_each(MockBackend(), whole, by_input)
+        await run_once_each(MockBackend().run, whole, by_input)
         assert [(r.key, r.input) for r in whole.requests] == [(r.key, r.input) for r in before]
 
     run_virtual(body())

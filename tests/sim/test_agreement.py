@@ -210,6 +210,30 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
     "a curve that grows": (900, {"service": "a=50ms,b=0.5ms,jitter=3%", "max_batch": 100}),
     "a curve with a knee": (1500, {"service": "a=20ms,knee=16,jitter=3%", "max_batch": 64, "workers": 2}),
     "one worker": (200, {"workers": 1}),
+    **{
+        f"{policy} with padded sizes at {rate}/s": (
+            rate,
+            {
+                "policy": policy,
+                "service": "a=20ms,knee=16,jitter=3%",
+                "workers": 2,
+                "max_batch": 48,
+                "batch_sizes": "powers",
+            },
+        )
+        for policy in POLICIES
+        for rate in (150, 1000)
+    },
+    "a list of sizes, and batches that fail": (
+        600,
+        {
+            "service": "a=60ms,b=2ms,jitter=5%,fail=5%,garbage=2%,short=2%",
+            "workers": 4,
+            "max_batch": 48,
+            "timeout": 1.0,
+            "batch_sizes": (3, 10, 48),
+        },
+    ),
     "workers in reserve": (800, {"reserve": 2}),
     "twice the capacity": (3840, {"timeout": 0.2, "service": "a=100ms,jitter=10%"}),
     "strict tiers under overload": (

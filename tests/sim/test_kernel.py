@@ -8,6 +8,7 @@ import pytest
 from penstock.core.buffer import TierRules
 from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
+from penstock.core.sizes import Sizes
 from penstock.load.arrivals import poisson
 from penstock.service_model import ServiceModel
 from penstock.sim.kernel import Kernel, Run, Scenario
@@ -45,6 +46,14 @@ def test_the_same_seed_gives_the_same_run_to_the_last_bit() -> None:
     assert (one.latencies, one.errors, one.reasons) == (two.latencies, two.errors, two.reasons)
     assert one.latencies != other.latencies
     assert everybody_answered(one)
+
+
+def test_a_batch_takes_as_long_as_the_size_it_is_padded_to() -> None:
+    service = ServiceModel(a=0.1, b=0.001)
+    rules = BatchingRules(max_batch=32, policy="greedy", sizes=Sizes((8, 32)))
+    run = Kernel(scenario(service, workers=1, rules=rules)).run([1.0])
+    assert list(run.latencies) == pytest.approx([0.108])
+    assert (run.batches, run.batched, run.padding) == (1, 1, 7)
 
 
 def test_every_dispatch_can_be_watched() -> None:

@@ -58,7 +58,12 @@ def test_the_json_has_the_agreed_fields() -> None:
     agreed = {"offered_rps", "sent", "ok", "rejected", "errors", "latency_ms", "batch", "busy"}
     assert agreed <= set(fields)
     assert list(fields["latency_ms"]) == ["mean", "p50", "p90", "p95", "p99", "p999", "max"]
-    assert fields["batch"] == {"count": 2, "mean_size": 1.5, "reasons": {"full": 1, "due": 1}}
+    assert fields["batch"] == {
+        "count": 2,
+        "mean_size": 1.5,
+        "reasons": {"full": 1, "due": 1},
+        "padded_share": None,
+    }
     assert fields["errors"] == {"CONNECT": 2, "SERVICE_OVERLOADED": 1}
 
 

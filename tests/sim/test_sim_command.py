@@ -74,6 +74,17 @@ def test_several_policies_are_shown_in_one_table_with_the_floor_below() -> None:
     assert rows == ["ms", "paced", "window", "floor"]
 
 
+def test_batches_of_sizes_that_are_not_allowed_are_padded_and_the_share_is_told() -> None:
+    padded = simulated("--rate", "300", "--batch-sizes", "powers")
+    assert 0.1 < padded["batch"]["padded_share"] < 0.5
+    assert padded["ok"] == padded["sent"]
+    assert simulated("--rate", "300")["batch"]["padded_share"] == 0.0
+    shown = CliRunner().invoke(app, [*CASE_A, *SHORT, "--rate", "300", "--batch-sizes", "4,8,32"])
+    assert "% padding" in shown.stdout
+    several = ["--policy", "paced,greedy", "--batch-sizes", "32"]
+    assert "padded" in CliRunner().invoke(app, [*CASE_A, *SHORT, *several]).stdout
+
+
 def test_one_policy_is_shown_in_full() -> None:
     result = CliRunner().invoke(app, [*CASE_A, *SHORT, "--tiers", "enterprise=1,free=3"])
     for part in ("latency", "batches", "floor", "served in time", "enterprise"):

@@ -20,7 +20,7 @@ PATIENCE = 5.0  # seconds; a server under load may answer slowly
 BATCHER = "batcher"  # the role that forms batches
 
 _SAMPLE = re.compile(
-    r"^penstock_(batches_total|batched_requests_total|worker_busy_seconds_total|workers)"
+    r"^penstock_(batches_total|batched_requests_total|padding_total|worker_busy_seconds_total|workers)"
     r"(?:\{(.*)\})? (\S+)",
     re.MULTILINE,
 )
@@ -76,6 +76,7 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
         return None
     reasons: dict[str, int] = defaultdict(int)
     members, busy_seconds, workers, counted = 0.0, 0.0, 0.0, False
+    padding = 0.0
     for plane, page in after.pages.items():
         first, last = _read(before.pages.get(plane, ""), model), _read(page, model)
         known = 0.0  # workers that this process knows; over Redis every batcher knows all of them
@@ -87,6 +88,8 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
                 reasons[label] += round(grown)
             elif name == "batched_requests_total":
                 members, counted = members + grown, True
+            elif name == "padding_total":
+                padding += grown
             elif name == "worker_busy_seconds_total":
                 busy_seconds += grown
             else:
@@ -101,6 +104,7 @@ def compare(before: Scrape | None, after: Scrape | None, model: str | None) -> W
             count,
             round(members / count, 3) if count else None,
             {reason: number for reason, number in sorted(reasons.items()) if number},
+            round(padding / (members + padding), 4) if members else None,
         ),
         min(1.0, busy_seconds / capacity) if capacity > 0 else None,
     )

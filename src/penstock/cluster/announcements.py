@@ -3,16 +3,17 @@
 from dataclasses import asdict, replace
 
 import msgspec
+from msgspec import UNSET
 
 from penstock.config import Config, Model
-from penstock.config.kinds import BatchSizes, Choice, Number, Whole
+from penstock.config.kinds import ANY, BatchSizes, Choice, Number, Whole
 from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
 # Fields that are not in the configuration: which parameters a function takes is known once it has started.
 _LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
-_CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in _LEARNED]
+_CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")]
 
 
 def announcement_of(
@@ -27,12 +28,14 @@ def announcement_of(
         takes_parameters=takes_parameters,
         parameter_names=parameter_names,
         scalar_parameters=model.protocol == "grpc",
+        batch_sizes=UNSET if model.batch_sizes == ANY else model.batch_sizes,
     )
 
 
 def model_of(said: ModelAnnouncement) -> Model:
     """The model as it was announced. Raises ValueError for values that no model can have."""
     values = {item: getattr(said, item) for item in _CONFIGURED}
+    values["batch_sizes"] = ANY if said.batch_sizes is UNSET else said.batch_sizes
     model = msgspec.convert({**values, "target": "redis"}, Model)
     for item, place in items(Model).items():
         if isinstance(place, Key) and isinstance(place.kind, BatchSizes | Choice | Number | Whole):

@@ -82,8 +82,8 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
     if isinstance(model.batch_sizes, tuple) and model.batch_sizes[-1] > model.max_batch:
         yield (
             dotted(("models", name, "batch_sizes")),
-            f"goes up to {model.batch_sizes[-1]}, and models.{name}.max_batch is {model.max_batch}:"
-            " raise max_batch, or leave the larger sizes out",
+            f"goes up to {model.batch_sizes[-1]}, and {dotted(('models', name, 'max_batch'))} is"
+            f" {model.max_batch}: raise max_batch, or leave the larger sizes out",
         )
     if model.input_kind == "text" and not all(isinstance(item, str) for item in model.warmup):
         yield dotted(("models", name, "warmup")), 'must be a list of texts, unless input = "json"'

@@ -208,11 +208,13 @@ class Sealing:
 
     def _size_for(self, lane: Lane, most: int, now: Seconds) -> int:
         """How many of a lane go now, where its policy would send so many: all, padded, or what fits."""
-        sizes = self._rules.sizes
+        sizes, buffer = self._rules.sizes, lane.buffer
         if not sizes.allowed:
             return most
+        room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)  # with padding, at the mean cost
+        waiting = min(buffer.waiting, most, sizes.largest_in(room))
         patience = inf if self._fleet.free > 1 else lane.give_up - now
-        return sizes.to_send(min(lane.buffer.waiting, most), lane.curve.hopeful, patience)
+        return sizes.to_send(waiting, lane.curve.hopeful, patience)
 
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         if (

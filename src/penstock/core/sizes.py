@@ -30,10 +30,14 @@ class Sizes:
         place = bisect_left(self.allowed, size)
         return size if place == len(self.allowed) else self.allowed[place]
 
-    def fitting(self, size: int) -> int:
+    def fitting(self, size: float) -> int:
         """The largest allowed size that so many fill; 0 if they fill none."""
         place = bisect_right(self.allowed, size)
         return self.allowed[place - 1] if place else 0
+
+    def largest_in(self, room: float) -> int:
+        """The largest allowed size for which there is room; the smallest, if there is room for none."""
+        return self.fitting(room) or self.allowed[0]
 
     def to_send(self, waiting: int, seconds: Callable[[int], Seconds], patience: Seconds) -> int:
         """How many of so many that wait go now: all, padded, or what fits. `seconds`: how long a batch of so many

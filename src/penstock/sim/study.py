@@ -127,6 +127,9 @@ def _side_by_side(findings: Mapping[str, Finding]) -> Table:
     table.add_column("ms", no_wrap=True)
     for heading in ("mean", "p50", "p95", "p99", "max", "goodput/s", "refused", "errors", "batch", "busy"):
         table.add_column(heading, justify="right", no_wrap=True)
+    padded = any(finding.summary.batch.padded_share for finding in findings.values())
+    if padded:
+        table.add_column("padded", justify="right", no_wrap=True)
     for policy, finding in findings.items():
         found, busy = finding.summary, finding.summary.busy or 0.0
         table.add_row(
@@ -137,6 +140,7 @@ def _side_by_side(findings: Mapping[str, Finding]) -> Table:
             f"{found.sent - found.ok - found.rejected:,}",
             f"{found.batch.mean_size or 0:.1f}",
             f"{busy:.0%}",
+            *([f"{found.batch.padded_share or 0:.1%}"] if padded else []),
         )
     floor = next(iter(findings.values())).floor
     if floor is not None:

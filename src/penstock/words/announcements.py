@@ -3,7 +3,7 @@
 Not its target or headers: where it runs and with which secrets is the worker's business alone.
 """
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from penstock.words.basics import Finite, RegistryWord, reader
 
@@ -12,7 +12,6 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     """The names and defaults are those of a model's configuration."""
 
     max_batch: int = 64
-    batch_sizes: str | tuple[int, ...] = "any"
     max_wait: Finite = 0.05
     policy: str = "paced"
     input: str = "json"  # the kind of input that the target takes: text or json
@@ -36,6 +35,8 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     takes_parameters: bool = True
     parameter_names: list[str] | None = None  # the names of the parameters that the model takes; None: any
     scalar_parameters: bool = False  # whether it takes strings, numbers and switches only
+    # The sizes that a batch may have. Absent where it may have any: an older process knows only that.
+    batch_sizes: str | tuple[int, ...] | UnsetType = UNSET
 
     @property
     def batching(self) -> "ModelAnnouncement":
