@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from redis_kit import ask, opened, running, until
 
-from penstock.adapters.redis.bus.intake import NOT_READ, Intake
+from penstock.adapters.in_hand import NOT_READ
+from penstock.adapters.redis.bus.intake import Intake
 from penstock.adapters.redis.bus.leases import Leases
 from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.bus.registry import Registry

@@ -12,23 +12,20 @@ a connection broke, a batcher left. The pending list then tells what to do with 
     another's, in hand     we were thought dead, and it was taken from us: let go of it, unacknowledged
     nowhere, in hand       Redis has lost it, we have not: finish it
 
-What was taken over, and what lay in a shard before we had it, is inherited. It was accepted, and waited while
-nobody was there to send it. So nobody refuses it any more. Its queue limit is void: only its deadline bounds it.
-
-What cannot be read, or cannot be taken in, is set aside and acknowledged. Left pending, it would meet every
-successor. Whoever asked for it is told, as far as the entry says who that is.
+What was taken over, and what lay in a shard before we had it, is inherited. `adapters/in_hand.py` has what becomes
+of an entry once it was read.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from math import inf
-from typing import Generic, Protocol
+from typing import Protocol
 
 from redis.exceptions import RedisError
 
+from penstock.adapters.in_hand import Entry, InHand
 from penstock.adapters.redis.bus.backlogs import Backlogs
 from penstock.adapters.redis.bus.offsets import Offsets
 from penstock.adapters.redis.bus.pending import (
@@ -45,10 +42,7 @@ from penstock.adapters.redis.link.scripts import ACK, DROP_CONSUMER, Call
 from penstock.loops import Loops, for_ever
 from penstock.ports import Clock
 from penstock.ports.shards import Taken
-from penstock.said_once import SaidOnce
-from penstock.types import Failure, Request
-from penstock.words.basics import Garbled
-from penstock.words.envelopes import Envelope, decode_envelope, salvage_envelope
+from penstock.words.envelopes import Envelope
 
 log = logging.getLogger("penstock.batcher")
 
@@ -59,12 +53,6 @@ GATHER = 0.1  # seconds between acknowledgements: each costs three commands for 
 _COUNT = 8  # envelopes of each shard in one read: after an outage a backlog comes in bites
 _LOOK = 4  # shards that are looked over at once
 _FIELD = b"e"
-NOT_READ = Failure(
-    "SERVICE_OVERLOADED",
-    "a batcher of another version could not read this request: try again",
-    retry_after=1.0,
-)
-NOT_TAKEN = Failure("INTERNAL", "a batcher could not take this request in")
 
 
 class Leases(Protocol):
@@ -74,19 +62,7 @@ class Leases(Protocol):
         ...
 
 
-class Entry:
-    """One envelope that this batcher has in hand."""
-
-    __slots__ = ("gateway", "id", "left", "shard")
-
-    def __init__(self, shard: int, entry_id: bytes, gateway: str) -> None:
-        self.shard = shard
-        self.id = entry_id
-        self.gateway = gateway  # the mailbox for answers
-        self.left = 1  # its requests that are not settled yet, and one more while it is being taken in
-
-
-class Intake(Generic[Taken]):
+class Intake(InHand[Taken, bytes]):
     def __init__(
         self,
         store: Store,
@@ -98,16 +74,12 @@ class Intake(Generic[Taken]):
     ) -> None:
         """`me`: the consumer, as it is named in the registry. `alive`: the names of the batchers that are there.
         `kind`: the class that requests are made as, for whoever takes them."""
-        self._kind = kind
+        super().__init__(kind, store.aside)
         self._store, self._me, self._clock, self._leases, self._alive = store, me, clock, leases, alive
-        self._aside = store.aside
-        self._not_taken = SaidOnce(log, "a request could not be taken in")
-        self._not_withdrawn = SaidOnce(log, "a request could not be withdrawn")
         self._reader = store.blocking()
         self._streams = [store.keys.shard(shard) for shard in range(store.settings.shards)]
         self._shard_of = {stream.encode(): shard for shard, stream in enumerate(self._streams)}
         self._offsets = Offsets()
-        self._entries: dict[tuple[int, bytes], Entry] = {}  # envelopes in hand, until they are acknowledged
         # By shard, the ids that are to be acknowledged.
         self._done: defaultdict[int, list[bytes]] = defaultdict(list)
         self._owned: frozenset[int] = frozenset()
@@ -119,35 +91,16 @@ class Intake(Generic[Taken]):
         self._changed = asyncio.Event()
         self._closing = False
         self._reading = 0
-        self._progress = asyncio.Event()
-        self.in_hand: dict[str, tuple[Taken, Entry]] = {}  # the requests in hand and their envelopes, by key
-        self.on_inherited: Callable[[Taken], None] = lambda request: None
-        self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
-        # Called for a request that is in hand and could not be taken in. It counts as settled in any case.
-        self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
-        # Called with a gateway's mailbox and the keys of requests that could not be read.
-        self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None
-
-    def subscribe(self, on_request: Callable[[Taken], None], on_withdraw: Callable[[Taken], None]) -> None:
-        self._on_request = self.on_inherited = on_request
-        self._on_withdraw = on_withdraw
 
     def shards_changed(self) -> None:
         """The leases or the registry changed: look now, and not only after the next read."""
         self._changed.set()
 
-    def settled(self, requests: Iterable[Request]) -> None:
-        """Look at the shards now, and not only after the next read: the leases or the registry changed."""
-        for request in requests:
-            held = self.in_hand.pop(request.key, None)
-            if held is not None:
-                self._let_go(held[1])
+    def _finished(self, entry: Entry[bytes]) -> None:
+        self._done[entry.shard].append(entry.id)
 
-    def _let_go(self, entry: Entry) -> None:
-        entry.left -= 1
-        if not entry.left:
-            self._done[entry.shard].append(entry.id)
-            self._progress.set()
+    def _sent_at(self, envelope: Envelope, received: float) -> float:
+        return received - self._offsets.transit(envelope.gateway, envelope.sent, received)
 
     # ---- the loops ---------------------------------------------------------------------------------------
 
@@ -238,72 +191,14 @@ class Intake(Generic[Taken]):
             shard = self._shard_of[stream]
             for entry_id, fields in entries:
                 inherited = self._backlogs.holds(shard, entry_id)
-                taken += self._take(shard, entry_id, fields, received, inherited=inherited)
+                taken += self._take_entry(shard, entry_id, fields, received, inherited=inherited)
         return taken
 
-    # ---- an entry ----------------------------------------------------------------------------------------
-
-    def _take(self, shard: int, entry_id: bytes, fields: Fields, received: float, *, inherited: bool) -> int:
-        if (shard, entry_id) in self._entries:  # Redis has forgotten that we have it, and gave it again
-            return 0
-        entry = self._entries[shard, entry_id] = Entry(shard, entry_id, "")
+    def _take_entry(
+        self, shard: int, entry_id: bytes, fields: Fields, received: float, *, inherited: bool
+    ) -> int:
         body = fields.get(_FIELD, b"")
-        try:
-            envelope = decode_envelope(body)
-        except Garbled as error:
-            envelope = self._salvage(shard, body, error)
-        entry.gateway = envelope.gateway
-        sent = received - self._offsets.transit(envelope.gateway, envelope.sent, received)
-        in_hand = self.in_hand
-        for wire in envelope.requests:
-            if wire.key not in in_hand:  # otherwise it was sent twice, and its twin is in another entry
-                request = wire.request(self._kind, entry.gateway, sent)
-                in_hand[wire.key] = request, entry
-                entry.left += 1
-                try:
-                    if inherited:
-                        # Equal limits mean that the client set one of its own.
-                        if request.expires < request.deadline:
-                            request.expires = inf
-                        self.on_inherited(request)
-                    else:
-                        self._on_request(request)
-                except Exception as error:
-                    self._refuse(request, entry.gateway, error)
-        for key in envelope.withdrawn:
-            withdrawn = in_hand.get(key)
-            if withdrawn is not None:
-                self._withdraw(withdrawn[0])
-        self._let_go(entry)
-        return len(envelope.requests)
-
-    def _withdraw(self, request: Taken) -> None:
-        try:
-            self._on_withdraw(request)
-        except Exception as error:
-            self._not_withdrawn.say(error)
-            self._aside.add("withdrawal", request.model, f"{type(error).__name__}: {error}")
-        self.settled([request])
-
-    def _salvage(self, shard: int, body: bytes, error: Garbled) -> Envelope:
-        """What can be read of an envelope that cannot be read as a whole."""
-        self._aside.add("envelope", self._streams[shard], str(error), body)
-        try:
-            salvaged = salvage_envelope(body)
-        except Garbled:
-            return Envelope("", 0.0, [], [])
-        if salvaged.unreadable:
-            self.on_unreadable(salvaged.envelope.gateway, salvaged.unreadable, NOT_READ)
-        return salvaged.envelope
-
-    def _refuse(self, request: Taken, gateway: str, error: Exception) -> None:
-        self._not_taken.say(error)
-        self._aside.add("request", gateway, f"{type(error).__name__}: {error}", request.input)
-        try:
-            self.on_refused(request, NOT_TAKEN)
-        except BaseException:
-            self.settled([request])
-            raise
+        return self._take(shard, entry_id, body, self._streams[shard], received, inherited=inherited)
 
     # ---- when in doubt -----------------------------------------------------------------------------------
 
@@ -329,7 +224,7 @@ class Intake(Generic[Taken]):
         inherits = owned and self._registered
         living = self._living
         taken: list[bytes] = []
-        lost: list[Entry] = []
+        lost: list[Entry[bytes]] = []
         try:
             async for entry_id, consumer in pending(client, stream):
                 entry = self._entries.get((shard, entry_id))
@@ -348,23 +243,11 @@ class Intake(Generic[Taken]):
         if lost:
             self._lose(lost)
         async for entry_id, fields in claim(client, stream, self._me, taken):
-            self._take(shard, entry_id, fields, self._clock(), inherited=True)
+            self._take_entry(shard, entry_id, fields, self._clock(), inherited=True)
         if taken:
             log.info("entries taken over", extra={"shard": shard, "entries": len(taken)})
         if inherits:
             await drop_dead(client, stream, living)
-
-    def _lose(self, entries: Sequence[Entry]) -> None:
-        """Let go of these envelopes: another batcher answers for them now."""
-        gone = set(entries)
-        for entry in entries:
-            del self._entries[entry.shard, entry.id]
-        requests = [request for request, entry in self.in_hand.values() if entry in gone]
-        for request in requests:
-            del self.in_hand[request.key]
-        self._progress.set()
-        log.warning("entries were taken from us", extra={"entries": len(entries)})
-        self.on_lost(requests)
 
     # ---- acknowledgements --------------------------------------------------------------------------------
 

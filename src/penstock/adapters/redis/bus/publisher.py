@@ -16,20 +16,20 @@ nobody waiting.
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import RedisError, ResponseError
 
+from penstock.adapters.outbox import Outbox, store_down
 from penstock.adapters.redis.bus.durability import Appender
 from penstock.adapters.redis.link.connect import Patience, Store, is_outage
 from penstock.adapters.redis.link.listening import Listener
-from penstock.errors import Cancelled, Internal, Overloaded, PenstockError, StoreDown
+from penstock.errors import Internal, StoreDown
 from penstock.loops import Loops
 from penstock.ports import Clock
-from penstock.types import Accepted, Failure
+from penstock.types import Accepted
 from penstock.words.envelopes import encode_envelope
 
 log = logging.getLogger("penstock.gateway")
@@ -47,82 +47,28 @@ ENVELOPE_REQUESTS = 1024
 ENVELOPE_BYTES = 1 << 20
 
 
-class Publisher:
+class Publisher(Outbox):
+    full = SLOW
+
     def __init__(
         self, store: Store, box: str, clock: Clock, *, max_requests: int = 65_536, max_bytes: int = 256 << 20
     ) -> None:
         """`box`: the mailbox that answers are sent to."""
+        super().__init__(max_requests, max_bytes)
         self._store = store
         self._box = box
         self._clock = clock
-        self._max_requests, self._max_bytes = max_requests, max_bytes
         self._appender: Appender
         self._shards = store.settings.shards
         self._turn = -1
-        self._unsent: dict[str, Accepted] = {}
-        self._unsent_bytes = 0
-        self._withdrawn: defaultdict[int, list[str]] = defaultdict(list)  # the keys to withdraw, by shard
-        self._acceptances: dict[str, asyncio.Future[None]] = {}
-        self._wake = asyncio.Event()
-        self._quiet = asyncio.Event()
         self._away: set[int] = set()  # the shards that are left out, since their node is away
         self._trouble = asyncio.Event()
         self._listener = Listener(store)
-        self.on_failed: Callable[[Sequence[Accepted], Failure], None] = lambda requests, failure: None
 
     @property
     def down(self) -> bool:
         """Whether nothing can be accepted now."""
         return len(self._away) == self._shards
-
-    @property
-    def unsent(self) -> int:
-        return len(self._unsent)
-
-    # ---- calls that never wait ---------------------------------------------------------------------------
-
-    def publish(self, request: Accepted) -> None:
-        if len(self._unsent) >= self._max_requests or self._unsent_bytes >= self._max_bytes:
-            self._refuse(request, Overloaded(SLOW, retry_after=1.0))
-        elif self.down:
-            self._refuse(request, _store_down())
-        else:
-            self._unsent[request.key] = request
-            self._unsent_bytes += len(request.input)
-            self._wake.set()
-
-    def withdraw(self, request: Accepted) -> None:
-        if self._unsent.pop(request.key, None) is not None:
-            self._unsent_bytes -= len(request.input)
-            acceptance = self._acceptances.pop(request.key, None)
-            if acceptance is not None and not acceptance.done():
-                acceptance.set_exception(Cancelled("withdrawn before it was accepted"))
-        elif request.shard is not None:
-            self.withdraw_key(request.key, request.shard)
-
-    def withdraw_key(self, key: str, shard: int) -> None:
-        """Withdraw a request that perhaps another gateway sent."""
-        keys = self._withdrawn[shard]
-        # While Redis is away withdrawals pile up, and they only spare work.
-        if len(keys) < self._max_requests:
-            keys.append(key)
-            self._wake.set()
-
-    async def accepted(self, request: Accepted) -> None:
-        """Publish, and return when Redis has it; raises StoreDown or Overloaded when it has not."""
-        acceptance = asyncio.get_running_loop().create_future()
-        self._acceptances[request.key] = acceptance
-        try:
-            self.publish(request)
-            await acceptance
-        finally:
-            self._acceptances.pop(request.key, None)
-
-    async def flush(self) -> None:
-        """Return when nothing is left to send, or nowhere to send it. `run` must be running."""
-        self._quiet.clear()
-        self._wake.set()
-        await self._quiet.wait()
 
     # ---- the loop ----------------------------------------------------------------------------------------
 
@@ -138,7 +84,7 @@ class Publisher:
         finally:
             for acceptance in self._acceptances.values():
                 if not acceptance.done():
-                    acceptance.set_exception(_store_down())
+                    acceptance.set_exception(store_down())
 
     async def _send_all(self, loops: Loops) -> None:
         under_way: set[asyncio.Task[None]] = set()
@@ -176,9 +122,8 @@ class Publisher:
         return None
 
     def _seal(self, shard: int) -> tuple[list[Accepted], list[bytes]]:
-        requests = list(self._unsent.values())
-        room = self._unsent_bytes <= ENVELOPE_BYTES and len(requests) <= ENVELOPE_REQUESTS
-        self._unsent, self._unsent_bytes = {}, 0
+        room = self._unsent_bytes <= ENVELOPE_BYTES and len(self._unsent) <= ENVELOPE_REQUESTS
+        requests = self._take_unsent()
         for request in requests:
             request.shard = shard
         withdrawn = self._withdrawn.pop(shard, [])
@@ -212,7 +157,7 @@ class Publisher:
                     if not tries and isinstance(error, ResponseError) and await self._mended(error, key):
                         tries += 1
                         continue
-                    self._fail(requests, _store_down(_said(error)))
+                    self._fail(requests, store_down(_said(error)))
                     return
                 tries += 1
                 if tries > 1 or isinstance(error, StoreDown):
@@ -224,8 +169,7 @@ class Publisher:
             else:
                 if self._away:
                     self._regain(shard)
-                if self._acceptances:
-                    self._accept(requests)
+                self._accept(requests)
                 return
 
     async def _mended(self, error: ResponseError, key: str) -> bool:
@@ -236,12 +180,6 @@ class Publisher:
         except (RedisError, OSError):
             return False
 
-    def _accept(self, requests: Sequence[Accepted]) -> None:
-        for request in requests:
-            acceptance = self._acceptances.get(request.key)
-            if acceptance is not None and not acceptance.done():
-                acceptance.set_result(None)
-
     # ---- when Redis is away ------------------------------------------------------------------------------
 
     def _give_up(self, shard: int, requests: Sequence[Accepted], error: Exception) -> None:
@@ -251,29 +189,8 @@ class Publisher:
             return
         # The envelope may have arrived after all.
         self._withdrawn[shard] += [request.key for request in requests]
-        lost = [*requests, *self._unsent.values()]  # the requests behind it have nowhere to go either
-        self._unsent, self._unsent_bytes = {}, 0
-        self._fail(lost, _store_down(str(error)))
-
-    def _put_back(self, requests: Sequence[Accepted]) -> None:
-        self._unsent = {request.key: request for request in (*requests, *self._unsent.values())}
-        self._unsent_bytes += sum(len(request.input) for request in requests)
-        self._wake.set()
-
-    def _refuse(self, request: Accepted, error: PenstockError) -> None:
-        """Refuse the request soon, and not now: whoever publishes it has not finished accepting it."""
-        asyncio.get_running_loop().call_soon(self._fail, [request], error)
-
-    def _fail(self, requests: Sequence[Accepted], error: PenstockError) -> None:
-        others = []
-        for request in requests:
-            acceptance = self._acceptances.get(request.key)
-            if acceptance is None:
-                others.append(request)
-            elif not acceptance.done():
-                acceptance.set_exception(error)
-        if others:
-            self.on_failed(others, Failure.of(error))
+        lost = [*requests, *self._take_unsent()]  # the requests behind it have nowhere to go either
+        self._fail(lost, store_down(str(error)))
 
     def _lose(self, shard: int) -> None:
         self._away |= self._neighbours(shard)
@@ -315,10 +232,6 @@ def _said(error: Exception) -> str:
     words = f"{type(error).__name__}: {error}"[:200]
     log.error("requests were not sent", extra={"error": words})
     return words
-
-
-def _store_down(details: str = "") -> StoreDown:
-    return StoreDown("Redis does not answer: nothing can be accepted now.", retry_after=1.0, details=details)
 
 
 def _cut(requests: Sequence[Accepted]) -> list[list[Accepted]]:
