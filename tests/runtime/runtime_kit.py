@@ -8,6 +8,7 @@ from itertools import count
 
 from penstock.adapters.memory import MemoryBroker
 from penstock.core.batcher import Batcher
+from penstock.core.ladder import ladder
 from penstock.core.ratelimit import RateLimiter
 from penstock.core.rules import BatchingRules
 from penstock.core.sizes import ANY, Sizes
@@ -23,6 +24,7 @@ from penstock.runtime.padding import Padding
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
+from penstock.runtime.warm_up import Warmer
 from penstock.runtime.wheel import Wheel
 from penstock.testing import MockBackend, Recorder
 from penstock.types import Ask, Batch, Execution, Failure, GivenUp, Outcome, Refusal, Reply, WorkerId
@@ -83,6 +85,9 @@ class Station:
         max_cost: float = float("inf"),
         sameness: Sameness | None = None,
         sizes: Sizes = ANY,
+        warm_up: Sequence[bytes] | None = None,  # inputs
+        idle_sizes: Sequence[int] = (),
+        max_batch: int = 64,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.backend = backend
@@ -90,17 +95,20 @@ class Station:
         self.replies: list[tuple[float, Reply]] = []
         self.deliver: Callable[[Sequence[Reply]], None] = self._deliver
         self.starts: list[BackendError | None] = []
+        rules = BatchingRules(
+            policy=policy, max_cost=max_cost, max_batch=max_batch, processing=processing_limit, sizes=sizes
+        )
         self.pump = Pump(
-            Batcher(
-                BatchingRules(policy=policy, max_cost=max_cost, processing=processing_limit, sizes=sizes)
-            ),
+            Batcher(rules),
             lambda replies: self.deliver(replies), self.observed, self.loop, self.loop.time, timer_grain=0.0,
         )  # fmt: skip
+        warmer = Warmer("model", "app.py:f", warm_up, ladder((), max_batch), start_limit, self.loop.time)
         self.slot = Slot(
             WORKER, backend, self.pump, self.loop.time, processing_limit=processing_limit,
             first_batch_limit=first_batch_limit, start_limit=start_limit, health_interval=health_interval,
             on_started=lambda worker, error: self.starts.append(error), sameness=sameness, warm=warm,
             padding=Padding(sizes, per_item=False) if sizes.allowed else None,
+            warmer=warmer, idle_sizes=idle_sizes,
         )  # fmt: skip
 
     def _deliver(self, replies: Sequence[Reply]) -> None:

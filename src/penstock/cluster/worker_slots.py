@@ -121,7 +121,7 @@ class WorkerSlots:
             batches=dock.batches[worker],
             busy_seconds=dock.busy_seconds[worker],
             relative_service_time=None,
-            largest_fitting=slot.fit.size,
+            largest_fitting=slot.warmth.fit.size,
         )
 
     def _healthy(self, model: str) -> int:

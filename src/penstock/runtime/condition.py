@@ -54,7 +54,7 @@ def report_of(
 ) -> SlotReport:
     """How one worker stands. `state`: `idle`, `busy`, `resting` or `offline`. Only a batcher knows
     `relative_service_time`."""
-    warm_up = slot.warm_up
+    warm_up = slot.warmth.warm_up
     if slot.loading:
         state = LOADING
     if slot.full:

@@ -15,7 +15,6 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from zlib import crc32
 
 from penstock.core.backoff import backoff
@@ -24,12 +23,13 @@ from penstock.ports import Backend, Clock
 from penstock.runtime.collapse.once_each import Sameness, run_once_each
 from penstock.runtime.dock import Dock
 from penstock.runtime.first_batches import FirstBatches
-from penstock.runtime.fit import Fit, is_too_large
-from penstock.runtime.idle_ladder import QUIET, IdleLadder
+from penstock.runtime.fit import is_too_large
+from penstock.runtime.idle_ladder import QUIET
 from penstock.runtime.known_good import KnownGood
 from penstock.runtime.limit import Limit
 from penstock.runtime.padding import Padding
 from penstock.runtime.warm_up import Warmer
+from penstock.runtime.warmth import Warmth
 from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 
 log = logging.getLogger("penstock.worker")
@@ -84,10 +84,9 @@ class Slot:
         self._answered = False
         self._first_batches = first_batches or FirstBatches()
         self._known_good = known_good or KnownGood()
-        self._warmer = warmer
-        self._ladder = IdleLadder(idle_sizes, self._known_good, first_batch_limit)
-        self.warm_up = WarmUp()  # what came of it since the backend was started
-        self.fit = Fit(worker)
+        self.warmth = Warmth(
+            worker, dock, clock, warmer, idle_sizes, self._known_good, step_limit=first_batch_limit
+        )
         self.loading = False  # whether its first batch takes long, or its warm-up
         self._on_started = on_started  # told of each start, and how it failed if it did
         self._version = version  # the model's version, where the backend does not tell
@@ -124,7 +123,7 @@ class Slot:
         """Start a backend that is to take over, and warm it up. Raises BackendError; it is then closed."""
         try:
             await self._open(backend)
-            return await self._warm_up(backend)
+            return await self.warmth.make(backend)
         except BaseException:
             await backend.close()
             raise
@@ -137,9 +136,6 @@ class Slot:
             raise BackendTimeout(
                 f"it did not start within {self._start_limit:g} s; raise start_timeout if it needs more"
             ) from None
-
-    async def _warm_up(self, backend: Backend) -> WarmUp | None:
-        return None if self._warmer is None else await self._warmer.run(backend, self.worker)
 
     def renew(self, backend: Backend, warm_up: WarmUp | None = None) -> Backend | None:
         """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Gives
@@ -157,18 +153,8 @@ class Slot:
             await old.close()
 
     def _began(self, warm_up: WarmUp | None) -> None:
-        """A backend begins. What came of its warm-up is told before it takes its first batch."""
-        self.warm_up = WarmUp()
         self._answered = self._warm or warm_up is not None
-        self._ladder.begin([] if warm_up is None else [rung.size for rung in warm_up.rungs])
-        if warm_up is not None:
-            self._tell(warm_up)
-
-    def _tell(self, warm_up: WarmUp) -> None:
-        self.warm_up = replace(warm_up, rungs=(*self.warm_up.rungs, *warm_up.rungs))
-        if warm_up.too_large is not None:
-            self.fit.is_below(warm_up.too_large)
-        self._dock.warmed(self.worker, warm_up)
+        self.warmth.began(warm_up)
 
     async def run(self) -> None:
         """Start the backend and serve, until cancelled."""
@@ -223,7 +209,7 @@ class Slot:
         began = self._clock()
         self._alarm = asyncio.get_running_loop().call_later(LOADING, self._warms_long)
         try:
-            warm_up = await self._warm_up(self.backend)
+            warm_up = await self.warmth.make(self.backend)
         finally:
             self._silence()
             self.loading = False
@@ -261,9 +247,10 @@ class Slot:
             if isinstance(outcome, Result) and outcome.size == batch.size:
                 succeeded, failed_in_a_row, too_many = True, 0, SICK
                 outcome.held_up += held_up
-                self._answered_well(batch, outcome)
+                self._known_good.note(batch, outcome)
+                self.warmth.answered(batch, outcome)
             elif is_too_large(outcome, batch.size):
-                self.fit.is_below(batch.size)  # smaller batches will tell whether it is sick
+                self.warmth.fit.is_below(batch.size)  # smaller batches will tell whether it is sick
             else:
                 failed_in_a_row += 1
             leaves = fatal
@@ -281,30 +268,18 @@ class Slot:
                 break
         return succeeded
 
-    def _answered_well(self, batch: Batch, result: Result) -> None:
-        self._known_good.note(batch, result)
-        self._ladder.was_real(batch.size)
-        self.fit.fits(batch.size)
-
     async def _use_idle_time(self) -> bool:
         """Run the next step of the idle ladder, or ask the backend how it is. False if it must be started anew."""
-        if not self._ladder.is_due(self._clock):
+        if not self.warmth.step_is_due:
             return await self._healthy()
         try:
-            warm_up = await self._ladder.step(self.backend, self._clock)
+            await self.warmth.step(self.backend)
+            self._answered = True
         except BackendError as error:
             self.last_error = error.message
-            log.warning(
-                "warming up in idle moments failed, and ends",
-                extra={"worker": self.worker, "error": error.message},
-            )
             if error.fatal:
                 self._leave(self._start_seconds)
                 return False
-        else:
-            self._answered = True
-            if warm_up is not None:
-                self._tell(warm_up)
         if self._batch is not None:  # it came meanwhile, and its wait says nothing of how long batches take
             self._held_up = self._clock() - self._batch.sent
         return True
@@ -349,7 +324,7 @@ class Slot:
         """The next batch. None when the slot was idle long enough to ask how the backend is."""
         if self._batch is None:
             try:
-                with self._idle.within(QUIET if self._ladder.is_due(self._clock) else self._health_interval):
+                with self._idle.within(QUIET if self.warmth.step_is_due else self._health_interval):
                     await self._arrived.wait()
             except TimeoutError:
                 if self._batch is None:

@@ -62,8 +62,8 @@ class Warmer:
                 if len(batch) == 1:
                     raise self._failed(batch, error) from None
                 too_large = len(batch)
-                log.warning(
-                    "warming up %d of %d: %d do not fit into memory", number, len(batches), too_large,
+                log.info(
+                    "warming up %d of %d: %d did not fit into memory", number, len(batches), too_large,
                     extra={"worker": worker, "error": error.message},
                 )  # fmt: skip
                 break
