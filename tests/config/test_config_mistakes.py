@@ -103,7 +103,10 @@ def mistake(
             ONE + "warmup = [1]\ninput = 'text'",
             'penstock.toml:3: models.x.warmup must be a text or a list of texts, unless input = "json"',
         ),
-        (ONE + "warmup = [nan]", "penstock.toml:3: models.x.warmup must be an input, a list of inputs, or false, not [nan]"),
+        (
+            ONE + "warmup = [nan]",
+            "penstock.toml:3: models.x.warmup must be an input, a list of inputs, or false, not [nan]",
+        ),
         (
             ONE + "gpus = [1.5]",
             'penstock.toml:3: models.x.gpus must be a list of ids such as [0, 1] or ["GPU-5d3f…"], not [1.5]',
