@@ -65,12 +65,12 @@ def test_a_bad_status_is_a_rejected_batch_with_the_first_words_of_the_body_in_it
 ) -> None:
     headers = {"Location": "/elsewhere"}
     respond = handler_of(
-        lambda: web.Response(status=status, text="out of memory" + "x" * 9999, headers=headers)
+        lambda: web.Response(status=status, text="no such label" + "x" * 9999, headers=headers)
     )
     error = answer(respond, batch_of(b"1"))
     assert isinstance(error, BatchRejected)
     assert error.message == f"endpoint answered {status}"
-    assert error.details.startswith("out of memory")
+    assert error.details.startswith("no such label")
     assert len(error.details) < 250
 
 

@@ -40,6 +40,7 @@ from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import (
     BackendCrashed,
     BackendFailed,
+    BackendOutOfMemory,
     BackendTimeout,
     BackendUnavailable,
     DeadlineExceeded,
@@ -80,6 +81,7 @@ _KNOWN = {
     Draining.code: (503, "Unhealthy"),
     StoreDown.code: (503, "Unhealthy"),
     BackendFailed.code: (424, "Backend"),
+    BackendOutOfMemory.code: (424, "Backend"),
     BackendCrashed.code: (424, "Backend"),
     BackendTimeout.code: (424, "Backend"),
     BackendUnavailable.code: (424, "Backend"),
