@@ -99,7 +99,10 @@ class Verdict:
                 found.append(f"{LATE} {name} is {_ms(phase.p99)}, above {_ms(self.limit)}")
             if phase.failures:
                 some = phase.failures[0]
-                found.append(f"{len(phase.failures)} failures {name}, such as {some.status} {some.code}")
+                found.append(
+                    f"{len(phase.failures)} failures {name}, such as {some.status} {some.code}"
+                    f" {some.done - some.sent:.3f} s after it was sent: {some.message}"
+                )
         if self.dead:
             found.append(f"{self.dead} probes failed")
         if self.logged > MOST_LOG:

@@ -17,9 +17,10 @@ FADING = 0.1  # how fast a bucket that is not used loses its weight beside its n
 class Bucket:
     """The batches of like sizes. First runs of a size are kept apart from later ones."""
 
-    __slots__ = ("_first_size", "count", "first_seconds", "firsts", "seconds", "size", "touched")
+    __slots__ = ("_first_size", "began", "count", "first_seconds", "firsts", "seconds", "size", "touched")
 
-    def __init__(self) -> None:
+    def __init__(self, began: int) -> None:
+        self.began = began  # the samples of all sizes that there were before its own
         self.count = 0  # batches, but for first runs
         self.size = 0.0
         self.seconds: Seconds = 0.0
@@ -43,6 +44,11 @@ class Bucket:
         weight = max(1.0 / self.firsts, NEWEST)
         self._first_size += weight * (size - self._first_size)
         self.first_seconds += weight * (seconds - self.first_seconds)
+
+    def move_along(self, factor: float, most: Seconds) -> None:
+        """Follow another size that is suddenly off, up to `most`."""
+        self.seconds = min(self.seconds * factor, max(self.seconds, most))
+        self.first_seconds = min(self.first_seconds * factor, max(self.first_seconds, most))
 
     def begin_anew(self) -> None:
         """Forget the first few batches: they were slow by accident."""

@@ -43,6 +43,7 @@ class ServiceCurve:
         "_sizes",
         "_slope",
         "_surprise",
+        "_surprised_at",
         "_times",
         "best_seconds",
         "best_size",
@@ -79,6 +80,7 @@ class ServiceCurve:
         ] = []  # for each of `_sizes`: the best size up to it, and its throughput
         self._slope = 0.0  # past the largest batch seen
         self._surprise = 0  # the side on which the last sample was far off
+        self._surprised_at = 0  # the sample since when all were off to that side
 
     def reach(self, limit: int) -> None:
         """The largest batch there is has changed. What was learned stays."""
@@ -92,7 +94,7 @@ class ServiceCurve:
     def observe(self, size: int, seconds: float, *, first: bool = False) -> None:
         """Learn from a batch. `first`: its worker had never run this size."""
         seconds = max(seconds, SHORTEST)
-        bucket = self._buckets.setdefault(bucket_of(size), Bucket())
+        bucket = self._buckets.setdefault(bucket_of(size), Bucket(self.samples))
         if first and self._learns_apart(bucket, size, seconds):
             changed = True
         else:
@@ -129,12 +131,13 @@ class ServiceCurve:
         weight = CHANGED if changed else NEWEST
         if changed and bucket.count + 1 >= KNOWN:
             # A size long known is suddenly off. That tells of the GPU and not of the size, so all sizes move
-            # along.
+            # along, but for those that were first run since: they know no other GPU.
             weight = max(weight, 1.0 / (bucket.count + 1))
             for other in self._buckets.values():
-                if other is not bucket:
-                    other.seconds *= 1.0 + weight * (ratio - 1.0)
-                    other.first_seconds *= 1.0 + weight * (ratio - 1.0)
+                if other is not bucket and other.began < self._surprised_at:
+                    # A size that was seen a few times only may have met the same trouble before.
+                    times = max(1.0, other.size / size) if other.known else 1.0
+                    other.move_along(1.0 + weight * (ratio - 1.0), seconds * times)
         bucket.add(size, seconds, weight)
         bucket.touched = self.samples
         return changed
@@ -168,6 +171,8 @@ class ServiceCurve:
         limit = self._surprising
         side = 1 if ratio > limit else -1 if ratio < 1.0 / limit else 0
         again = side != 0 and side == self._surprise
+        if not again:
+            self._surprised_at = self.samples
         self._surprise = side
         return again
 
