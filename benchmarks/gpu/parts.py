@@ -132,7 +132,7 @@ def _warm(plan: Plan, found: Findings) -> None:
         if OPEN in plan.parts:
             _open(plan, found, OPEN, own, plan.loads)
         if TWO in plan.parts:
-            _open(plan, found, TWO, many, plan.loads)
+            _open(plan, found, TWO, many, [max(plan.loads)])
 
 
 def _cold(plan: Plan, found: Findings) -> None:
