@@ -9,13 +9,14 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks import echo, heads, wrk
+from benchmarks.cores import pinned
 from benchmarks.figure import Check, Figure, Say, at_least_one, chosen, conduct, options
 from benchmarks.serving import serving
 from benchmarks.strangers import USERS, Strangers, with_keys
@@ -123,17 +124,6 @@ def dealt(cores: Sequence[int], round_number: int) -> tuple[set[int], set[int]] 
     first = round_number % len(cores)
     turned = [*cores[first:], *cores[:first]]
     return {turned[0]}, {turned[1], turned[2]}  # a server, and the process of its function
-
-
-@contextmanager
-def pinned(cores: set[int] | None) -> Iterator[None]:
-    """Processes that are started meanwhile keep to these cores."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores or before)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def _round(

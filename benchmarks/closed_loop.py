@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,12 +34,18 @@ def saturate(urls: Sequence[str], body: bytes, load: Load, generators: int = 1) 
         return together([turn.result() for turn in turns])
 
 
-def measure(url: str, body: bytes, load: Load) -> Measurement:
-    """As `wrk.measure`, with the generator of `closed_loop_process`."""
+def measure(url: str, body: bytes, load: Load, start: float | None = None) -> Measurement:
+    """As `wrk.measure`, with the generator of `closed_loop_process`.
+
+    `start`: the moment from which answers count, on the clock that all processes of a machine share. What is asked
+    before it is a warm-up. Without it the opening of connections counts too.
+    """
     command = [sys.executable, "-m", OURS, url, str(load.connections), str(load.seconds)]
-    finished = subprocess.run(
-        command, input=body, capture_output=True, cwd=ROOT, timeout=load.seconds + SPARE_SECONDS, check=False
-    )
+    limit: float = load.seconds + SPARE_SECONDS
+    if start is not None:
+        command.append(repr(start))
+        limit += max(0.0, start - time.monotonic())
+    finished = subprocess.run(command, input=body, capture_output=True, cwd=ROOT, timeout=limit, check=False)
     if finished.returncode:
         words = finished.stderr.decode(errors="replace").strip().splitlines()
         raise RuntimeError(f"the generator: {words[-1] if words else finished.returncode}")

@@ -1,6 +1,7 @@
-"""One process of the closed loop: `python -m benchmarks.closed_loop_process URL CONNECTIONS SECONDS < BODY`.
+"""One process of the closed loop: `python -m benchmarks.closed_loop_process URL CONNECTIONS SECONDS [START] <BODY`.
 
-Every connection asks again as soon as it has its answer. Prints the fields of a `wrk.Measurement` as JSON.
+Every connection asks again as soon as it has its answer. Prints the fields of a `wrk.Measurement` as JSON. With
+START, a moment of the monotonic clock, answers count from then on: several processes count in the same seconds.
 """
 
 import asyncio
@@ -20,8 +21,11 @@ PATIENCE_SECONDS = 30.0  # for the answers that are owed at the end
 
 class Counts:
     def __init__(self) -> None:
-        self.answers = self.bad_status = self.socket_errors = 0
         self.over = False
+        self.reset()
+
+    def reset(self) -> None:
+        self.answers = self.bad_status = self.socket_errors = 0
 
 
 class Asker(asyncio.Protocol):
@@ -58,7 +62,9 @@ class Asker(asyncio.Protocol):
         self.ended.set_result(None)
 
 
-async def ask(url: str, body: bytes, connections: int, seconds: float) -> dict[str, float]:
+async def ask(
+    url: str, body: bytes, connections: int, seconds: float, start: float | None
+) -> dict[str, float]:
     to = urlsplit(url)
     assert to.hostname is not None
     assert to.port is not None
@@ -73,6 +79,10 @@ async def ask(url: str, body: bytes, connections: int, seconds: float) -> dict[s
     for _ in range(connections):
         _, asker = await loop.create_connection(lambda: Asker(request, counts), host, port)
         askers.append(asker)
+    if start is not None:
+        await asyncio.sleep(start - time.monotonic())
+        counts.reset()
+        began = time.monotonic()
     await asyncio.sleep(began + seconds - time.monotonic())
     counts.over = True
     took = time.monotonic() - began
@@ -86,11 +96,12 @@ async def ask(url: str, body: bytes, connections: int, seconds: float) -> dict[s
 
 
 def main() -> None:
-    url, connections, seconds = sys.argv[1:]
+    url, connections, seconds, *start = sys.argv[1:]
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gc.disable()
-    print(json.dumps(uvloop.run(ask(url, sys.stdin.buffer.read(), int(connections), float(seconds)))))
+    body, moment = sys.stdin.buffer.read(), float(start[0]) if start else None
+    print(json.dumps(uvloop.run(ask(url, body, int(connections), float(seconds), moment))))
 
 
 if __name__ == "__main__":

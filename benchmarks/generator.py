@@ -25,6 +25,7 @@ class Traffic:
     trace: Path | None = None
     timeout_ms: int | None = None
     seed: int = 0
+    characters: int | None = None  # in each input; by default 2 KB, or what the trace says
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ def bench(url: str, admin: str | None, traffic: Traffic) -> Measured:
         "--seed", str(traffic.seed),
         *(["--trace", str(traffic.trace)] if traffic.trace else []),
         *(["--timeout-ms", str(traffic.timeout_ms)] if traffic.timeout_ms else []),
+        *(["--payload-size", str(traffic.characters)] if traffic.characters else []),
         *(["--admin", admin] if admin else []),
     ]  # fmt: skip
     limit = traffic.seconds + traffic.warmup + SPARE_SECONDS

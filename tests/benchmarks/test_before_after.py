@@ -11,10 +11,10 @@ from benchmarks.before_after import (
     dealt,
     figure,
     main,
-    pinned,
     program,
     quartiles,
 )
+from benchmarks.cores import pinned
 from benchmarks.wrk import Load
 
 from penstock.errors import UserMistake
