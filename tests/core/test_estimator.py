@@ -216,3 +216,32 @@ def test_two_samples_that_differ_by_noise_say_nothing_of_sizes_never_seen() -> N
     curve.observe(4, 0.23)
     assert curve(64) == curve(4)
     assert curve.largest == 4
+
+
+@pytest.mark.parametrize("seen", [1, 3])
+def test_a_size_that_has_met_a_standstill_is_not_made_slower_by_the_next_one(seen: int) -> None:
+    """A machine that stands still makes batches of 30 look as if they took 0.5 s; later it stands still again."""
+    curve = learned(64, {1: 0.006, 8: 0.006}, batches=40)
+    for _ in range(seen):
+        curve.observe(30, 0.5)
+    for _ in range(10):
+        curve.observe(1, 0.006)
+    for seconds in (0.9, 0.7, 0.8):
+        curve.observe(1, seconds)
+    assert max(curve(size) for size in (1, 8, 30)) <= 1.0
+
+
+def test_sizes_first_run_on_a_gpu_that_has_become_slow_are_believed_as_they_are() -> None:
+    curve = learned(64, {1: 0.006, 8: 0.006}, batches=40)
+    curve.observe(1, 0.5)
+    curve.observe(30, 0.6)
+    for _ in range(6):
+        curve.observe(1, 0.5)
+    assert curve(30) == pytest.approx(0.6, rel=0.1)
+
+
+def test_sizes_that_are_known_move_along_with_one_that_is_off() -> None:
+    curve = learned(64, {1: 0.01, 8: 0.02, 64: 0.08}, batches=90)
+    for _ in range(10):
+        curve.observe(1, 0.04)
+    assert curve(64) == pytest.approx(0.32, rel=0.2)
