@@ -201,13 +201,6 @@ class Batcher:
             self.parts.safe_sizes.forget(worker_id)
             self.parts.fit_curve()
 
-    def warmed(self, worker_id: WorkerId, size: int, seconds: Seconds) -> None:
-        """The worker has run a batch of this size that was nobody's, such as one to warm it up. It is known here
-        whether that was the worker's first of the size. Only a second one tells what a batch takes."""
-        self.changes += 1
-        worker = self.fleet.workers.setdefault(worker_id, Worker(worker_id))
-        self.curve.observe(size, seconds, first=worker.meets(size))
-
     def drain(self) -> None:
         """Send what there is without waiting for more, since nothing new will come."""
         self.parts.draining = True

@@ -51,6 +51,7 @@ class Worker:
     batches: int = 0
     busy_seconds: Seconds = 0.0
     met: set[int] = field(default_factory=set)  # sizes of batches that it has run since it started
+    new_size_from: Seconds = 0.0  # when it may run a new size again that does not pay at once
 
     def meets(self, size: int) -> bool:
         """Note that it has run this size. Gives whether that was the first time."""

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from penstock.core import novelty
 from penstock.core.apart import OVERDUE
 from penstock.core.delivery import Delivery
 from penstock.core.effects import Effects
@@ -192,7 +193,8 @@ class Sealing:
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
         """Seal the best of what waits in this lane for this worker."""
-        size = self._size_for(lane, min(decision.size, self._largest(worker, lane.key[1], now)), now)
+        most = min(decision.size, self._largest(worker, lane.key[1], now), lane.buffer.waiting)
+        size = self._size_for(lane, worker, most, now)
         requests = lane.buffer.take(size, self._rules.max_cost, now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
@@ -207,14 +209,17 @@ class Sealing:
             self._turns.taken(batch, now)
         self._send(worker, batch, now, effects)
 
-    def _size_for(self, lane: Lane, most: int, now: Seconds) -> int:
-        """How many of a lane go now, where its policy would send so many: all, padded, or what fits."""
-        sizes, buffer = self._rules.sizes, lane.buffer
-        if not sizes.allowed:
-            return most
-        room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)  # with padding, at the mean cost
-        waiting = min(buffer.waiting, most, sizes.largest_in(room))
-        return self._goes_of(lane, waiting, inf if self._fleet.free > 1 else lane.give_up - now)
+    def _size_for(self, lane: Lane, worker: Worker, most: int, now: Seconds) -> int:
+        """How many of a lane go to this worker, where its policy would send so many: all, padded, or what fits."""
+        sizes, buffer, shape = self._rules.sizes, lane.buffer, self._curve.shape
+        patience = inf if self._fleet.free > 1 else lane.give_up - now
+        if sizes.allowed:
+            # With padding, a batch may cost what so many cost that wait, at their mean.
+            room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)
+            return self._goes_of(lane, min(most, sizes.largest_in(room)), patience)
+        if shape.dear:
+            return novelty.to_send(worker, most, lane.curve, shape.seconds, patience, now)
+        return most
 
     def _goes_of(self, lane: Lane, waiting: int, patience: Seconds) -> int:
         """How many go of so many that wait in a lane, if its next batch is as large as it may be."""
