@@ -14,12 +14,14 @@ import typer.main
 
 from edge_kit import Client
 from penstock.cli.app import app_for
+from penstock.cli.serve import serve
 from penstock.config import load
 from penstock.doors.data_plane import DataPlane
 from penstock.doors.door import HttpLimits, Inside
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
 from penstock.ports import CallAsker, Gateway, Leaving
+from penstock.service_model import SETTINGS
 from penstock.testing import run_virtual
 from penstock.types import (
     Accepted,
@@ -270,3 +272,10 @@ def test_the_settings_that_migrating_shows_are_accepted(tmp_path: Path) -> None:
     for number, text in enumerate(blocks):
         (file := tmp_path / f"{number}.toml").write_text(text)
         assert load(file, {}, {}).models["sentiment"].max_batch == 32
+
+
+def test_every_setting_of_a_simulated_gpu_is_in_the_documents_and_in_the_help() -> None:
+    page = (ROOT / "docs/configuration.md").read_text()
+    table = page.partition("### Simulated GPUs")[2].partition("```")[0]
+    assert set(SETTINGS) <= set(re.findall(r"`(\w+)`", table))
+    assert set(SETTINGS) <= set(re.findall(r"\w+", str(serve.__doc__).partition("(sim:) has")[2]))
