@@ -16,13 +16,13 @@ from penstock.doors.inputs import (
     canonical,
     check_unicode,
     decode,
-    in_words,
     inputs_of,
 )
 from penstock.doors.native_described import describe_full, describe_short
 from penstock.doors.openapi_parts import Described, Offer
 from penstock.doors.ratelimit import quota_fields
 from penstock.doors.steps import Steps
+from penstock.doors.wrong_body import in_words
 from penstock.edge.answer import JSON, Answer
 from penstock.edge.fields import Headers
 from penstock.errors import Unacceptable
@@ -72,7 +72,7 @@ class Inference(AskingDoor):
             try:
                 said = _decode_full(body)
             except (msgspec.MsgspecError, RecursionError) as exc:
-                raise in_words(exc) from None
+                raise in_words(exc, InferenceBody.__struct_fields__) from None
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
             if usual and said.model in self._kinds:  # a plain string fits every kind of input
                 payload = bytes(said.input)

@@ -118,8 +118,8 @@ class Gateway:
             if not self._desks:
                 raise Overloaded("no model is served yet: no worker has joined", retry_after=1.0)
             raise Unacceptable(
-                f"say which in 'model': this server has {', '.join(sorted(self._desks))}, and none of them is"
-                " the one marked default = true"
+                f"name a 'model': this server has {', '.join(sorted(self._desks))}, and none of them has"
+                " default = true"
             )
         desk = self._desks.get(model)
         if desk is None:
