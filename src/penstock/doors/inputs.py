@@ -78,13 +78,13 @@ def decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, *, is_unicode: bo
         raise in_words(exc) from None
 
 
-def in_words(exc: Exception) -> Unacceptable | Malformed:
+def in_words(exc: Exception, form: str = "JSON") -> Unacceptable | Malformed:
     """The refusal for what a decoder says of a body."""
     if isinstance(exc, msgspec.ValidationError):
         return Unacceptable(_plain(str(exc)))
     if isinstance(exc, RecursionError):
         return Unacceptable("the body is nested too deeply")
-    return Malformed(f"the body is not JSON: {_plain(str(exc))}")
+    return Malformed(f"the body is not {form}: {_plain(str(exc))}")
 
 
 def _plain(message: str) -> str:
