@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from penstock.doors.native import InferenceBody
+from penstock.doors.native_body import InferenceBody
 from penstock.doors.tei import EmbedBody
 from penstock.doors.wrong_body import LONGEST_QUOTE, in_words
 

@@ -20,7 +20,6 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)", re.S)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _EXPECTED = re.compile(r"Expected `([\w| ]+)`, got `(\w+)`(?: - at `\$\.(.+)`)?")
 _AT = re.compile(r"(.+) - at `\$\.(.+)`", re.S)
-_MALFORMED = "JSON is malformed: "
 
 _CALLED = {
     "str": "a string",
@@ -33,7 +32,7 @@ _CALLED = {
 }
 
 
-def in_words(exc: Exception, fields: Sequence[str] = ()) -> Unacceptable | Malformed:
+def in_words(exc: Exception, fields: Sequence[str] = (), form: str = "JSON") -> Unacceptable | Malformed:
     """The refusal for what a decoder says of a body. `fields`: those that the body may have."""
     if isinstance(exc, RecursionError):
         return Unacceptable("the body is nested too deeply")
@@ -41,8 +40,8 @@ def in_words(exc: Exception, fields: Sequence[str] = ()) -> Unacceptable | Malfo
     if isinstance(exc, msgspec.ValidationError):
         return Unacceptable(_of_a_field(said, fields))
     if said == "Input data was truncated":
-        return Malformed("the body is not JSON: it is empty, or ends too early")
-    return Malformed(f"the body is not JSON: {said.removeprefix(_MALFORMED)}")
+        return Malformed(f"the body is not {form}: it is empty, or ends too early")
+    return Malformed(f"the body is not {form}: {said.removeprefix(f'{form} is malformed: ')}")
 
 
 def _of_a_field(said: str, fields: Sequence[str]) -> str:
