@@ -15,6 +15,7 @@ only; see `plain`.
 import sys
 import threading
 from collections.abc import Callable
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,8 +25,6 @@ GREEDY = 0.002  # seconds; a shorter batch may well be over before a thread has 
 FIRST_REST, LONGEST_REST = 16, 1024  # batches whose answers are not written beside, after one whose were late
 SWITCH = 0.0005  # seconds for which a function may keep the lock while answers are to be written
 PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
-COPIED = frozenset((list, dict))
-NESTED = COPIED | {tuple, str}
 
 
 class Writer:
@@ -36,6 +35,7 @@ class Writer:
         self._free = threading.Event()
         self._free.set()
         self._began = False  # whether the thread has come to the last answers
+        self._unjudged = False  # whether it is not known yet if it came to them in time
         self._rest, self._resting = FIRST_REST, 0
         self._usual = sys.getswitchinterval()
         self._thread: threading.Thread | None = None
@@ -53,18 +53,19 @@ class Writer:
             self._thread = threading.Thread(target=self._work, name="penstock-writer", daemon=True)
             self._thread.start()
         self._free.clear()
-        self._began = False
+        self._began, self._unjudged = False, True
         self._usual = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH, self._usual))
         self._todo.put(write)
 
     def ran(self, seconds: float) -> None:
         """The function has run for so long since `write`."""
-        if self._began:
-            self._rest = FIRST_REST
-        elif seconds > GREEDY:
-            self._resting, self._rest = self._rest, min(LONGEST_REST, 2 * self._rest)
-            self._began = True
+        if self._unjudged and (self._began or seconds > GREEDY):
+            self._unjudged = False
+            if self._began:
+                self._rest = FIRST_REST
+            else:
+                self._resting, self._rest = self._rest, min(LONGEST_REST, 2 * self._rest)
 
     def wait(self) -> None:
         """Wait until all is written."""
@@ -94,13 +95,12 @@ def plain(outputs: Any) -> Any:
 
 
 def _plain_list(outputs: Any) -> list[Any] | None:
+    # These are few loops within the interpreter: the next batch waits for them.
     kinds = set(map(type, outputs))
     if kinds <= PLAIN:
         return list(outputs)
-    if not kinds <= NESTED:
-        return None
-    for output in outputs:
-        values = output.values() if type(output) is dict else output if type(output) is not str else ()
-        if not PLAIN.issuperset(map(type, values)):
-            return None
-    return [output.copy() if type(output) in COPIED else output for output in outputs]
+    if kinds == {list} and PLAIN.issuperset(map(type, chain.from_iterable(outputs))):
+        return list(map(list.copy, outputs))
+    if kinds == {dict} and PLAIN.issuperset(map(type, chain.from_iterable(map(dict.values, outputs)))):
+        return list(map(dict.copy, outputs))
+    return None

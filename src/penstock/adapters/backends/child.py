@@ -1,9 +1,9 @@
 """The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`.
 
-It loads the function, then runs batches one at a time, in its main thread (CUDA and signals want that); what can be
-done beside that is done `beside`. What goes wrong inside the function is an answer; what kills the process is seen by the server, in `spawned`.
-The process never outlives the server: the kernel kills both, and a closed socket ends it. When the server tells it
-to leave, it closes the user's object first.
+It loads the function, then runs batches one at a time, in its main thread (CUDA and signals want that). What can
+be done beside that is done `beside`. What goes wrong inside the function is an answer; what kills the process is
+seen by the server, in `spawned`. The process never outlives the server: the kernel kills both, and a closed socket
+ends it. When the server tells it to leave, it closes the user's object first.
 """
 
 import asyncio
