@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,10 +11,15 @@ from penstock.adapters.backends.beside import FIRST_REST, GREEDY, LONGEST_REST, 
 
 
 def test_answers_are_written_in_another_thread_one_after_the_other() -> None:
-    usual, written = sys.getswitchinterval(), []
+    usual = sys.getswitchinterval()
+    written: list[tuple[int, str]] = []
     writer = Writer()
+
+    def write(number: int) -> None:
+        written.append((number, threading.current_thread().name))
+
     for number in range(100):
-        writer.write(lambda number=number: written.append((number, threading.current_thread().name)))
+        writer.write(partial(write, number))
     writer.wait()
     assert written == [(number, "penstock-writer") for number in range(100)]
     assert sys.getswitchinterval() == usual
@@ -112,6 +118,14 @@ def test_plain_outputs_are_copied(outputs: Any) -> None:
 )
 def test_what_may_change_or_run_code_is_not(outputs: Any) -> None:
     assert plain(outputs) is None
+
+
+def test_a_tensor_is_read_at_once() -> None:
+    def tensor(value: Any) -> Any:
+        return type("Tensor", (), {"__module__": "torch", "tolist": lambda self: value})()
+
+    assert plain(tensor([[1.0], [2.0]])) == [[1.0], [2.0]]
+    assert plain(tensor(1.0)) is None
 
 
 def test_an_array_of_numbers_is_copied_and_one_of_objects_is_not() -> None:

@@ -2,34 +2,53 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from process_kit import Runner, Started, batch, each_loop, is_gone, outputs
+from process_kit import FUNCTIONS, Runner, Started, batch, each_loop, is_gone, outputs
 
 from penstock.adapters.backends.process import ProcessBackend
+from penstock.core.batcher import Batcher
+from penstock.core.queued import Queued
+from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendUnavailable, BatchRejected
-from penstock.types import Result
+from penstock.ports import Observer
+from penstock.runtime.pump import Pump
+from penstock.runtime.slot import Slot
+from penstock.types import Reply, Result, Rung, WarmUp, WorkerId
 
 pytestmark = pytest.mark.usefixtures("patient_processes")
 
 
-class Told:
-    """A batch that does what it is told once it has begun."""
+class Pipes:
+    """What a batch of `told` says and hears."""
 
-    def __init__(self, backend: ProcessBackend, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         self._begun, self._then = folder / f"{name}-begun", folder / f"{name}-then"
         os.mkfifo(self._begun)
         os.mkfifo(self._then)
-        given = {"begun": str(self._begun), "then": str(self._then)}
-        self.running: asyncio.Task[Result] = asyncio.ensure_future(backend.run(batch(given)))
+        self.given = {"begun": str(self._begun), "then": str(self._then)}
 
     async def begins(self) -> None:
         await asyncio.to_thread(self._begun.read_text)
 
     async def then(self, what: str) -> None:
         await asyncio.to_thread(self._then.write_text, what)
+
+    async def answers(self) -> None:
+        await self.begins()
+        await self.then("answer")
+
+
+class Told(Pipes):
+    """A batch that does what it is told once it has begun."""
+
+    def __init__(self, backend: ProcessBackend, folder: Path, name: str) -> None:
+        super().__init__(folder, name)
+        self.running: asyncio.Task[Result] = asyncio.ensure_future(backend.run(batch(self.given)))
 
     async def answer(self) -> Any:
         return (await self.running).outputs
@@ -148,7 +167,7 @@ def test_a_function_may_use_the_memory_of_its_outputs_again() -> None:
     async def body() -> None:
         async with Started("memory_used_again") as backend:
             many = [(outputs(backend, 2 * n), outputs(backend, 2 * n + 1)) for n in range(50)]
-            found = [await asyncio.gather(*two) for two in many]
+            found = [list(await asyncio.gather(*two)) for two in many]
             assert found == [[[[2 * n]], [[2 * n + 1]]] for n in range(50)]
 
     asyncio.run(body())
@@ -158,6 +177,54 @@ def test_async_functions_may_have_two_in_hand() -> None:
     async def body() -> None:
         async with Started("async_upper") as backend:
             for _ in range(20):
-                assert await asyncio.gather(outputs(backend, "a"), outputs(backend, "b")) == [["A"], ["B"]]
+                found = await asyncio.gather(outputs(backend, "a"), outputs(backend, "b"))
+                assert list(found) == [["A"], ["B"]]
 
     asyncio.run(body())
+
+
+@each_loop
+def test_with_a_killed_process_nobody_is_failed_and_what_had_not_begun_has_had_no_attempt(
+    run_loop: Runner, tmp_path: Path
+) -> None:
+    """The batcher, its loop and its slot are those of a server at its defaults."""
+
+    async def body() -> None:
+        loop, replies, both = asyncio.get_running_loop(), list[Reply](), asyncio.Event()
+
+        def deliver(some: Sequence[Reply]) -> None:
+            replies.extend(some)
+            if len(replies) == 2:
+                both.set()
+
+        # A test may be slow, so a batch has a minute.
+        batcher = Batcher(BatchingRules(model="m", max_batch=1, ahead=True, processing=60.0))
+        ready = asyncio.Event()
+        pump = Pump(batcher, deliver, Observer(), loop, loop.time)
+        backend = ProcessBackend(f"{FUNCTIONS}:told", name="m/0")
+        slot = Slot(
+            WorkerId("m/0"), backend, pump, loop.time, processing_limit=60.0, first_batch_limit=60.0,
+            start_limit=60.0, health_interval=60.0, on_started=lambda worker, error: ready.set(), warm=True,
+        )  # fmt: skip
+        slot_runs = asyncio.create_task(slot.run())
+        await ready.wait()
+        # So the first batch is expected to end soon, and the second goes ahead at once.
+        batcher.worker_warmed(slot.worker, WarmUp((Rung(1, 0.001, (0.001,)),)), loop.time())
+        both_pipes = [Pipes(tmp_path, name) for name in "12"]
+        requests = []
+        for name, pipes in zip("12", both_pipes, strict=True):
+            now = loop.time()
+            requests.append(Queued(name, "m", msgspec.json.encode(pipes.given), now, now + 60.0, now + 60.0))
+            pump.offer(requests[-1])
+        await both_pipes[0].begins()
+        assert batcher.fleet.workers[slot.worker].ahead is not None
+        await both_pipes[0].then("die")
+        await asyncio.gather(*(pipes.answers() for pipes in both_pipes))
+        await both.wait()
+        assert {reply.output for reply in replies} == {b'"answer"'}
+        assert [request.executions for request in requests] == [1, 0]
+        slot_runs.cancel()
+        await asyncio.wait([slot_runs])
+        pump.close()
+
+    run_loop(body())

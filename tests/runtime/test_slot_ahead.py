@@ -7,6 +7,7 @@ import pytest
 from runtime_kit import Station
 
 from penstock.core.ahead import LEAD
+from penstock.core.queued import Queued
 from penstock.errors import BackendCrashed, BatchRejected
 from penstock.testing import Answer, MockBackend, run_virtual
 from penstock.types import Outcome
@@ -59,6 +60,20 @@ def test_the_backend_has_the_next_batch_before_it_ends_one_and_begins_it_at_once
     run_virtual(body())
 
 
+def test_what_is_handed_over_in_one_go_is_given_in_one_go() -> None:
+    async def body() -> None:
+        short = LEAD / 4
+        backend = MockBackend([Answer(short)], runs_ahead=True)
+        async with station(backend).running() as running:
+            await busy(running, 4)
+            await asyncio.sleep(0.9 * short)
+            assert (backend.given, len(backend.batches)) == (3, 2)
+            await asyncio.sleep(1.0)
+            assert len(running.replies) == 8
+
+    run_virtual(body())
+
+
 def test_a_backend_that_takes_one_at_a_time_is_given_the_next_when_the_first_has_ended() -> None:
     async def body() -> None:
         backend = MockBackend([USUAL])
@@ -96,7 +111,8 @@ def test_what_was_in_a_lost_backend_s_hands_goes_again_and_what_it_had_not_begun
             await asyncio.sleep(60.0)
         assert [reply.outcome for _, reply in running.replies] == [Outcome.SUCCESS] * 4
         assert backend.starts == 2
-        executions = sorted(reply.request.executions for _, reply in running.replies)
+        requests = [reply.request for _, reply in running.replies]
+        executions = sorted(request.executions for request in requests if isinstance(request, Queued))
         assert executions == [0, 0, 1, 1]
 
     run_virtual(body())

@@ -40,7 +40,6 @@ class Sealed(Batch):
 
     requests: list[Queued]
     avoid: WorkerId | None = None  # the worker that last failed it
-    ahead: bool = False  # whether its worker was handed it while it ran another
     # Whether it is a part of a batch that did not answer in time, so that one of its members may hang again.
     suspect: bool = False
     # Whether its worker may die or hang of it: one did, or its tenant is set apart for that.

@@ -122,16 +122,23 @@ class Slot:
         return self._first_batches.longest
 
     def take(self, batch: Batch) -> None:
-        if self._running + len(self._given) == 1 and not self._handed and self._gets_ready:
-            self._given.append((batch, asyncio.ensure_future(self._run(batch))))
-        else:
-            self._handed.append(batch)
-            self._arrived.set()
+        self._handed.append(batch)
+        self._arrived.set()
+        self._give_ahead()
 
-    @property
-    def _gets_ready(self) -> bool:
-        """Whether the backend may be given a batch while it runs another."""
-        return self._answered and self._successor is None and getattr(self.backend, "runs_ahead", False)
+    def _give_ahead(self) -> None:
+        """Give the backend the next batch, if it runs one and can get another ready."""
+        if (
+            self._handed
+            and self._running + len(self._given) == 1
+            and self._answered
+            and self._successor is None
+            and getattr(self.backend, "runs_ahead", False)
+        ):
+            batch = self._handed.popleft()
+            if not self._handed:
+                self._arrived.clear()
+            self._given.append((batch, asyncio.ensure_future(self._run(batch))))
 
     async def prepare(self, backend: Backend) -> WarmUp | None:
         """Start a backend that is to take over, and warm it up. Raises BackendError; it is then closed."""
@@ -263,6 +270,7 @@ class Slot:
                 batch = next_batch
             held_up, self._held_up = self._held_up, 0.0
             self._running = True
+            self._give_ahead()  # a task, which begins after the call below
             outcome, fatal = await self._execute(batch, running)
             self._running = False
             if isinstance(outcome, Result) and outcome.size == batch.size:

@@ -91,6 +91,9 @@ def plain(outputs: Any) -> Any:
         return _plain_list(outputs)
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and outputs.dtype.kind in "biuf":
         return outputs.copy()
+    if kind.__name__ == "Tensor" and kind.__module__ == "torch":
+        rows = outputs.tolist()  # on the GPU, only the main thread may know of it
+        return rows if isinstance(rows, list) else None
     return None
 
 
