@@ -1,9 +1,9 @@
 """The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`.
 
-It loads the function, then answers batches one at a time, in its main thread (CUDA and signals want
-that). What goes wrong inside the function is an answer; what kills the process is seen by the server, in `spawned`.
-The process never outlives the server: the kernel kills both, and a closed socket ends it. When the server tells it
-to leave, it closes the user's object first.
+It loads the function, then runs batches one at a time, in its main thread (CUDA and signals want that). What can
+be done beside that is done `beside`. What goes wrong inside the function is an answer; what kills the process is
+seen by the server, in `spawned`. The process never outlives the server: the kernel kills both, and a closed socket
+ends it. When the server tells it to leave, it closes the user's object first.
 """
 
 import asyncio
@@ -21,12 +21,15 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NoReturn
 
 import msgspec
 
+from penstock.adapters.backends.beside import Writer, plain
 from penstock.adapters.backends.foreign_text import describe, named, utf8, without_quotes
 from penstock.adapters.backends.frames import (
     BEAT_EVERY,
@@ -47,12 +50,13 @@ from penstock.adapters.backends.frames import (
 )
 from penstock.adapters.backends.loading import CannotLoad, Loaded, load, trace_of, why_not
 from penstock.adapters.backends.out_of_memory import is_out_of_memory
-from penstock.adapters.backends.outputs import ContractBroken, Outputs
+from penstock.adapters.backends.outputs import ContractBroken, Encoded, Outputs
 from penstock.adapters.backends.pressure import Pressure
 from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 
 PR_SET_PDEATHSIG = 1
+M_ARENA_MAX = -8
 TRACEBACKS = 32  # logged at most, and each line of code once: a poisoned stream must not flood the log
 HERE = Path(__file__).parent
 
@@ -65,13 +69,14 @@ class Channel:
         self._inbox: Inbox[Question] = Inbox(msgspec.msgpack.Decoder(Question))
         self._lock = threading.Lock()
 
-    def receive(self) -> Question:
+    def receive(self) -> list[Question]:
+        """Wait for the next question. It may come with the one after it."""
         while True:
             count = self.sock.recv_into(self._inbox.room())
             if not count:
                 leave(0)
             if messages := self._inbox.filled(count):
-                return messages[0]  # there is only one, because the server asks one question at a time
+                return messages
 
     def send(self, frame: bytes | bytearray) -> None:
         try:
@@ -146,14 +151,33 @@ class Contract:
         return self._calling(reading.inputs, reading.parameters)
 
     def answer(self, work: Work, reading: Reading, outputs: Any) -> bytearray:
+        encoded, failed = self._encoded(reading, outputs)
+        return self._done(work, encoded, failed, self._pressure.after_batch(), time.monotonic())
+
+    def answer_later(self, work: Work, reading: Reading, outputs: Any) -> Callable[[], bytearray]:
+        """What makes the answer, in whatever thread. The user is asked for the pressure here."""
+        pressure, at = self._pressure.after_batch(), time.monotonic()
+
+        def made() -> bytearray:
+            try:
+                encoded, failed = self._encoded(reading, outputs)
+                return self._done(work, encoded, failed, pressure, at)
+            except ContractBroken as error:
+                return self.refusal(work, error)
+
+        return made
+
+    def _encoded(self, reading: Reading, outputs: Any) -> Encoded:
         encoded, failed = self._outputs.encode(outputs, len(reading.inputs))
         if reading.unread:
             encoded, failed = reading.among_all(encoded, failed)
-        return self._done(work, encoded, failed)
+        return Encoded(encoded, failed)
 
-    def _done(self, work: Work, encoded: list[bytes], failed: list[tuple[int, str, str]]) -> bytearray:
+    def _done(
+        self, work: Work, encoded: list[bytes], failed: list[tuple[int, str, str]], pressure: float, at: float
+    ) -> bytearray:
         try:
-            return pack(Done(work.id, encoded, self._pressure.after_batch(), time.monotonic(), failed))
+            return pack(Done(work.id, encoded, pressure, at, failed))
         except BadFrame as error:
             raise ContractBroken(f"{self.name}: {error}") from None
 
@@ -166,7 +190,8 @@ class Contract:
         if isinstance(error, Unfit):  # the parameters do not fit, so that trying again would not help
             why = utf8(f"{self.name} {error}")
             count = len(work.inputs)
-            return self._done(work, [b""] * count, [(position, why, "") for position in range(count)])
+            failed = [(position, why, "") for position in range(count)]
+            return self._done(work, [b""] * count, failed, self._pressure.after_batch(), time.monotonic())
         kind = type(error).__name__
         details = describe(error)
         spent = isinstance(error, MemoryError) and self._memory_is_gone(error)
@@ -193,30 +218,70 @@ class Contract:
         return True
 
 
+Coming = tuple[Question, Reading | Exception | None]  # with its inputs, or why they could not be read
+
+
 def serve(channel: Channel, contract: Contract) -> NoReturn:
+    coming: SimpleQueue[Coming] = SimpleQueue()
+    threading.Thread(
+        target=read, args=(channel, contract, coming), name="penstock-reader", daemon=True
+    ).start()
+    writer = Writer()
     while True:
-        work = channel.receive()
-        if isinstance(work, Leave):
+        question, reading = coming.get()
+        if isinstance(question, Leave):
+            writer.wait()
             contract.end()
             leave(0)
-        if isinstance(work, Look):
-            channel.send(contract.seen(work))
+        if isinstance(question, Look):
+            channel.send(contract.seen(question))
             continue
-        assert isinstance(work, Work)
+        assert isinstance(question, Work)
         try:
-            frame = run(contract, work)
+            run(channel, contract, writer, question, reading, coming)
         except SystemExit:
+            writer.wait()
             raise
         except BaseException as error:  # whatever the function raises is an answer to this batch
-            frame = contract.refusal(work, error)
-        del work  # so that a waiting process holds nobody's input
-        channel.send(frame)
-        del frame
+            channel.send(contract.refusal(question, error))
+        del question, reading  # so that a waiting process holds nobody's input
 
 
-def run(contract: Contract, work: Work) -> bytearray:
-    reading = contract.read(work)
-    return contract.answer(work, reading, contract.call(reading))
+def read(channel: Channel, contract: Contract, coming: "SimpleQueue[Coming]") -> NoReturn:
+    """What the reading thread does. The next batch is read while the function runs."""
+    try:
+        while True:
+            for question in channel.receive():
+                coming.put((question, reading_of(contract, question)))
+                del question
+    except BaseException:
+        traceback.print_exc()
+        leave(1)
+
+
+def reading_of(contract: Contract, question: Question) -> Reading | Exception | None:
+    try:
+        return contract.read(question) if isinstance(question, Work) else None
+    except Exception as error:
+        return error
+
+
+def run(
+    channel: Channel, contract: Contract, writer: Writer, work: Work, reading: Reading | Exception | None,
+    coming: "SimpleQueue[Coming]",
+) -> None:  # fmt: skip
+    """Run one batch. If the next one is there already, this one's answers are written while that runs."""
+    if not isinstance(reading, Reading):
+        assert reading is not None
+        raise reading
+    began = time.monotonic()
+    outputs = contract.call(reading)
+    writer.ran(time.monotonic() - began)
+    if not coming.empty() and writer.worth_it and (kept := plain(outputs)) is not None:
+        answer = contract.answer_later(work, reading, kept)
+        writer.write(lambda: channel.send(answer()))
+    else:
+        channel.send(contract.answer(work, reading, outputs))
 
 
 async def run_async(contract: Contract, work: Work) -> bytearray:
@@ -227,9 +292,12 @@ async def run_async(contract: Contract, work: Work) -> bytearray:
 async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
     """As `serve`, on one event loop that keeps turning between batches for the tasks that the user left on it."""
     questions: asyncio.Queue[Question] = asyncio.Queue()
-    asyncio.get_running_loop().add_reader(
-        channel.sock.fileno(), lambda: questions.put_nowait(channel.receive())
-    )
+
+    def received() -> None:
+        for question in channel.receive():
+            questions.put_nowait(question)
+
+    asyncio.get_running_loop().add_reader(channel.sock.fileno(), received)
     while True:
         work = await questions.get()
         if isinstance(work, Leave):
@@ -284,6 +352,13 @@ def settle() -> None:
         sys.stdout.reconfigure(line_buffering=True)
 
 
+def one_arena() -> None:
+    """Lets all threads have their memory from one place. glibc would set 64 MiB of addresses aside for each thread,
+    which count against a memory limit."""
+    with contextlib.suppress(OSError, AttributeError):  # not every system has mallopt
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
 def leave(code: int) -> NoReturn:
     """Ends the process now: neither a thread of the user's nor a half-dead library may keep it."""
     for stream in (sys.stdout, sys.stderr):
@@ -298,9 +373,10 @@ def main(fd: int) -> NoReturn:
     sock.set_inheritable(False)
     channel = Channel(sock)
     threading.Thread(target=channel.beat, name="penstock-heartbeat", daemon=True).start()
-    setup = channel.receive()
+    (setup,) = channel.receive()
     assert isinstance(setup, Setup)
     if setup.memory_limit is not None:
+        one_arena()
         resource.setrlimit(resource.RLIMIT_AS, (setup.memory_limit, setup.memory_limit))
     sys.argv = [setup.target.rpartition(":")[0]]
     try:

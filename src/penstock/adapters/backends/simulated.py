@@ -1,4 +1,4 @@
-"""The backend for `sim:…`, a simulated GPU: one batch at a time, a service time, faults on demand.
+"""The backend for `sim:…`, a simulated GPU: one batch after the other, a service time, faults on demand.
 
 How long a batch takes and what goes wrong is decided by `penstock.service_model`; here time really passes.
 """
@@ -15,16 +15,19 @@ _TICK = 0.001  # seconds; an event loop's timers are no finer
 
 
 class SimulatedBackend:
-    """Answers each input with itself after the time the model says.
+    """Answers each input with itself after the time the model says. A batch that comes while another runs begins
+    when that has ended.
 
     `seed` makes the workers of one run differ; the model's own seed makes runs differ.
     """
+
+    runs_ahead = True
 
     def __init__(self, model: ServiceModel, seed: int = 0) -> None:
         self._model = model
         self._random = Random(f"{model.seed}/{seed}")
         self._new_shapes = NewShapes(model)
-        self._busy = False
+        self._free = asyncio.Lock()
         self._started = False
 
     async def start(self) -> None:
@@ -32,15 +35,10 @@ class SimulatedBackend:
         self._new_shapes = NewShapes(self._model)  # as of a new process, to which every size is new
 
     async def run(self, batch: Batch) -> Result:
-        if not self._started:
-            raise BackendCrashed("the simulated GPU is not running")
-        if self._busy:
-            raise BatchRejected("the simulated GPU takes one batch at a time")
-        self._busy = True
-        try:
+        async with self._free:
+            if not self._started:
+                raise BackendCrashed("the simulated GPU is not running")
             return await self._serve(batch)
-        finally:
-            self._busy = False
 
     async def probe(self) -> float:
         if not self._started:
