@@ -1,5 +1,7 @@
 """What the end of a batch means for those who asked, for its worker, and for the tenants whose requests were in it.
 
+Used by `batcher`, which calls `end` for each batch that has ended, and `collect` at each step.
+
 outputs                   the members are answered, and the batch's time is learned from
 refused, or worker lost   the worker has failed, and its breaker counts that
 refused once more         its members are suspected, and no worker
@@ -45,8 +47,8 @@ class Aftermath:
         return effects
 
     def abandon(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
-        """Give a batch to another worker, since its own may be loading. If its own ends it all the same, nobody
-        waits for that."""
+        """Give a batch to another worker, since its own may be loading. If its own worker answers it after all,
+        that answer is ignored."""
         self._fleet.release(worker.id, now)
         self._effects.ended.append(Ended(batch, _execution(worker, batch, now), STILL_LOADING))
         self._retry_later(worker, batch, STILL_LOADING, now)
@@ -146,7 +148,7 @@ class Aftermath:
 
     def _failed(self, worker: Worker, batch: Sealed, failure: Failure, now: Seconds) -> None:
         if failure.code in ENDS_WORKERS and failure is not WORKER_LOST:
-            batch.risky = True  # not so if a whole process has left: no input is to blame for that
+            batch.risky = True  # if a whole process has left, no input is to blame
             if self._fleet.shared:
                 self._caution.lost(worker, now)
         if failure.code == BackendTimeout.code:
@@ -160,9 +162,10 @@ class Aftermath:
         self._retry_later(worker, batch, failure, now)
 
     def _hung(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
-        """Decide whether the worker hangs, or an input. In a batch that hung before it probably is an input; so
-        it may be, the first time, in one that was cut short of `processing`. Several such batches in a row are
-        the worker's doing. A batch of those who are set apart tells of nobody else."""
+        """Decide whether the worker hangs, or an input. If the batch is a part of one that hung before, an input is
+        probably to blame. It may also be if the limit was shorter than `processing` and the worker had not failed
+        before. If several batches hang in a row, their workers are to blame. A batch of those who are set apart
+        says nothing about its worker."""
         if batch.apart:
             self._fleet.refused(worker)
             return

@@ -1,4 +1,5 @@
-"""The workers of one model: who is idle, who is trusted.
+"""The workers of one model: who is idle, who is trusted. `batcher` and `aftermath` report events; `sealing` picks
+workers.
 
 A worker is     GONE ──ready──► IDLE ──assign──► BUSY ──release──► IDLE
                   ▲───────────────gone─────────────┘
@@ -26,9 +27,9 @@ from math import ceil, inf
 from penstock.core.queued import Sealed
 from penstock.types import Seconds, WorkerId
 
-LONGEST_COOLDOWN = 5.0
-SPEED_MEMORY = 0.2
-# Of a worker: a batcher without shards, or a lane that has gone quiet, may count on so much.
+LONGEST_COOLDOWN = 5.0  # seconds
+SPEED_MEMORY = 0.2  # weight of the newest batch in a worker's speed
+# The part of a worker that a batcher without shards, or a lane that has gone quiet, may count on.
 LEAST_SHARE = 0.01
 
 
@@ -90,7 +91,7 @@ class Fleet:
         self._ready = 0
         # What follows is asked for more often than it changes, so it is kept and not computed.
         self.healthy = 0  # how many workers are ready, and not resting with an open breaker
-        # How many workers this batcher may count on; of none, as if one were about to come.
+        # How many workers this batcher may count on. If none is healthy, as if one were about to come.
         self.counted = 1.0
         self._failures = breaker_failures
         self._cooldown = breaker_cooldown
@@ -165,7 +166,7 @@ class Fleet:
         del self.workers[worker_id]
 
     def wake(self, now: Seconds) -> Seconds:
-        """Let workers whose cool-down is over back in, on probation. Gives when the next one is due."""
+        """Let workers whose cool-down is over back in, on probation. Returns when the next one is due."""
         if not self._resting:
             return inf
         for worker in [w for w in self._resting.values() if w.open_until <= now]:
@@ -205,7 +206,7 @@ class Fleet:
 
     @property
     def free(self) -> int:
-        """How many workers are idle; of a shared fleet, also those that can be expected at once."""
+        """How many workers are idle. In a shared fleet, workers that can be expected at once count too."""
         if not self.shared:
             return len(self._idle)
         return max(len(self._idle), ceil(min(self.counted, self.healthy) - len(self._busy)))

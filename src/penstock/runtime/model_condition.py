@@ -6,7 +6,7 @@ from operator import add
 from typing import TypedDict
 
 from penstock.core.batcher import Batcher
-from penstock.core.capacity import CapacityRules, capacity, depths, fleet_capacity
+from penstock.core.capacity import CapacityRules, depth_limits, fleet_capacity, own_capacity
 from penstock.core.fleet import Worker
 from penstock.gauges import ModelGauges
 
@@ -22,8 +22,8 @@ class CapacityHealth(TypedDict):
 
 
 def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
-    known = capacity(batcher) > 0.0
-    warning, critical = depths(batcher, rules)
+    known = own_capacity(batcher) > 0.0
+    warning, critical = depth_limits(batcher, rules)
     return {
         "capacity_rps": round(fleet_capacity(batcher), 3),
         "warning_depth": round(warning, 1) if known else None,
@@ -33,7 +33,7 @@ def capacity_health(batcher: Batcher, rules: CapacityRules) -> CapacityHealth:
 
 def utilization_of(batcher: Batcher, now: float) -> float:
     """Offered load over the capacity that this batcher may count on."""
-    offered = capacity(batcher)
+    offered = own_capacity(batcher)
     return batcher.rate(now) / offered if offered else 0.0
 
 
