@@ -35,7 +35,7 @@ from penstock.runtime.gateway import Gateway
 from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.service_model import Fault
+from penstock.service_model import Fault, NewShapes
 from penstock.sim.kernel import Kernel, Scenario, askers
 from penstock.testing import Answer, MockBackend, Recorder, run_virtual
 from penstock.types import Ask, Batch, Reply, WorkerId
@@ -95,9 +95,9 @@ class Gpus:
         self._service = scenario.service
         self._rng = Random(scenario.seed)
 
-    def __call__(self, batch: Batch) -> Answer:
+    def answer(self, new_shapes: NewShapes, batch: Batch) -> Answer:
         service, rng = self._service, self._rng
-        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0))
+        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0)) + new_shapes.seconds(batch.size)
         match service.fault(rng.random()):
             case None:
                 return Answer(seconds)
@@ -126,7 +126,7 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
         MODEL, config, bus, Observer(), loop, loop.time, lambda model, worker, error: None,
-        make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
+        make_backend=lambda slot: MockBackend(partial(gpus.answer, NewShapes(scenario.service))), timer_grain=0.0,
     )  # fmt: skip
     for slot in stack.served.slots:
         stack.served.pump.attach(slot.worker, partial(tapped, log, slot))
@@ -234,6 +234,7 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
             "batch_sizes": (3, 10, 48),
         },
     ),
+    "sizes that are dear at first": (600, {"service": "15ms,new_shape=80ms,jitter=3%", "workers": 2}),
     "workers in reserve": (800, {"reserve": 2}),
     "twice the capacity": (3840, {"timeout": 0.2, "service": "a=100ms,jitter=10%"}),
     "strict tiers under overload": (

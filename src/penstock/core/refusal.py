@@ -128,15 +128,20 @@ def is_full(
 ) -> bool:
     """Whether a queue has no room for this request. `waiting`: how much is in the queue. `each`: how much a request
     of this tenant takes. `more`: how many more of the tenant's requests are to count as waiting. The last part of
-    the queue is kept for tenants with less than an even share. The share is counted with one tenant more than there
-    are, since another may yet come."""
+    the queue is kept for tenants with less than an even share."""
     waiting += more * each
     if waiting >= limit:
         return True
     if waiting < limit - int(ROOM * limit):
         return False
-    own, tenants = more, 1
+    own, tenants = more, 0
     for lane in batcher.lanes.values():
         here, others = lane.buffer.shared_by(request)
         own, tenants = own + here, tenants + others
-    return own * each * tenants >= limit
+    return is_beyond_share(own * each, tenants, limit)
+
+
+def is_beyond_share(own: float, tenants: int, limit: float) -> bool:
+    """Whether a tenant has no less than an even share of a limit, where so many tenants wait. That is counted with
+    one more than there are, since somebody may yet come."""
+    return own * (tenants + 1) >= limit

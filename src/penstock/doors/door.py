@@ -18,7 +18,9 @@ from typing import ClassVar, NamedTuple
 from penstock.doors.every_answer import failed
 from penstock.doors.openapi_parts import Described, Offer, Part, refused
 from penstock.doors.steps import Steps
+from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
+from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
 from penstock.errors import TooLarge
 from penstock.ports import Gateway
@@ -87,6 +89,7 @@ class AskingDoor(Door):
 
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     tasks: ClassVar[Tasks] = Tasks.NEVER
+    others: ClassVar[bool] = False  # whether bodies are read that are not JSON
 
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
@@ -97,6 +100,14 @@ class AskingDoor(Door):
         """A shorter way for a small body with one ask, whose head says nothing of it. None: `read` has to read
         it."""
         return None
+
+    def read_other(self, media: Media, body: bytes, query: str) -> Steps[Sequence[Ask]]:
+        """As `read`, of a body that is not JSON: only where `others` are read."""
+        raise NotImplementedError
+
+    def rendering(self, wanted: Media) -> Render:
+        """What makes the answer to the only ask, in the form that its client wants, if it is known here."""
+        return self.render
 
     @abstractmethod
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:

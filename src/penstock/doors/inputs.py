@@ -8,18 +8,18 @@ import msgspec
 from penstock.doors import clean
 from penstock.doors.door import Inside
 from penstock.doors.steps import Steps, at_once
-from penstock.errors import Malformed, Unacceptable
+from penstock.doors.wrong_body import in_words
+from penstock.errors import Unacceptable
 from penstock.ports import Gateway
 
 MOST_PARAMETERS = 16 * 1024  # bytes
 # bytes: longer parameters are read each time, so that nobody can have many of them kept
 REMEMBERED_PARAMETERS = 1024
 DEEPEST_PARAMETERS = 64
-LONGEST_QUOTE = 200  # characters of what a client sent that are told to that client
 
 QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # as numbers, which bytes are searched for in a fifth of the time
 
-Body = TypeVar("Body")
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Inputs:
@@ -75,22 +75,7 @@ def decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, *, is_unicode: bo
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        raise in_words(exc) from None
-
-
-def in_words(exc: Exception) -> Unacceptable | Malformed:
-    """The refusal for what a decoder says of a body."""
-    if isinstance(exc, msgspec.ValidationError):
-        return Unacceptable(_plain(str(exc)))
-    if isinstance(exc, RecursionError):
-        return Unacceptable("the body is nested too deeply")
-    return Malformed(f"the body is not JSON: {_plain(str(exc))}")
-
-
-def _plain(message: str) -> str:
-    """msgspec's words, in the quotes that our other messages have, and without its path syntax. They may quote
-    the name of a field, which is as long as its sender likes."""
-    return message[:LONGEST_QUOTE].replace("`", "'").replace("$.", "")
+        raise in_words(exc, decoder.type.__struct_fields__) from None
 
 
 def canonical(parameters: bytes) -> bytes:

@@ -97,6 +97,10 @@ class Sending(asyncio.Protocol):
         elif stream.state != State.CLOSED:
             self._answered(stream)
 
+    def send_later(self, stream: Stream) -> None:
+        self._blocked[stream.id] = stream
+        stream.wait(turn=True)
+
     def push(self) -> None:
         """Send on, once for all that one read has brought: a read can move as many windows as there are streams."""
         self._pushing = False

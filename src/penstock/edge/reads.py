@@ -2,11 +2,14 @@
 
 The loop reads in one turn from every socket that has something: with a thousand uploads that is a hundred megabytes
 while all others wait. So a connection with a large body on its way is read from once, and then not until more has
-come and it is its turn. The same goes for connections that have said nothing since they were accepted. A few of
-them have theirs in each turn of the loop. Tenants take turns, and nobody waits for all that another one sends.
+come and it is its turn. The same goes for connections that have said nothing since they were accepted, and for
+those that were refused and still send. A turn of the loop takes so many bytes from all of them together. The new
+ones come first, and of each only as much as a head or a small body needs. Then tenants take turns, and nobody waits
+for all that another one sends.
 
 The kernel says who has sent something. To read from those who have not would mean that they all are read from when
-they send at the same moment.
+they send at the same moment. What has come is read from the socket, and not by the transport, which would take up
+to 256 KB of each. With TLS only the transport can read, and a turn goes on with one of them.
 """
 
 import asyncio
@@ -17,8 +20,13 @@ from typing import Protocol
 
 from penstock.edge.bounds import State
 
-LARGE_AT_ONCE = 4  # connections with large bodies that are read from in one turn; a read brings up to 256 KB
-NEW_AT_ONCE = 16
+AT_ONCE = 256 * 1024  # bytes that are read in one turn
+NEW_AT_ONCE = 16  # new connections that are read from in one turn
+FIRST_WORDS = 8 * 1024  # bytes that a new one may say then
+PIECE = 64 * 1024  # bytes of one large body, where several wait
+LEAST = (
+    32 * 1024
+)  # bytes that a read counts for, however little it brings: to end a connection takes time too
 
 
 class Sender(Protocol):
@@ -27,8 +35,8 @@ class Sender(Protocol):
     state: int
     holder: str  # a tenant, or STRANGERS
 
-    def go_on(self) -> bool:
-        """Read from the connection again."""
+    def hear(self, most: int) -> int:
+        """Read so many bytes of what has come. Gives how many it was, or may be."""
         ...
 
 
@@ -96,11 +104,13 @@ class Reads:
 
     def _take(self) -> None:
         self._due = False
+        left = AT_ONCE
         try:
             for _ in range(min(NEW_AT_ONCE, len(self._new))):
-                self._new.popleft().go_on()
-            for _ in range(min(LARGE_AT_ONCE, sum(map(len, self._large.values())))):
-                self._next_large().go_on()
+                left -= self._new.popleft().hear(FIRST_WORDS)
+            while self._large and left > 0:
+                sender = self._next_large()
+                left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
         finally:
             self._come_back()
 

@@ -93,6 +93,10 @@ class Waiters:
         waiter = self._waiters.get(key)
         return None if waiter is None else waiter.request
 
+    def tenants(self) -> Iterator[str]:
+        """Of each waiter, whose request it is. It goes through all of them."""
+        return (waiter.request.tenant for waiter in self._waiters.values())
+
     def find(self, request_id: str) -> Passenger | None:
         """Finds a request by the id that its asker gave it. It looks at every waiter, so only the admin plane may
         call it."""

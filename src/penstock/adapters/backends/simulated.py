@@ -8,7 +8,7 @@ import time
 from random import Random
 
 from penstock.errors import BackendCrashed, BatchRejected
-from penstock.service_model import Fault, ServiceModel
+from penstock.service_model import Fault, NewShapes, ServiceModel
 from penstock.types import Batch, Result, Seconds
 
 _TICK = 0.001  # seconds; an event loop's timers are no finer
@@ -23,11 +23,13 @@ class SimulatedBackend:
     def __init__(self, model: ServiceModel, seed: int = 0) -> None:
         self._model = model
         self._random = Random(f"{model.seed}/{seed}")
+        self._new_shapes = NewShapes(model)
         self._busy = False
         self._started = False
 
     async def start(self) -> None:
         self._started = True
+        self._new_shapes = NewShapes(self._model)  # as of a new process, to which every size is new
 
     async def run(self, batch: Batch) -> Result:
         if not self._started:
@@ -54,7 +56,7 @@ class SimulatedBackend:
         fault = self._model.fault(u)
         if fault is Fault.HANG:
             await asyncio.get_running_loop().create_future()
-        await _wait(self._model.seconds(batch.size, z))
+        await _wait(self._model.seconds(batch.size, z) + self._new_shapes.seconds(batch.size))
         inputs = [request.input for request in batch.requests]
         poison = self._model.poison.encode()
         if poison and any(poison in text for text in inputs):
