@@ -154,7 +154,7 @@ class GatewayMember(Member):
         return len(self.gateway.waiters)
 
     def _whose(self) -> Iterable[str]:
-        """Of each request that waits here, the tenant."""
+        """The tenant of each request that waits here."""
         return self.gateway.waiters.tenants()
 
     # ---- answers -------------------------------------------------------------------------------------------

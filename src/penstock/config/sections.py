@@ -32,7 +32,7 @@ Port = Annotated[int, Whole(0, 65535)]  # 0: any free port
 Positive = Annotated[int, Whole(1)]
 Span = Annotated[float, Duration()]
 Follows = Annotated[float | None, Duration()]  # None: another setting decides it (see `time_limits`)
-SpanOrNone = Annotated[float, Duration(zero=True)]
+SpanOrNone = Annotated[float, Duration(zero=True)]  # 0 is allowed
 Bytes = Annotated[int, Size()]
 Switch = Annotated[bool, Flag()]
 
@@ -96,7 +96,7 @@ class Redis:
     durability: Annotated[str, Choice(("memory", "fsync", "replica"))] = "memory"
     replicas: Positive = 1  # that must have a request, where durability is replica
     lease: Span = 1.0  # silence after which a process counts as dead
-    heartbeat: Span = 0.25
+    heartbeat: Span = 0.25  # from one sign of life to the next
     # The share of Redis's maxmemory beyond which nothing is accepted.
     memory_limit: Annotated[float, Number(0, 1, above=True)] = 0.8
     max_dead_letters: Positive = 10_000

@@ -20,8 +20,8 @@ from penstock.core.sizes import ANY, Sizes
 
 STALE = 20_000  # batches after which an unused bucket is no longer evidence
 LUCK = 0.3  # spreads by which a single throughput may look better than it is
-BETTER = 0.03  # by which a throughput must look better to be so
-DOUBT = 4.0  # spreads by which a single batch may have been off
+BETTER = 0.03  # a throughput must look better by this part to count as better
+DOUBT = 4.0  # spreads by which the time of a single batch may be off
 SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
 SURPRISE = 0.15  # a sample must be off by this part at least to be a surprise
@@ -272,8 +272,9 @@ class ServiceCurve:
         return best if rate > (together * alike if best < CRUMBS * waiting else together / alike) else waiting
 
     def most_of(self, waiting: int, *, far_behind: bool) -> int:
-        """How many of so many go from a queue that is behind: all, if their throughput looks the best beyond
-        luck. Far behind, all go as long as it may be the best, by the few times that so many were run."""
+        """How many of the waiting requests go from a queue that is behind: all, if their throughput looks better
+        than any by more than luck. If the queue is far behind, all go as long as their throughput may be the best,
+        since so many were run only a few times."""
         right = bisect_left(self._sizes, waiting)
         if self.flat or not right:
             return waiting
@@ -282,7 +283,7 @@ class ServiceCurve:
         return waiting if waiting / self.hopeful(waiting) > needed else best
 
     def _doubt(self, size: int) -> float:
-        """By what part the time of this size may be off, whatever its luck."""
+        """By which part the learned time of this size may be off."""
         bucket = self._buckets.get(bucket_of(int(self.sizes.padded(size))))
         return DOUBT * self.spread / sqrt(bucket.count + bucket.firsts if bucket else 1)
 

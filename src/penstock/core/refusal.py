@@ -142,6 +142,6 @@ def is_full(
 
 
 def is_beyond_share(own: float, tenants: int, limit: float) -> bool:
-    """Whether a tenant has no less than an even share of a limit, where so many tenants wait. That is counted with
-    one more than there are, since somebody may yet come."""
+    """Whether a tenant has no less than an even share of a limit. `own`: what the tenant has. `tenants`: how many
+    wait. The share is counted with one tenant more, since another may yet come."""
     return own * (tenants + 1) >= limit

@@ -94,7 +94,7 @@ class Waiters:
         return None if waiter is None else waiter.request
 
     def tenants(self) -> Iterator[str]:
-        """Of each waiter, whose request it is. It goes through all of them."""
+        """The tenant of each request that waits. This goes through all of them."""
         return (waiter.request.tenant for waiter in self._waiters.values())
 
     def find(self, request_id: str) -> Passenger | None:

@@ -96,7 +96,7 @@ def _burst_begins(view: View) -> bool:
 
 
 def _behind(view: View) -> bool:
-    """What waits would be gone late, were it sent in batches of the best size, or never."""
+    """Whether the queue would take too long to drain, or would never drain, in batches of the best size."""
     curve = view.curve
     spare = view.workers * curve.best_size / curve.best_seconds - view.rate
     return view.waiting > SOON * curve.full * spare
