@@ -16,7 +16,7 @@ def read_query(text: str, *known: str) -> dict[str, str]:
     try:
         pairs = parse_qs(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=16)
     except ValueError:
-        raise Malformed("the query is not well formed") from None
+        raise Malformed("the query cannot be read: write it as ?name=value&name=value") from None
     for name, values in pairs.items():
         if name not in known:
             raise Unacceptable(f"unknown query parameter {name[:50]!r}; known here: {', '.join(known)}")

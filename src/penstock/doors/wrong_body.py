@@ -1,10 +1,12 @@
 """What is wrong with a body, in plain words instead of a decoder's. Used by the doors, for what msgspec refuses.
 
-Object contains unknown field `inputs`           unknown field 'inputs'; known here: input, model
-Object missing required field `input`            the field 'input' is missing
-Expected `str | null`, got `int` - at `$.model`  'model' must be a string, not a number
-Expected `object`, got `array`                   the body must be a JSON object, not an array
-JSON is malformed: trailing characters (byte 14)  the body is not JSON: trailing characters (byte 14)
+    Object contains unknown field `inputs`            unknown field 'inputs'; known here: input, model
+    Object missing required field `input`             the field 'input' is missing
+    Expected `str | null`, got `int` - at `$.model`   'model' must be a string, not a number
+    Expected `object`, got `array`                    the body must be a JSON object, not an array
+    JSON is malformed: trailing characters (byte 14)  the body is not JSON: trailing characters (byte 14)
+
+What msgspec says that is none of these is told as it stands.
 """
 
 import re
