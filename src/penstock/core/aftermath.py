@@ -2,15 +2,14 @@
 
 Used by `batcher`, which calls `end` for each batch that has ended, and `collect` at each step.
 
-outputs                   the members are answered, and the batch's time is learned from
-refused, or worker lost   the worker has failed, and its breaker counts that
-refused once more         its members are suspected, and no worker
-out of memory             its worker has smaller ones from now on; one of several goes again in halves, and
-                          nobody is to blame
-out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
-                          are, if several batches do so in a row
-any failure               `delivery` says which members are tried again; members of tenants that are set apart by
-                          now go on among their own
+a batch has outputs                  its members are answered, and its time is learned
+it was refused, or its worker lost   the worker's breaker counts this as a failure
+a retry was refused                  the members are suspected, and not the worker
+it was too large for memory          the worker gets smaller batches from now on; nobody is to blame
+it ran out of time                   the worker is to blame; but in a part of a batch that ran out of time before, a
+                                     member is, unless several batches ran out of time in a row
+it failed in any way                 `delivery` says which members are tried again; members of tenants that are set
+                                     apart now are tried in batches of their own
 """
 
 from dataclasses import replace

@@ -5,14 +5,14 @@
 - A batch counts against a culprit if it fails with nobody else's requests in it, and these had failed before (on
   another worker where there is one). However often it is halved after that, it counts once.
 - Two such batches within a short while set a culprit apart. They are forgotten exponentially.
-- Nobody is set apart while nobody else asks. Few are at a time: where everybody's batches fail, no tenant is to
-  blame.
+- Nobody is set apart while nobody else asks. Only a few culprits are remembered at a time: if everybody's batches
+  fail, no tenant is to blame.
 - A culprit's batches are halved when one fails and doubled when one succeeds. A culprit that sends nothing but
   poison soon has its requests run one by one.
 - The failures of culprits are retried from a budget of their own.
-- All culprits together have a part of the workers' time: what the others leave, if these had twice what they ask
-  for; or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit
-  pushes the next one back by its time over that part.
+- All culprits together get a part of the workers' time: what would remain if the others asked for twice as much;
+  or, if that is more, a fair part by the number of tenants that wait, at most half. Each batch of a culprit pushes
+  the next one back by its time divided by that part.
 """
 
 from collections.abc import Sequence

@@ -13,10 +13,10 @@ Rules
 - A batch that may end its worker does not take the last worker that is well.
 - Tenants that spoil batches are set apart, with lanes, retries and a part of the workers' time of their own.
 - A request that can no longer make its deadline is answered and never sent.
-- What was learned is doubted once nothing has run for a while: then a request goes although it looks too late.
-  One slow batch would else make every deadline look hopeless, and nothing sent would ever show otherwise.
+- The learned times are doubted once nothing has run for a while: then a request goes although it looks too late.
+  Otherwise one slow batch could make every deadline look hopeless, and no batch would ever show that this is wrong.
 - If a worker is idle and something waits, `wake` is set: no wake-up is ever lost. If something waits and no idle
-  worker may take it, `wants_worker` says so; in a shared fleet the host then takes a credit.
+  worker may take it, `wants_worker` says so. In a shared fleet the caller then takes a credit.
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 

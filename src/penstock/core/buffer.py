@@ -6,9 +6,9 @@ Order: tier, then tenant, then earliest deadline.
 - Tenants of a tier share it evenly by the same rule, whatever each has queued: see `tier`.
 - A tenant's own requests go earliest deadline first.
 
-Removal is lazy: a request that was taken, cancelled or expired has `waiting` cleared and is skipped wherever
-it still stands; where the dead outnumber the living by far, everything is compacted. So every operation is O(log n)
-amortised and memory is bounded by four times what waits.
+Removal is lazy: a request that was taken, cancelled or expired is *dead*: its `waiting` is cleared, and it is
+skipped wherever it still stands. If the dead outnumber the others by far, everything is compacted. So every
+operation is O(log n) amortised and memory is bounded by four times what waits.
 """
 
 from dataclasses import dataclass

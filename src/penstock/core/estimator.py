@@ -6,9 +6,9 @@ The service curve is monotone by size and nothing else is assumed: real GPUs are
 linear, so two numbers a + b·n would misplace the knee. Each size forgets exponentially, and one that nobody has
 used for long is dropped, so that a GPU that has become ten times slower is believed after a few batches.
 
-- The first run of a size on a worker is learned apart, where it costs much more than later ones.
-- One batch that is far off is a hiccup, and counts no more than one at the edge of what was expected. Two in a row
-  that are off to the same side tell that the GPU has changed.
+- If the first run of a size on a worker takes much longer than later ones, it is learned apart.
+- One batch whose time is far off is a hiccup, and counts no more than one at the edge of what was expected. If two
+  in a row are off to the same side, the GPU has changed.
 """
 
 from bisect import bisect_left

@@ -10,14 +10,15 @@ or, where several batchers share the fleet and a worker's credit says whose it i
 and its breaker CLOSED ──failures──► OPEN ──cool-down──► on probation ──success──► CLOSED
                                       ▲────────────────────failure──┘  (cool-down doubled)
 
-An open worker takes nothing. On probation it takes one request; that decides.
-A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from. One that came
-early, because batches are usually quick, opens it only the second time in a row.
+A worker whose breaker is open takes nothing. On probation it takes one request, which decides.
+A time-out opens the breaker at once: at 3 s each, five in a row would be too long to learn from. If the time limit
+was short because batches are usually quick, the breaker opens only at the second time-out in a row.
 
 A worker that takes long for its first batch is loading: nobody counts on it until it is ready.
 
-A shared worker that is away is healthy, and idle or busy for somebody else: nobody here knows which. Of a shared
-fleet a batcher counts on its share, and expects a worker at once while fewer than that are busy for it.
+A shared worker that is away is healthy, and is idle or works for another batcher: it is not known here which. A
+batcher counts on its share of a shared fleet. While fewer workers than that are busy for it, it expects to get one
+at once.
 """
 
 from collections.abc import Callable

@@ -11,8 +11,8 @@ and leaves time to find the member that hangs:
 A size larger than any seen so far may take more time in proportion: stopping a good worker costs more than waiting.
 
 No limit is above `processing`. Each batch that runs out of time doubles the limits of those after it, and each that
-succeeds halves them again: when everything has become slow it is the GPU, and cutting every batch short would never
-show how slow.
+succeeds halves them again: if everything has become slow the GPU is the reason, and it would never be learned how
+slow it is if every batch were cut short.
 """
 
 from penstock.core.estimator import GUARD, ServiceCurve

@@ -3,10 +3,10 @@ reports which sizes real batches have had.
 
 - The first run of a size on a worker tells what a new size costs, and is kept apart. The later ones tell how long a
   batch takes.
-- Made-up inputs tell something as long as no real batch has been learned from. After that they might mislead.
-- A real input, run again in idle moments, tells of sizes that no real batch has had.
-- Neither tells how long a batch may take at most, for real inputs may be larger: none is cut short until eight real
-  batches have been run.
+- Times of made-up inputs count until a real batch has been learned from. After that they might mislead.
+- Times of a real input, run again in idle moments, count for sizes that no real batch has had.
+- Neither says how long a batch may take at most, since real inputs may be larger: no batch is cut short until eight
+  real ones have been run (`patience`).
 """
 
 from statistics import median

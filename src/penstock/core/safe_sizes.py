@@ -4,13 +4,13 @@
 
     a batch of n does not fit          → half of n from now on; where n was a trial, what had fitted before
     `wait` seconds later               → a batch may be a quarter larger, or of the next allowed size: a trial
-    a trial fits                       → its size is the limit, and the next trial may come soon, `STEP`
+    a trial fits                       → its size is the limit, and the next trial may come after `STEP` seconds
     a trial does not fit               → `wait` doubles
     one input alone does not fit       → that input was to blame: the limits are as they were before its batches
     the limit is the largest batch     → the limit is forgotten
 
-A limit is one worker's and one shape's: with lengths grouped, long inputs say nothing of short ones. Only the
-workers of a model and its classes of length have limits, so that they are few.
+There is one limit for each worker and each class of lengths (`Shape`), if lengths are grouped: long inputs say
+nothing of short ones. So there are few limits.
 """
 
 from collections.abc import Iterable

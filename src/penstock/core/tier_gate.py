@@ -1,13 +1,13 @@
 """How much of the capacity the lower tiers may have. `admission` asks this after `refusal`.
 
 Where several tiers are in use (requests of more than one have come within a minute):
-- The lowest tier is let in at up to `lowest_share` of the capacity while others wait; the rest is headroom, lent to
-  it while nobody does. Those of better tiers who fit into the next batch do not count as waiting: they are the
-  batch, and nothing that is let in behind them keeps them. Else one paid request now and then would idle GPUs.
+- The lowest tier is let in at up to `lowest_share` of the capacity while others wait. It may use the rest while
+  nobody else waits. Requests of better tiers that fit into the next batch do not count as waiting, since nothing
+  that is let in behind them delays them. Otherwise one paid request now and then would idle GPUs.
 - With `warning` requests waiting the lowest tier is refused, with `critical` all but the best. Both numbers are for
-  a capacity of `reference` requests a second and grow and shrink with it, so what they say is a time: a queue that
-  takes 0.31 s, or 1.56 s, to drain. But two, or four, full batches for each worker may always wait: while all
-  workers are busy the queue is the batch, and a slow model's 0.31 s would not hold a single one.
+  a capacity of `reference` requests a second and grow and shrink with the capacity. So they mean a time: a queue
+  that takes 0.31 s, or 1.56 s, to drain. But two, or four, full batches for each worker may always wait: while all
+  workers are busy the queue is the batch, and in 0.31 s a slow model may not run a single one.
 - Requests with little time are late long before that. So, unless tiers are strict, all but the best tier are
   refused as well while a request of the best tier that came now would spend more than a quarter of its time in the
   queue. Weights alone would give the best tier its part of the service and no more, and refuse some of its requests

@@ -1,7 +1,7 @@
 """What size of batch fits into the memory of a worker, as its slot has seen it. `warmth` has one; the log and the
 list of workers show it.
 
-The worker's batcher sees the same failures and decides which batches it is given (`core.safe_sizes`).
+The worker's batcher sees the same failures, and decides how large the worker's batches may be (`core.safe_sizes`).
 """
 
 import logging

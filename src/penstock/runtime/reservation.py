@@ -3,9 +3,11 @@
 `gateway` makes one for each task, and for each request with an Idempotency-Key. The store that records the task or
 the key then enters it.
 
-reserve ──► record (a task, a key) ──► enter ──► commit: its end gives the quota back; now, if nothing tells it
+reserve ──► record (a task, a key) ──► enter ──► commit: the end of the request gives its quota back
                 │ refused                │ refused
-                └────────────────────────┴────► roll back: it is given back now
+                └────────────────────────┴────► roll back: the quota is given back now
+
+If nobody will tell of the request's end, `commit` gives the quota back at once.
 """
 
 from penstock.errors import Draining, Overloaded, StoreDown, about

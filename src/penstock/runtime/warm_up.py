@@ -1,7 +1,7 @@
 """Warming a worker up: batches that nobody asked for, so that no client pays for a size that is new.
 
     each size of the ladder, the smallest first   once, and then again: up to `AGAIN` times, or for `ENOUGH` seconds
-    it does not fit into memory                   the ladder ends there; the worker is ready, with smaller batches
+    a size does not fit into memory               the ladder ends there; the worker is ready, with smaller batches
     anything else goes wrong                      the worker is not ready
 
 `warmth` calls it for a slot whose backend has started, and for a backend that is to take over. Each batch has a
