@@ -29,7 +29,7 @@ AGAIN = 0.5  # seconds until the next try, if not all endings were stored
 
 
 class Dispatcher:
-    """Its calls never wait: `run` sends their messages, in order."""
+    """Sends what one batcher has to say. Its calls never wait: `run` sends their messages, in order."""
 
     def __init__(self, post: Post, endings: TaskEndings, me: str) -> None:
         """`me`: the mailbox in which workers tell what they have finished."""

@@ -119,7 +119,7 @@ class KeyedDesk:
         return Claim(ours=True, placed=True, seconds=limit + SETTLED_WITHIN)
 
     async def _placed(self, keyed: Keyed, request: Accepted) -> None:
-        """Note in the records that the request will be executed. It is not refused if this fails."""
+        """Note in the records that the request has been published. It is executed even if this fails."""
         try:
             await self._claims.placed(keyed, request)
         except StoreDown as error:  # then the claim holds for as long as placing may take

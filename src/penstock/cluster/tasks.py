@@ -162,7 +162,7 @@ class TaskDesk:
             log.warning("the record of a refused task was left behind", extra={"error": error.message})
 
     async def _published(self, request: Accepted) -> RemoteTask:
-        """Note in the record that the task will be executed. It is not refused if this fails."""
+        """Note in the record that the task has been published. It is executed even if this fails."""
         try:
             await self.tasks.placed(request)
         except StoreDown as error:

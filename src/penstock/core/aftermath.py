@@ -24,8 +24,8 @@ from penstock.errors import BackendCrashed, BackendOutOfMemory, BackendTimeout, 
 from penstock.types import Execution, Failure, GivenUp, Outcome, Reply, Result, Seconds
 
 WORKER_LOST = Failure("BACKEND_CRASHED", "the worker was lost with the batch in hand", splittable=True)
-# Told of a first batch that takes long. Its worker may be loading, or an input may hang, so another worker does
-# it in parts.
+# The failure of a first batch that takes long. Its worker may be loading, or an input may hang, so another worker
+# does the batch in parts.
 STILL_LOADING = Failure("BACKEND_TIMEOUT", "the first batch of its worker took too long", splittable=True)
 ENDS_WORKERS = (BackendCrashed.code, BackendTimeout.code)
 TOO_LARGE = "there is not enough memory for this input, even alone"
@@ -186,7 +186,7 @@ class Aftermath:
         self._give_up(delivery.failed(batch, failure, self._curve, self._ids.some(PARTS), now))
 
     def _divide(self, batch: Sealed, failure: Failure, now: Seconds) -> bool:
-        """Take a failed batch apart. Gives whether members of it were set apart. The others go together, for they
+        """Take a failed batch apart. Returns whether members of it were set apart. The others go together, for they
         are probably not to blame."""
         innocent, guilty = self._apart.divide(batch.requests, now)
         if not guilty:
@@ -209,7 +209,7 @@ class Aftermath:
 
 
 def _execution(worker: Worker, batch: Sealed, now: Seconds) -> Execution:
-    """The execution of a batch that has come to nothing, until now."""
+    """The execution of a batch that failed, from its start until now."""
     started = worker.started
     return Execution(
         worker.id, batch.id, batch.size, started, now - started, sealed=batch.sealed, sent=batch.sent

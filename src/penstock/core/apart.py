@@ -27,8 +27,8 @@ from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules
 from penstock.types import Request, Seconds
 
-MEMORY = 20.0  # seconds in which a spoilt batch is forgotten to a third
-SET_APART = 1.5  # spoilt batches: the second within some ten seconds
+MEMORY = 20.0  # seconds after which a spoilt batch counts for a third
+SET_APART = 1.5  # spoilt batches: two within about ten seconds set a culprit apart
 FEARED = 1.0  # spoilt batches: less than `SET_APART`, so that a culprit that waits is not let go in between
 MOST_COUNTED = 6.0  # spoilt batches: so a culprit that has mended its ways is let out within half a minute
 FORGOTTEN = 0.2  # spoilt batches: a culprit with fewer than this is forgotten
@@ -108,7 +108,7 @@ class Apart:
         return record is not None and now < self._others_until and record.score(now) >= SET_APART
 
     def is_feared(self, who: Culprit, now: Seconds) -> bool:
-        """Whether a culprit was set apart of late, and workers died or hung of what it sent."""
+        """Whether a culprit was set apart lately, and workers died or hung of what it sent."""
         record = self.known.get(who)
         return record is not None and record.feared and record.score(now) > FEARED
 
@@ -164,8 +164,8 @@ class Apart:
         lane.buffer.push(request)
 
     def next_lane(self, now: Seconds, *, risk: bool) -> Lane | None:
-        """Of the lanes in which something waits, the one that has sent nothing for longest. Lanes of feared
-        culprits count only with `risk`."""
+        """The lane that has sent nothing for longest, of those in which something waits. Lanes of feared culprits
+        count only with `risk`."""
         waiting = [
             lane
             for lane in self.lanes.values()

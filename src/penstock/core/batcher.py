@@ -85,7 +85,7 @@ class Batcher:
 
     @property
     def padded_share(self) -> float:
-        """The part of what the workers ran of late that was padding."""
+        """The part of the inputs that the workers ran lately that was padding."""
         return self.parts.padded.share
 
     @property
@@ -99,7 +99,7 @@ class Batcher:
         self.fleet.count_on(share)
 
     def wants_worker(self, now: Seconds) -> bool:
-        """Whether something waits, and no idle worker may take it. To be asked after a step."""
+        """Whether something waits, and no idle worker may take it. Ask this after a step."""
         return (
             self.caution.due(self.delivery, now)
             or (self.depth.total > 0 and not self.fleet.idle)

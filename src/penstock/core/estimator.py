@@ -26,8 +26,8 @@ SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
 SURPRISE = 0.15  # a sample must be off by this part at least to be a surprise
 CHANGED = 0.4  # weight of a sample that shows, not for the first time, that the GPU is no longer what it was
-SETTLED = 64  # samples: from then on one more moves the curve so little that it is drawn anew only
-REFIT = 4  # after so many batches
+SETTLED = 64  # samples: until then, the curve is drawn anew after each batch
+REFIT = 4  # batches: how often the curve is drawn anew after that, since one more moves it little
 # The least spread that is assumed: however even the GPU is, clocks, timers and the way back are not.
 LEAST_SPREAD = 0.01
 GUARD = 2.5  # standard deviations of the service time kept between the expected finish and a deadline
@@ -123,7 +123,7 @@ class ServiceCurve:
         return True
 
     def _learn(self, bucket: Bucket, size: int, seconds: float) -> bool:
-        """Learn from a batch of a size that had been run before. Gives whether the GPU has changed."""
+        """Learn from a batch of a size that had been run before. Returns whether the GPU has changed."""
         if bucket.firsts and not bucket.count:
             self.shape.compare(bucket.first_seconds, seconds)
         ratio = seconds / self._expected(size, seconds, bucket) if self.samples else 1.0

@@ -56,7 +56,7 @@ class Worker:
     new_size_from: Seconds = 0.0  # when it may run a new size again that does not pay at once
 
     def meets(self, size: int) -> bool:
-        """Note that it has run this size. Gives whether that was the first time."""
+        """Note that it has run this size. Returns whether that was the first time."""
         known = len(self.met)
         self.met.add(size)
         return len(self.met) > known

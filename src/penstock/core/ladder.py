@@ -11,5 +11,5 @@ from penstock.core.sizes import powers_to
 
 
 def ladder(allowed: Sequence[int], max_batch: int) -> list[int]:
-    """`allowed`: the sizes that batches may have; empty if any size is allowed."""
+    """Returns the ladder. `allowed`: the sizes that batches may have; empty if any size is allowed."""
     return sorted(allowed or powers_to(max_batch).allowed)

@@ -29,7 +29,7 @@ class BatchIds:
         return self.last
 
     def some(self, number: int) -> int:
-        """Take so many numbers. Gives the first of them."""
+        """Take so many numbers. Returns the first of them."""
         first = self.last + 1
         self.last += number
         return first

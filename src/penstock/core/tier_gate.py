@@ -50,7 +50,7 @@ SOONEST = 0.001  # seconds: the shortest `Retry-After`
 
 
 def tier_refusal(batcher: Batcher, rules: CapacityRules, request: Request, used: float) -> Overloaded | None:
-    """Why this request's tier is not let in now, or None. `used`: the part of the capacity it has had of late."""
+    """Why this request's tier is not let in now, or None. `used`: the part of the capacity it has had lately."""
     tier = request.tier
     rate = own_capacity(batcher)
     if tier == 0 or not rate:  # nobody is healthy, or nobody knows yet: the forecast decides

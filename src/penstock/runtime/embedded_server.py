@@ -71,7 +71,7 @@ class EmbeddedServer:
 
     def start(self) -> None:
         self._observer.start()
-        self.loops.send("opening the listeners", self._open())  # opening may take a while
+        self.loops.send("opening the companions", self._open())  # opening may take a while
         for model in self._models.values():
             for slot in model.slots:
                 self.loops.keep(f"the slot {slot.worker}", slot.run)

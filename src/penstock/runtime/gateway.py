@@ -205,7 +205,7 @@ class Gateway:
                 try:
                     raise about(over_quota, desk.model, tenant)
                 finally:
-                    # Else it and this frame, which its traceback holds, wait for the collector.
+                    # Otherwise it and this frame, which its traceback holds, wait for the cycle collector.
                     del over_quota
         request = Passenger(
             key,
@@ -268,8 +268,8 @@ class Gateway:
         return task, again
 
     def _reserve(self, ask: Ask, key: str) -> tuple[Keyed, Reserved]:
-        """Make a request that is executed only if its key is new. If it is, whoever enters it asks whether there is
-        room."""
+        """Make a request that is executed only if its key is new. If it is, the store of keys then asks whether
+        there is room."""
         desk, request = self._admit(ask, room=False)
         return keyed(key, request), Reserved(request, desk, self.waiters, self.clock)
 

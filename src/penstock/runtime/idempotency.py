@@ -191,7 +191,7 @@ class KeyedStore:
         task.when = self._clock() + self._ttl
         self._finished[task.id] = task
         self._outcomes.add(tenant, task.id, task)
-        while self._shares.overgrown(tenant) is not None:  # in the end even this task goes
+        while self._shares.overgrown(tenant) is not None:  # if need be, even this task is forgotten
             oldest = self._outcomes.oldest(tenant)
             if oldest is None:
                 break

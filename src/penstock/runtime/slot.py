@@ -140,8 +140,8 @@ class Slot:
             ) from None
 
     def renew(self, backend: Backend, warm_up: WarmUp | None = None) -> Backend | None:
-        """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Gives
-        a backend that still waited for that, for the caller to close."""
+        """Let another backend, which was prepared, take over: after the batch in hand, and before the next. Returns
+        a backend that was still waiting to take over, if any, for the caller to close."""
         waited, self._successor = self._successor, backend
         self._successor_warm_up = warm_up
         self._arrived.set()  # an idle slot need not wait for a batch
@@ -375,7 +375,7 @@ class Slot:
         return self._succeeded(result)
 
     def _takes_long(self, began: float, limit: float) -> None:
-        """Say that a first batch takes long: once to the batcher, and again and again to people."""
+        """Say that a first batch takes long: once to the batcher, and again and again in the log."""
         log.info(
             "loading: the worker is still in its first batch, which timeouts.first_batch bounds",
             extra={"worker": self.worker, "seconds": round(self._clock() - began), "limit": round(limit, 1)},

@@ -117,7 +117,7 @@ class Waiters:
                 try:
                     asker.reply(reply)
                 except Exception:
-                    # One that fails must not keep the others from their answers.
+                    # If one asker fails, the others must still get their answers.
                     log.exception("an answer could not be given")
         if settled:
             self._settled(settled)

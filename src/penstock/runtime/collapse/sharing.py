@@ -27,9 +27,8 @@ class Sharing:
         self.shared = shared
         self.ttl = ttl
         self.sees_dispatch = sees_dispatch
-        self.hits = self.misses = self.bypassed = (
-            0  # requests by what the cache said; bypassed: it was not asked
-        )
+        # Requests by what the cache said; bypassed: it was not asked.
+        self.hits = self.misses = self.bypassed = 0
         self.stored = 0  # answers that were kept
         self.collapsed = 0  # requests that went along with another's execution
         self._thin = False  # whether hardly anything is asked twice, so that few answers are kept
