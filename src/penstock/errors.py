@@ -70,8 +70,8 @@ class Unauthorized(Refused):
 
 
 class KeysWanted(Unauthorized):
-    """A token was signed with a key that is not known yet. It counts as unknown unless the identity provider, asked
-    for its keys, has that key."""
+    """A token was signed with a key that is not known. The identity provider is due to be asked for its keys; only
+    if that key is among them may the token be good."""
 
 
 class Forbidden(Refused):

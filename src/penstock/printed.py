@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 LONGEST = 8192  # bytes of a line that are shown
 AT_ONCE = 16384  # bytes that are written with one call
 AGAIN = 0.005  # seconds until a full descriptor is tried again
-_F_GETPIPE_SZ = 1032  # of Linux
+_F_GETPIPE_SZ = 1032  # Linux's number for the call that says how much a pipe holds
 
 
 class Lines:

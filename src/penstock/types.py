@@ -61,7 +61,7 @@ class Request(Struct, eq=False):
 
     key: str  # ours, unique for ever; replies are matched by it
     model: str
-    input: bytes  # JSON
+    input: bytes  # as the door made it (`penstock.payload`): mostly JSON
     arrival: Seconds
     expires: Seconds  # must have started by then
     deadline: Seconds  # must be answered by then
@@ -108,7 +108,7 @@ class Identity:
 class Ask(Struct, eq=False):
     """What one asker wants, read and checked, not yet accepted. Doors make it."""
 
-    input: bytes  # JSON
+    input: bytes  # as the door made it (`penstock.payload`): mostly JSON
     model: str | None = None
     parameters: bytes = b""  # canonical JSON
     client_id: str | None = None

@@ -148,7 +148,7 @@ def lay_command_line(tree: Tree, overrides: Mapping[str, object], known: Mapping
         _lay(tree, by_key[key], Given(value, option(key), as_text=isinstance(value, str)))
 
 
-# Keys that the command line calls by another name than the rule below would.
+# Keys whose option is not the one that the rule in `option` gives.
 _CALLED = {
     "model.target": "TARGET",
     "model.name": "--model",
@@ -160,7 +160,7 @@ _CALLED = {
 
 
 def option(key: str) -> str:
-    """How the command line calls a key: --port, --max-batch, --retries-attempts."""
+    """The command line's option for a key: --port, --max-batch, --retries-attempts."""
     if key in _CALLED:
         return _CALLED[key]
     section, _, name = key.rpartition(".")
