@@ -1,4 +1,5 @@
-"""The whole configuration: built once by `load`, never changed, and able to say where each value came from."""
+"""The whole configuration: built once by `load`, never changed, and able to say where each value came from.
+`roles`, `cluster` and `from_config` read it; `penstock check` prints `explain`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
