@@ -22,7 +22,7 @@ from penstock.doors.inputs import (
 from penstock.doors.native_described import describe_full, describe_short
 from penstock.doors.openapi_parts import Described, Offer
 from penstock.doors.steps import Steps
-from penstock.edge.answer import JSON, Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.fields import Headers
 from penstock.errors import Unacceptable
 from penstock.output import NOTED, without_note
@@ -30,7 +30,6 @@ from penstock.types import Ask, Execution, Reply
 
 # Milliseconds that can be read; the gateway allows less, but a number with 400 digits must not reach arithmetic.
 LONGEST_MS = 24 * 3600 * 1000
-FIELDS = (JSON,)  # of each answer, beside the usual ones
 
 
 class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,7 +104,7 @@ class Inference(AskingDoor):
             f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
         )
         told = usual_of(request, now, f"queue;dur={queue}{timing}")
-        return Answer(200, FIELDS, output, told, start.encode(), b"}")
+        return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
         return describe_full(self.path, offer)
@@ -145,7 +144,7 @@ class ShortInference(AskingDoor):
         start = f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
         output, _ = without_note(reply.output)
         told = usual_of(request, now, f"queue;dur={queue}{timing}")
-        return Answer(200, FIELDS, output, told, start.encode(), b"}")
+        return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
         return describe_short(self.path, offer)

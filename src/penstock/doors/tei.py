@@ -35,7 +35,7 @@ from penstock.doors.openapi_parts import (
     sent,
 )
 from penstock.doors.steps import Steps, at_once
-from penstock.edge.answer import JSON, Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import (
     BackendCrashed,
@@ -138,7 +138,7 @@ class Embed(AskingDoor):
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         outputs = [without_note(reply.output)[0] for reply in replies]
         told = usual_of(replies[0].request, now)
-        return Answer(200, [JSON], b"[%b]" % b",".join(outputs), told)
+        return Answer(200, JSON_ALONE, b"[%b]" % b",".join(outputs), told)
 
     def failure(self, failure: Failure, request_id: str) -> Answer:
         status, kind = _KNOWN.get(failure.code) or (status_of(failure), "Validation")

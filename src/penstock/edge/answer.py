@@ -11,6 +11,7 @@ Fields = Sequence[tuple[str, str]]  # names in lower case, and their values
 Quota = tuple[int, int, int]
 
 JSON = ("content-type", "application/json")
+JSON_ALONE: Fields = (JSON,)  # the fields of most answers, beside the usual ones
 
 
 class Usual(Struct, eq=False):

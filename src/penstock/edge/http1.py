@@ -87,7 +87,7 @@ class Connection(Reading):
         # An ordinary request takes the short way (see `heads`).
         if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
             head, body = Head(*found.groups()), data[found.end() :]
-            if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
+            if int(head.length) == len(body) <= self._edge.limits.max_body:
                 self.state = BUSY
                 self._last = self._without_body = False
                 self._size = 0

@@ -2,17 +2,23 @@
 
 from http import HTTPStatus
 
-from penstock.edge.answer import Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 
 GOES_ON, ENDS = "\r\n", "connection: close\r\n\r\n"  # whether more may follow on this connection
 
 _FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+_FIRST_LINES_OF_JSON = {
+    status: f"{line}content-type: application/json\r\n" for status, line in _FIRST_LINE.items()
+}
 
 
 def head_of(answer: Answer, date: str, ending: str = GOES_ON) -> bytes:
-    lines = _FIRST_LINE[answer.status]
-    for name, value in answer.fields:  # growing a string in its place takes less time than joining many
-        lines += f"{name}: {value}\r\n"
+    if answer.fields is JSON_ALONE:
+        lines = _FIRST_LINES_OF_JSON[answer.status]
+    else:
+        lines = _FIRST_LINE[answer.status]
+        for name, value in answer.fields:
+            lines += f"{name}: {value}\r\n"
     size, usual = len(answer.before) + len(answer.body) + len(answer.after), answer.usual
     if usual is None:
         return f"{lines}content-length: {size}\r\ndate: {date}\r\n{ending}".encode("latin-1")
