@@ -45,12 +45,14 @@ class Histogram:
         self.total += value
 
     def observe_all(self, values: Sequence[float]) -> None:
-        """Observe values in ascending order: each bucket is found once."""
-        bounds, at, many = self.bounds, 0, len(values)
-        while at < many:
-            bucket, begins = bisect_left(bounds, values[at]), at
-            at = bisect_right(values, bounds[bucket], at) if bucket < len(bounds) else many
-            self.counts[bucket] += at - begins
+        """Observe values in ascending order, at least one. Each bucket is looked for once, and not each value."""
+        counts, bounds, at = self.counts, self.bounds, 0
+        first, last = bisect_left(bounds, values[0]), bisect_left(bounds, values[-1])
+        for bucket in range(first, last):
+            end = bisect_right(values, bounds[bucket], at)
+            counts[bucket] += end - at
+            at = end
+        counts[last] += len(values) - at
         self.total += sum(values)
 
 
