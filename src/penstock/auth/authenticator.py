@@ -11,6 +11,7 @@ from penstock.auth.keys import PREFIX, KeyRing
 from penstock.errors import KeysWanted, Unauthorized
 
 BEARER = b"Bearer "
+LENGTH = len(BEARER)
 NO_KEYS = "API keys are not taken here: send a token"
 _KEY = PREFIX.encode()
 
@@ -21,6 +22,15 @@ class Authenticator:
     def __init__(self, keys: KeyRing | None = None, tokens: JwtVerifier | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
+
+    def recall(self, authorization: bytes) -> Identity | None:
+        """Who asks, by an Authorization header that begins as `BEARER`, if its credential was verified before and
+        is still good. None says nothing: `identify` finds out."""
+        credential, keys, tokens = authorization[LENGTH:], self._keys, self._tokens
+        identity = None if keys is None else keys.remembered.find(credential, keys.now)
+        if identity is None and tokens is not None:
+            return tokens.remembered.find(credential, tokens.now)
+        return identity
 
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Answers at once. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;

@@ -69,9 +69,8 @@ class JwtVerifier:
 
     def identify(self, token: bytes) -> Identity:
         """Raises Unauthorized or Forbidden; StoreDown while the provider has not given any key."""
-        now = self.now()
-        identity = self.remembered.find(token, now)
-        return identity if identity is not None else self._verify(token, now)
+        identity = self.remembered.find(token, self.now)
+        return identity if identity is not None else self._verify(token, self.now())
 
     def _take(self, offered: list[VerifyingKey]) -> None:
         """Takes over the provider's keys. If one is gone, nothing that was verified before is remembered."""

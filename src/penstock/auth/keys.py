@@ -74,9 +74,8 @@ class KeyRing:
 
     def identify(self, credential: bytes) -> Identity:
         """Raises Unauthorized for a key that is not valid, Forbidden for one of a tier that is not known here."""
-        now = self.now()
-        identity = self.remembered.find(credential, now)
-        return identity if identity is not None else self._verify(credential, now)
+        identity = self.remembered.find(credential, self.now)
+        return identity if identity is not None else self._verify(credential, self.now())
 
     def _verify(self, credential: bytes, now: float) -> Identity:
         if len(credential) != LENGTH:

@@ -4,6 +4,7 @@ Used by `keys` and by `jwt`, each with one of its own.
 """
 
 from collections.abc import Callable
+from math import inf
 
 from penstock.auth.identity import Identity
 
@@ -22,9 +23,10 @@ class Remembered:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, credential: bytes, now: float) -> Identity | None:
+    def find(self, credential: bytes, clock: Callable[[], float]) -> Identity | None:
+        """`clock` is only read for a credential that expires at all."""
         identity = self._known.get(credential)
-        if identity is not None and identity.expires <= now:
+        if identity is not None and identity.expires < inf and identity.expires <= clock():
             self._forget(credential)
             return None
         return identity

@@ -6,8 +6,8 @@ a batch has outputs                  its members are answered, and its time is l
 it was refused, or its worker lost   the worker's breaker counts this as a failure
 a retry was refused                  the members are suspected, and not the worker
 it was too large for memory          the worker gets smaller batches from now on; nobody is to blame
-another was handed ahead             it begins when this batch has ended; if the worker was lost, it goes again as it
-                                     is, and nobody has had an attempt
+another was handed ahead             it begins when this one has ended; if the worker was lost, it goes again as
+                                     it is, and nobody has had an attempt
 it ran out of time                   the worker is to blame; but in a part of a batch that ran out of time before, a
                                      member is, unless several batches ran out of time in a row
 it failed in any way                 `delivery` says which members are tried again; members of tenants that are set

@@ -40,7 +40,7 @@ def _msgpack(render: Render, reply: Reply, now: float) -> Answer:
         return render(reply, now)
     output, note = without_note(reply.output)
     around = _around(render, reply, now)
-    said: dict[str, Any] = msgspec.json.decode(around.body)
+    said: dict[str, Any] = msgspec.json.decode(around.whole)
     if is_bytes(note):
         del said["metadata"]["output_encoding"]
         said["output"] = b64decode(output[1:-1])
@@ -63,4 +63,4 @@ def _answer(media: Media, around: Answer, body: bytes) -> Answer:
         ("content-type", media.value),
         *(field for field in around.fields if field[0] != "content-type"),
     ]
-    return Answer(around.status, fields, body)
+    return Answer(around.status, fields, body, around.usual)

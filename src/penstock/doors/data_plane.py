@@ -106,7 +106,11 @@ class DataPlane:
             self.handle(caller, POST, head.url, head.headers, body)
             return
         try:
-            identity = None if self._doorman is None else self._doorman.identify(head.credentials)
+            identity, doorman = None, self._doorman
+            if doorman is not None:
+                if head.authorization is not None and head.api_key is None:
+                    identity = doorman.recall(head.authorization)
+                identity = identity or doorman.identify(head.credentials)
             ask = door.read_one(body)
             if ask is None:
                 asks = self._checked(at_once(door.read(body, NO_HEADERS)))

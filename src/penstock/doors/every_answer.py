@@ -5,19 +5,17 @@ from math import ceil
 
 import msgspec
 
-from penstock.doors.ratelimit import quota_fields
-from penstock.edge.answer import JSON, Answer
+from penstock.doors.ratelimit import quota_of
+from penstock.edge.answer import JSON, Answer, Usual
 from penstock.errors import STATUS_BY_CODE
 from penstock.types import Accepted, Failure
 
 
-def answer_fields(request: Accepted, now: float) -> list[tuple[str, str]]:
-    fields = [JSON, ("x-request-id", request.request_id)]
-    if request.traceparent is not None:
-        fields.append(("traceparent", request.traceparent))
-    if request.account is not None:
-        fields += quota_fields(request.account, now)
-    return fields
+def usual_of(request: Accepted, now: float, timing: str = "") -> Usual:
+    """What the head of every answer to this request says. `timing`: as Server-Timing has it."""
+    account = request.account
+    quota = None if account is None else quota_of(account, now)
+    return Usual(request.request_id, timing, request.traceparent, quota)
 
 
 def failure_fields(failure: Failure, request_id: str) -> list[tuple[str, str]]:

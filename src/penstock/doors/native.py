@@ -10,7 +10,7 @@ import msgspec
 from penstock.doors.answer_forms import in_form
 from penstock.doors.binary import Binary
 from penstock.doors.door import AskingDoor, Inside, Tasks
-from penstock.doors.every_answer import answer_fields
+from penstock.doors.every_answer import usual_of
 from penstock.doors.inputs import (
     BACKSLASH,
     DELETE,
@@ -22,11 +22,10 @@ from penstock.doors.inputs import (
 from penstock.doors.native_body import InferenceBody, asked, check
 from penstock.doors.native_described import describe_full, describe_short
 from penstock.doors.openapi_parts import Described, Offer
-from penstock.doors.ratelimit import quota_fields
 from penstock.doors.steps import Steps
 from penstock.doors.wishes import Media
 from penstock.doors.wrong_body import in_words
-from penstock.edge.answer import JSON, Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
 from penstock.output import NOTED, without_note
@@ -104,12 +103,8 @@ class Inference(AskingDoor):
             f'{{"request_id":"{request_id}","task_id":"{request_id}",'
             f'"latency_ms":{(now - arrival) * 1e3:.3f},"metadata":{{"queue_ms":{queue}{metadata}'
         )
-        fields = [JSON, ("x-request-id", request_id), ("server-timing", f"queue;dur={queue}{timing}")]
-        if request.traceparent is not None:
-            fields.append(("traceparent", request.traceparent))
-        if request.account is not None:
-            fields += quota_fields(request.account, now)
-        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
+        told = usual_of(request, now, f"queue;dur={queue}{timing}")
+        return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
         return describe_full(self.path, offer)
@@ -148,8 +143,8 @@ class ShortInference(AskingDoor):
         queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
         start = f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
         output, _ = without_note(reply.output)
-        fields = [*answer_fields(request, now), ("server-timing", f"queue;dur={queue}{timing}")]
-        return Answer(200, fields, b"".join((start.encode(), output, b"}")))
+        told = usual_of(request, now, f"queue;dur={queue}{timing}")
+        return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 
     def describe(self, offer: Offer) -> Described:
         return describe_short(self.path, offer)

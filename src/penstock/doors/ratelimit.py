@@ -7,23 +7,19 @@ RateLimit-Reset      seconds until some of what was used no longer counts; with 
 
 from math import ceil
 
-from penstock.edge.answer import Fields
+from penstock.edge.answer import Fields, Quota
 from penstock.errors import OverQuota
 from penstock.quota import Account
 from penstock.types import Seconds
 
 
-def quota_fields(account: Account, now: Seconds) -> Fields:
-    """The fields for the head of an answer; none for a tenant without a quota on requests per minute."""
+def quota_of(account: Account, now: Seconds) -> Quota | None:
+    """What the head of an answer says; None for a tenant without a quota on requests per minute."""
     limit = account.limit
     if limit is None:
-        return ()
+        return None
     reset = account.reset_at - now
-    return (
-        ("ratelimit-limit", str(limit)),
-        ("ratelimit-remaining", str(account.remaining)),
-        ("ratelimit-reset", str(ceil(reset) if reset > 0.0 else 0)),
-    )
+    return limit, account.remaining, ceil(reset) if reset > 0.0 else 0
 
 
 def refusal_fields(error: OverQuota) -> Fields:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from penstock.doors.door import AskingDoor, Inside
-from penstock.doors.every_answer import answer_fields, failure_fields, in_full, status_of
+from penstock.doors.every_answer import failure_fields, in_full, status_of, usual_of
 from penstock.doors.inputs import canonical, check_unicode, decode, inputs_of
 from penstock.doors.openapi_parts import (
     OUTPUT,
@@ -35,7 +35,7 @@ from penstock.doors.openapi_parts import (
     sent,
 )
 from penstock.doors.steps import Steps, at_once
-from penstock.edge.answer import Answer
+from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.errors import (
     BackendCrashed,
@@ -137,7 +137,8 @@ class Embed(AskingDoor):
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         outputs = [without_note(reply.output)[0] for reply in replies]
-        return Answer(200, answer_fields(replies[0].request, now), b"[%b]" % b",".join(outputs))
+        told = usual_of(replies[0].request, now)
+        return Answer(200, JSON_ALONE, b"[%b]" % b",".join(outputs), told)
 
     def failure(self, failure: Failure, request_id: str) -> Answer:
         status, kind = _KNOWN.get(failure.code) or (status_of(failure), "Validation")

@@ -17,7 +17,7 @@ _CREDENTIAL = rb"[!-~]++"
 _HEX = rb"[0-9a-f]"
 _REQUEST_ID = rb"[A-Za-z0-9._:+=@\-]{1,128}+"
 _TRACESTATE = rb"[!-~](?: ?[!-~]){0,511}+"
-_TRACEPARENT = _HEX + rb"{2}-" + _HEX + rb"{32}-" + _HEX + rb"{16}-" + _HEX + rb"{2}"
+_TRACEPARENT = _HEX + rb"{2}+-" + _HEX + rb"{32}+-" + _HEX + rb"{16}+-" + _HEX + rb"{2}+"
 
 
 class Field(NamedTuple):

@@ -87,7 +87,7 @@ class Connection(Reading):
         # An ordinary request takes the short way (see `heads`).
         if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
             head, body = Head(*found.groups()), data[found.end() :]
-            if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
+            if int(head.length) == len(body) <= self._edge.limits.max_body:
                 self.state = BUSY
                 self._last = self._without_body = False
                 self._size = 0
@@ -160,13 +160,12 @@ class Connection(Reading):
             return
         edge = self._edge
         answer = self.render(reply, edge.clock())
-        body = answer.body
-        if len(body) > PIECE or self._last or edge.closing or self._later is not None:
+        if len(answer.body) > PIECE or self._last or edge.closing or self._later is not None:
             self.respond(answer, reply.request.tenant)
             return
         self.leaving = None
         # What `respond` does, spelt out for the usual case.
-        transport.write(head_of(answer, edge.date) + body)
+        transport.write(b"".join((head_of(answer, edge.date), answer.before, answer.body, answer.after)))
         if self._paused:
             self._sent(reply.request.tenant)
         else:
@@ -180,7 +179,7 @@ class Connection(Reading):
         self.leaving = None
         data = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
         if not self._without_body:
-            data += answer.body
+            data += answer.whole
         if len(data) <= PIECE:
             transport.write(data)
             self._sent(tenant)

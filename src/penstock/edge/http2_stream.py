@@ -143,14 +143,15 @@ class Stream:
             return
         self.leaving = None
         self.tenant = tenant
+        body = answer.whole
         fields = [
             (":status", str(answer.status)),
-            *answer.fields,
-            ("content-length", str(len(answer.body))),
+            *answer.all_fields,
+            ("content-length", str(len(body))),
             ("date", self._edge.date),
         ]
         if self._method != b"HEAD":
-            self.unsent = memoryview(answer.body)
+            self.unsent = memoryview(body)
         self._connection.send_head(
             self, [(name.encode(), value.encode("latin-1")) for name, value in fields], last=not self.unsent
         )

@@ -67,8 +67,8 @@ class Backend(Protocol):
     """Runs a target: takes one batch at a time and gives one output for each input. `runtime.slot.Slot` owns one;
     `adapters/backends` implements it.
 
-    A backend whose `runs_ahead` is true may be given the next batch while it runs one, by a second call of `run`. It
-    gets that batch ready, and begins it as soon as the first has ended.
+    A backend whose `runs_ahead` is true may be given the next batch while it runs one, by a second call of `run`.
+    It gets that batch ready, and begins it as soon as the first has ended.
 
     `run` raises a `BackendError`; after one whose class says `fatal` the owner calls `close`, waits a back-off and
     calls `start` again. All methods are called from one event loop. `run` may be cancelled: nothing of the

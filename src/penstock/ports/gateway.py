@@ -11,6 +11,11 @@ from penstock.types import Accepted, Ask, Identity, Reply, TaskStatus
 class Doorman(Protocol):
     """Finds out who asks."""
 
+    def recall(self, authorization: bytes) -> Identity | None:
+        """Who asks, by an Authorization header of the form `Bearer …` alone, if that was found out before and is
+        still true. None: `identify` finds out."""
+        ...
+
     def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Says at once who asks. Raises Unauthorized or Forbidden; StoreDown while tokens cannot be checked;
         KeysWanted if `identify_slowly` may know more."""

@@ -59,7 +59,7 @@ class Pump:
     # ---- events ------------------------------------------------------------------------------------------
 
     def offer(self, request: Queued) -> None:
-        if self.batcher.offer(request, request.arrival):
+        if self.batcher.offer(request, request.arrival) and not self._scheduled:
             self._kick()
 
     def withdraw(self, request: Queued) -> None:

@@ -367,8 +367,9 @@ class Slot:
     ) -> tuple[Result | Failure, bool]:
         """Run a batch. Returns what came of it, and whether the backend must be started anew.
 
-        `running`: the run itself, if the backend was given the batch ahead. An error is not kept beyond its `except`:
-        its traceback would keep the batch and the dead backend alive until the cycle collector runs, which is rare.
+        `running`: the run itself, if the backend was given the batch ahead. An error is not kept beyond its
+        `except`: its traceback would keep the batch and the dead backend alive until the cycle collector runs,
+        which is rare.
         """
         limit = batch.limit or self._processing_limit
         if not self._answered:

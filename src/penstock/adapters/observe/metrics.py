@@ -1,7 +1,7 @@
 """The counters and histograms of the hot path. Nothing here formats, locks or allocates per request beyond an
 integer. `exposition` turns it into Prometheus' format when somebody asks."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -43,6 +43,17 @@ class Histogram:
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        """Observe values in ascending order, at least one. Each bucket is looked for once, and not each value."""
+        counts, bounds, at = self.counts, self.bounds, 0
+        first, last = bisect_left(bounds, values[0]), bisect_left(bounds, values[-1])
+        for bucket in range(first, last):
+            end = bisect_right(values, bounds[bucket], at)
+            counts[bucket] += end - at
+            at = end
+        counts[last] += len(values) - at
+        self.total += sum(values)
 
 
 class ModelMetrics:
@@ -87,28 +98,34 @@ class Metrics(Observer):
             self.models[batch.model].out_of_memory += 1
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
-        last = None
+        execution: Execution | None = None
+        arrivals: list[float] = []  # of requests that were executed together
+        executed: list[tuple[ModelMetrics, Execution, list[float]]] = []
         for reply in replies:
-            model = self.models[reply.request.model]
-            execution = reply.execution
-            if execution is None:
+            if reply.execution is execution is not None:  # members of one batch come together
+                arrivals.append(reply.request.arrival)
+                continue
+            other, model = reply.execution, self.models[reply.request.model]
+            if other is None:
                 assert reply.failure is not None
                 model.outcomes[reply.failure.code] += 1
-                continue
-            arrival = reply.request.arrival
-            model.succeeded += 1
-            if execution is not last:  # members of one batch come together
-                # The answer was given again: no worker was asked.
-                if not execution.counted or type(reply) is not Reply:
-                    model.latency.observe(now - arrival)
-                    continue
-                last = execution
-                model.worker_latency.observe(execution.seconds)
-            latency, wait = model.latency, model.queue_wait  # for the hot path: no lookup for each reply
-            latency.counts[bisect_left(SECONDS, now - arrival)] += 1
-            latency.total += now - arrival
-            wait.counts[bisect_left(SECONDS, execution.started - arrival)] += 1
-            wait.total += execution.started - arrival
+            elif not other.counted or type(reply) is not Reply:  # given again: no worker was asked
+                model.succeeded += 1
+                model.latency.observe(now - reply.request.arrival)
+            else:
+                execution, arrivals = other, [reply.request.arrival]
+                executed.append((model, execution, arrivals))
+        for each in executed:
+            self._executed(*each, now)
+
+    def _executed(self, model: ModelMetrics, execution: Execution, arrivals: list[float], now: float) -> None:
+        """Count requests that were executed together and succeeded."""
+        model.succeeded += len(arrivals)
+        model.worker_latency.observe(execution.seconds)
+        arrivals.sort(reverse=True)
+        started = execution.started
+        model.latency.observe_all([now - arrival for arrival in arrivals])
+        model.queue_wait.observe_all([started - arrival for arrival in arrivals])
 
     def refused(self, refusal: Refusal) -> None:
         self.refusals[refusal.model, refusal.code] += 1
