@@ -31,9 +31,8 @@ _BEGIN = """
     BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL lock_timeout = {0};
     SET LOCAL idle_in_transaction_session_timeout = {0}
 """
-_LOCK = (
-    0x70656E73746F636B  # advisory lock: one process at a time makes tables; "penstock" in ASCII, without an s
-)
+# An advisory lock, so that one process at a time makes tables. The number spells the name in ASCII.
+_LOCK = 0x70656E73746F636B
 # One migration for each version; the table `penstock_ledger_version` says how many were made.
 MIGRATIONS = (
     """

@@ -25,9 +25,8 @@ OnFate = Callable[[bool], None]
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds before the next attempt, while the database is away
 CHORES_EVERY = 60.0  # seconds; see `_do_chores`
 FORGET_AT_ONCE = 2_000  # rows that are deleted in one transaction
-FORGET_AGAIN_AFTER = (
-    0.1  # seconds: at most 20,000 rows/s are deleted, so that the database has time for other work
-)
+# Seconds: at most 20,000 rows/s are deleted, so that the database has time for other work.
+FORGET_AGAIN_AFTER = 0.1
 
 
 @dataclass(frozen=True, slots=True)

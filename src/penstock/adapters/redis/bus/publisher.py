@@ -42,9 +42,8 @@ PACE = 0.001  # seconds between two sends
 # Seconds for which an unacknowledged envelope is tried again, so that its clients are refused within 100 ms.
 LONGEST_RETRY = 0.07
 RETRY_PAUSE = 0.02  # seconds
-UNDER_WAY = (
-    32  # sends that may wait for a disk or a replica: with the pauses between them, for more than a second
-)
+# So many sends may wait for a disk or a replica: with the pauses between them, for more than a second.
+UNDER_WAY = 32
 # Requests of one envelope; more are cut into several envelopes that are sent together.
 ENVELOPE_REQUESTS = 1024
 ENVELOPE_BYTES = 1 << 20

@@ -40,9 +40,8 @@ from penstock.words.heartbeats import (
 _MEMORY_EVERY = 1.0  # seconds between two looks at how full Redis is
 _STAMPED = re.compile(rb"\d+ ")  # the stamp before a heartbeat: when Redis got it
 SILENT = 0.75  # after this part of a lease without a heartbeat, nobody counts on a member
-_SOON = (
-    0.002  # seconds after the end of a lease at which it has surely passed, by the whole milliseconds of ages
-)
+# Seconds to wait beyond the end of a lease, so that it has surely passed; ages are in whole milliseconds.
+_SOON = 0.002
 
 AnyRoll = Roll[GatewayHeartbeat] | Roll[BatcherHeartbeat] | Roll[WorkerHeartbeat]
 
