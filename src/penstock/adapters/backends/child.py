@@ -1,9 +1,10 @@
-"""The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`.
+"""The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`. `keeper.py` starts
+it.
 
-It loads the function, then answers batches one at a time, in its main thread (CUDA and signals want
-that). What goes wrong inside the function is an answer; what kills the process is seen by the server, in `spawned`.
-The process never outlives the server: the kernel kills both, and a closed socket ends it. When the server tells it
-to leave, it closes the user's object first.
+It loads the function, then answers batches one at a time, in its main thread (CUDA and signals need that). An error
+in the function is an answer to the server. If the process dies, the server notices in `spawned.py`. The process
+never outlives the server: the kernel kills both, and a closed socket ends it. When the server tells it to leave, it
+closes the user's object first.
 """
 
 import asyncio
@@ -53,12 +54,14 @@ from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 
 PR_SET_PDEATHSIG = 1
-TRACEBACKS = 32  # logged at most, and each line of code once: a poisoned stream must not flood the log
+TRACEBACKS = (
+    32  # logged at most, and one for each line of code: a stream of bad inputs must not flood the log
+)
 HERE = Path(__file__).parent
 
 
 class Channel:
-    """The socket to the server. Blocking; the lock keeps heartbeats out of the middle of answers."""
+    """The socket to the server. Calls block. The lock keeps a heartbeat from going into the middle of an answer."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -88,7 +91,7 @@ class Channel:
 
 
 class Contract:
-    """The user's function, and the frames that answer for it."""
+    """The user's function, and the frames that tell the server what came of calling it."""
 
     def __init__(self, loaded: Loaded, setup: Setup) -> None:
         try:
@@ -251,19 +254,19 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
 
 
 async def _awaited(result: Any) -> Any:
-    """The result of a function, a setup or a close, any of which may be async."""
+    """Returns the result of a function, a setup or a close, any of which may be async."""
     return await result if inspect.isawaitable(result) else result
 
 
 def where_raised(error: BaseException) -> str:
-    """The traceback of an error, without Penstock's own frames above the function's."""
+    """Returns the traceback of an error, without Penstock's own frames above the function's."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = sum(1 for _ in takewhile(lambda frame: Path(frame.filename).parent == HERE, frames))
     return utf8("".join(traceback.format_list(frames[ours:] or frames)).rstrip())
 
 
 def memory_left() -> float:
-    """Bytes until the memory limit of this process; infinite if there is none."""
+    """Returns the bytes until the memory limit of this process; infinite if there is none."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return math.inf
@@ -285,7 +288,7 @@ def settle() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process now: neither a thread of the user's nor a half-dead library may keep it."""
+    """Ends the process now. Neither a thread of the user's nor a library that hangs may keep it alive."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -326,7 +329,8 @@ def ready(setup: Setup, contract: Contract, warm_up: list[bytes]) -> bytearray:
 
 
 def encoded(made: Any) -> list[bytes]:
-    """The inputs that the user's `warmup` has made: one, or a list of them; None if it has done all itself."""
+    """Returns as JSON the inputs that the user's `warmup` returned: one, a list of them, or None if it has warmed
+    up by itself."""
     if made is None:
         return []
     inputs = made if isinstance(made, list | tuple) else [made]

@@ -1,6 +1,6 @@
 """What the server and the process of a user's function say to each other, and how it is framed.
 
-Used at both ends: by `spawned` in the server and by `child` in the process.
+Used at both ends: by `spawned.py` and `process.py` in the server, and by `child.py` in the function's process.
 
     server  Setup ──▶        Work ──▶              Work ──▶              Look ──▶            Leave ──▶
     child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)
@@ -75,7 +75,7 @@ class Rejected(msgspec.Struct, tag=6, array_like=True):
 
 
 class Beat(msgspec.Struct, tag=7, array_like=True):
-    """Sent by a thread that never runs the function: the process is neither frozen nor dead."""
+    """A heartbeat: the process is neither frozen nor dead. A thread that never runs the function sends it."""
 
 
 class Look(msgspec.Struct, tag=8, array_like=True):
@@ -90,7 +90,7 @@ class Seen(msgspec.Struct, tag=9, array_like=True):
 
 
 class Leave(msgspec.Struct, tag=10, array_like=True):
-    """End, once the function has let go of what it holds."""
+    """Tells the process to call the user's `close`, and then to end."""
 
 
 Question = Setup | Work | Look | Leave
@@ -101,7 +101,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class BadFrame(Exception):
-    """Not a frame of ours, or one that is too large."""
+    """The bytes are not a frame of ours, or the frame is too large."""
 
 
 def pack(message: Question | Answer | Beat) -> bytearray:
@@ -115,10 +115,10 @@ def pack(message: Question | Answer | Beat) -> bytearray:
 
 
 class Inbox(Generic[M]):
-    """Puts messages together from whatever pieces the socket gives.
+    """Puts messages together from the pieces that the socket gives.
 
-    Ask for `room`, read into it, tell how much came with `filled`. Messages hold copies, so the room
-    is used again; it grows to the size of a frame as soon as that is known, and shrinks when empty.
+    The caller asks for `room`, reads into it, and tells `filled` how many bytes came. Messages hold copies, so the
+    room is used again. It grows to the size of a frame as soon as that is known, and shrinks when it is empty.
     """
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:

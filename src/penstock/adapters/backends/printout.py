@@ -1,10 +1,10 @@
-"""Carries what a function's process prints into the server's log, however much that is. Used by `spawned`.
+"""Carries what a function's process prints into the server's log, however much that is. Used by `spawned.py`.
 
     its stdout and stderr ──► one pipe ──► lines ──► the server's stderr
                                       └──► nowhere, beyond the allowance; the log says how many bytes
 
-The process never waits for the reader of the log, nor does the server: the pipe is emptied in any case, at most
-once a turn. Where the log has no room for them, some lines are held and the others are left out.
+Neither the process nor the server ever waits for the reader of the log: the pipe is emptied in any case, at most
+once every `TURN`. If the log has no room, some lines are held and the others are left out.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ RATE = 256 * 1024  # bytes of one process that the log takes in a second, for an
 BURST = 1 << 20  # bytes that the log takes at once, and that are held while its reader is behind
 TURN = 0.005  # seconds from one look into the pipe to the next
 PIPE = 1 << 20  # bytes that a process can print between two looks, where the system allows
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # bytes that are read from the pipe at once
 COMPLAIN_EVERY = 5.0  # seconds between two complaints that something was left out
 UNFINISHED = 1.0  # seconds after which a line without an end is shown as it is
 STDERR = 2

@@ -1,6 +1,7 @@
 """The backend for `sim:…`, a simulated GPU: one batch at a time, a service time, faults on demand.
+`roles/backends.py` makes it, and a worker's slot owns it.
 
-How long a batch takes and what goes wrong is decided by `penstock.service_model`; here time really passes.
+`penstock/service_model.py` decides how long a batch takes and what goes wrong. Here that time really passes.
 """
 
 import asyncio
@@ -15,9 +16,9 @@ _TICK = 0.001  # seconds; an event loop's timers are no finer
 
 
 class SimulatedBackend:
-    """Answers each input with itself after the time the model says.
+    """Implements `ports.Backend`: answers each input with itself, after the time that the service model says.
 
-    `seed` makes the workers of one run differ; the model's own seed makes runs differ.
+    `seed` makes the workers of one run differ; the service model's own seed makes runs differ.
     """
 
     def __init__(self, model: ServiceModel, seed: int = 0) -> None:
@@ -74,8 +75,8 @@ class SimulatedBackend:
 async def _wait(seconds: Seconds) -> None:
     """Waits this long: never shorter, and longer by one tick of the loop at most.
 
-    Timers of the loop may fire up to a tick early, and a GPU that is faster than it claims would
-    flatter every figure taken with it.
+    Timers of the loop may fire up to a tick early. A simulated GPU that is faster than it claims would make every
+    figure taken with it too good.
     """
     if seconds <= 0:
         return
