@@ -1,18 +1,20 @@
-"""A body that comes in pieces.
+"""A request's body that comes in pieces. Used by `http1_message.py` and `http2_stream.py`.
 
-Where many wait for their ends, a large one lies in memory of its own, which goes back to the system in the end. The
-allocator would keep it: what a crowd of bodies took that never ended would stay with the process.
+While much is held for unfinished requests, a large body lies in memory of its own, which goes back to the system in
+the end. Memory from the allocator might stay with the process after many such bodies.
 """
 
 import mmap
 
 LARGE = 64 * 1024  # bytes
-# bytes: a shorter piece is joined to the one before, for each piece costs some fifty bytes besides
+# Bytes. A shorter piece is joined to the one before, because each piece costs some fifty bytes more.
 SMALL = 1024
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Body:
+    """The pieces of one body. `crowded`: much is held for unfinished requests now."""
+
     __slots__ = ("_apart", "_length", "_pieces", "size")
 
     def __init__(self, first: bytes = b"", length: int = 0) -> None:

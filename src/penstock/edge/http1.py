@@ -1,15 +1,18 @@
-"""One client's connection: HTTP/1.1 in, one request at a time, answers out in the order they were asked.
+"""One client's connection of HTTP/1.1: one request at a time, and the answers in the order of the requests. `Edge`
+makes it; `opening.py` does after a TLS handshake.
 
     NEW ──► HEAD ──► BODY ──► BUSY ──► IDLE ──► HEAD …
                                 │ the client does not read: SENDING
                                 └ refused, or the last: LINGERING ──► closed
 
-`reading` takes the bytes apart. The connection is itself the one who asks (`reply`): a request that waits costs no
-object more than it must, and a client that leaves is noticed the moment its connection closes.
+Its base classes take the bytes apart (`http1_reading.py`, `http1_message.py`). The connection itself is the asker
+(`reply`), so that a waiting request costs no further object, and a client that leaves is noticed the moment its
+connection closes.
 
-After a refusal the client may still be sending: a closed socket would answer that with a reset, which can overtake
-the reason it was refused for. So the answer is sent, our side is shut, and a little more is read and thrown away.
-The same goes for the last answer of a server that stops, when the next request may be under way.
+After a refusal the client may still be sending. A closed socket would answer that with a reset, which may reach the
+client before the reason for the refusal. So the answer is sent, our side is shut, and a little more is read and
+thrown away. The same is done for the last answer of a server that stops, because the next request may be on its
+way.
 """
 
 import asyncio
@@ -53,7 +56,7 @@ class Connection(Reading):
         self._without_body = False
         # The rest of an answer that the client has not taken, where it is a large one.
         self._unsent: Unsent | None = None
-        self.leaving: Leaving | None = None  # whom to tell when the client goes
+        self.leaving: Leaving | None = None  # is told when the client leaves
         self.render: Render = nothing_asked
 
     # ---- the transport -----------------------------------------------------------------------------------
@@ -84,7 +87,7 @@ class Connection(Reading):
         if parser is None:
             self._throw_away(data)
             return
-        # An ordinary request takes the short way (see `heads`).
+        # An ordinary request takes the short way (see `heads.py`).
         if self.state <= IDLE and self._later is None and (found := ORDINARY(data)) is not None:
             head, body = Head(*found.groups()), data[found.end() :]
             if head.length == b"%d" % len(body) and len(body) <= self._edge.limits.max_body:
@@ -101,7 +104,7 @@ class Connection(Reading):
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
-        """The client will send no more. It counts as gone, since whether it still listens cannot be known."""
+        """The client will send no more. It counts as gone, because we cannot know whether it still listens."""
         if self.state == BODY:
             self._refuse(Malformed("the body ended before it was complete"))
 
@@ -165,7 +168,7 @@ class Connection(Reading):
             self.respond(answer, reply.request.tenant)
             return
         self.leaving = None
-        # What `respond` does, spelt out for the usual case.
+        # The same as `respond` does, without its calls, for the usual case.
         transport.write(head_of(answer, edge.date) + body)
         if self._paused:
             self._sent(reply.request.tenant)
@@ -249,7 +252,7 @@ class Connection(Reading):
             asyncio.get_running_loop().call_soon(self._ready_for_more)
 
     def _ready_for_more(self) -> None:
-        """Handle the next request that came early, if its client is still there. When there is none, read on."""
+        """Handle the next request that was pipelined, if its client is still there. If there is none, read on."""
         if self._last or self._paused or self.state not in (IDLE, SENDING):
             return
         self.state = IDLE
@@ -292,7 +295,7 @@ class Connection(Reading):
             if transport.can_write_eof():
                 transport.write_eof()
                 transport.resume_reading()
-            else:  # TLS has no half-closed state: it says good-bye, and reads and drops until it is answered
+            else:  # TLS has no half-closed state: it says good-bye, and drops what comes until it is answered
                 transport.close()
         else:
             self.state = SENDING
@@ -307,10 +310,10 @@ class Connection(Reading):
             self.abort()
 
     def retire(self) -> None:
-        """Nothing to do: the next answer will tell the client."""
+        """Does nothing: the next answer will tell the client."""
 
     def close(self) -> None:
-        """Let the client go: it asks nothing."""
+        """Close a connection without a request."""
         if self._transport is not None and self.state != LINGERING:
             self.since = self._edge.tick
             self._end()

@@ -1,12 +1,13 @@
-"""Who is read from next, of those who can send much at the same moment as many others.
+"""Decides which connection is read from next, of those with large bodies and of new ones. Used by `http1.py` and
+`http1_reading.py`.
 
-The loop reads in one turn from every socket that has something: with a thousand uploads that is a hundred megabytes
-while all others wait. So a connection with a large body on its way is read from once, and then not until more has
-come and it is its turn. The same goes for connections that have said nothing since they were accepted. A few of
-them have theirs in each turn of the loop. Tenants take turns, and nobody waits for all that another one sends.
+The event loop reads in one turn from every socket that has something. With a thousand uploads that is a hundred
+megabytes, while all others wait. So a connection with a large body is read from once, and then again when more has
+come and it is its turn. A new connection is read from for the first time in the same way. Each turn of the loop
+reads from a few of them. Tenants take turns, so that none waits for all that another sends.
 
-The kernel says who has sent something. To read from those who have not would mean that they all are read from when
-they send at the same moment.
+epoll tells which connections have sent something. If we read from those that have not, all of them would be read
+from when they send at the same moment.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from typing import Protocol
 from penstock.edge.bounds import State
 
 LARGE_AT_ONCE = 4  # connections with large bodies that are read from in one turn; a read brings up to 256 KB
-NEW_AT_ONCE = 16
+NEW_AT_ONCE = 16  # new connections that are read from in one turn
 
 
 class Sender(Protocol):
@@ -33,8 +34,11 @@ class Sender(Protocol):
 
 
 class Reads:
+    """The connections of one edge that wait to be read from."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
-        """`bare`: what has come lies in the socket. With TLS the transport may have taken it out already."""
+        """`bare`: there is no TLS, so that unread bytes are in the socket. The transport of TLS may have taken them
+        out already."""
         self._loop = loop
         self._bare = bare
         self._kernel: select.epoll | None = None
@@ -46,8 +50,7 @@ class Reads:
         self._due = False
 
     def open(self) -> None:
-        """Open the watch. To be called before the first connection, so that the descriptor it takes is there from
-        the start."""
+        """Begin to watch. Must be called before the first connection, because it takes a descriptor."""
         if self._bare and hasattr(select, "epoll"):  # Linux has it
             self._kernel = select.epoll()
             self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
@@ -56,7 +59,7 @@ class Reads:
         return self._kernel is not None and descriptor >= 0
 
     def wait(self, sender: Sender, descriptor: int) -> None:
-        """Let `sender` wait until more has come, and for its turn. Where it cannot be known what has come, it
+        """Let `sender` wait until more has come, and then for its turn. If we cannot know whether more has come, it
         waits for its turn only."""
         if self._kernel is None or descriptor < 0:
             self._line_up(sender)
