@@ -1,4 +1,5 @@
-"""The words in which doors describe themselves for the document at /openapi.json."""
+"""The parts of which doors make their descriptions for the document at /openapi.json. Used by the doors and by
+`openapi.py`."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -41,10 +42,10 @@ TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # ta
 
 @dataclass(frozen=True)
 class Offer:
-    """What this server has to offer just now, for doors to describe."""
+    """What this server offers now. Doors describe it."""
 
     models: Mapping[str, str]  # the kind of input, text or json, that each takes
-    default: str | None  # the model meant by requests that name none
+    default: str | None  # the model for requests that name none
     asynchronous: Set[str]  # models whose requests become tasks
     parameters: Mapping[str, Sequence[str] | None]  # the names each model takes, as `Gateway.parameters`
     secured: bool  # callers must say who they are
@@ -54,6 +55,8 @@ class Offer:
 
 
 class Described(NamedTuple):
+    """One door's part of the document."""
+
     paths: Part = {}  # noqa: RUF012 - nobody adds to it
     schemas: Part = {}  # noqa: RUF012
 
@@ -68,7 +71,7 @@ def answered(about: str, schema: str, *headers: str) -> Part:
 
 
 def refused(*statuses: int) -> Part:
-    """The responses with these statuses, in the native shape."""
+    """Returns the responses with these statuses, in the native shape."""
     return {str(status): {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in statuses}
 
 
@@ -130,7 +133,7 @@ TRACESTATE = parameter(
 
 
 def input_schema(kind: str, clean: bool) -> Part:
-    if kind != "text":  # no schema can say of all texts inside a value what they may contain
+    if kind != "text":  # a schema cannot say what the texts inside a value may contain
         return {
             "description": "Any JSON value" + ("; its texts hold no control characters." if clean else ".")
         }

@@ -1,8 +1,9 @@
-"""What a tenant with a quota is told with every answer.
+"""The header fields that tell a tenant of its quota, with every answer. Used by `every_answer.py`, `native.py` and,
+for refusals, `data_plane.py`.
 
 RateLimit-Limit      requests in any sixty seconds
-RateLimit-Remaining  of these, how many may come, as of the one that was let in last
-RateLimit-Reset      seconds until some of what was used no longer counts; with a 429 the same as Retry-After
+RateLimit-Remaining  how many of these are left, as of the request that was let in last
+RateLimit-Reset      seconds until some of the used ones no longer count; with a 429 the same as Retry-After
 """
 
 from math import ceil
@@ -14,7 +15,7 @@ from penstock.types import Seconds
 
 
 def quota_fields(account: Account, now: Seconds) -> Fields:
-    """The fields for the head of an answer; none for a tenant without a quota on requests per minute."""
+    """Returns the fields for an answer; none for a tenant without a quota on requests per minute."""
     limit = account.limit
     if limit is None:
         return ()
@@ -27,7 +28,7 @@ def quota_fields(account: Account, now: Seconds) -> Fields:
 
 
 def refusal_fields(error: OverQuota) -> Fields:
-    """The fields for a refusal. `Retry-After` comes with every error that knows when to come back."""
+    """Returns the fields for a refusal. `Retry-After` is not among them: `every_answer.py` adds it."""
     if error.limit is None:
         return ()
     return (

@@ -1,7 +1,5 @@
-"""What stands beside the path of a request: its query, what its body is said to be, what its client prefers.
-
-For `data_plane` and `results`, which is where people fetch the answers of tasks. Pure: what cannot be accepted is
-raised, as an error with a status.
+"""Reads what a request says besides its path and body: the query, the Content-Type, and Prefer. Used by
+`data_plane.py` and `results.py`. Pure: it raises a refusal for what cannot be accepted.
 """
 
 from urllib.parse import parse_qs
@@ -11,7 +9,7 @@ from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 
 
 def read_query(text: str, *known: str) -> dict[str, str]:
-    """The parameters of a query. One that is not `known` here is refused, and one that is given twice."""
+    """Returns the parameters of a query. Refuses one that is not `known` here, or is given twice."""
     try:
         pairs = parse_qs(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=16)
     except ValueError:
@@ -25,7 +23,8 @@ def read_query(text: str, *known: str) -> dict[str, str]:
 
 
 def prefers_task(headers: Headers) -> bool | None:
-    """What a client says in `Prefer` (RFC 7240): True, a task; False, it waits for the answer; None, neither."""
+    """Returns what a client says in `Prefer` (RFC 7240): True for a task, False if it waits for the answer, None if
+    it says neither."""
     said = headers.get(b"prefer")
     if said is None:
         return None
@@ -36,7 +35,8 @@ def prefers_task(headers: Headers) -> bool | None:
 
 
 def check_type(headers: Headers) -> None:
-    """Refuses a body that is said to be anything but JSON in UTF-8, uncompressed. Nothing need be said."""
+    """Refuses a request whose head says that the body is not JSON in UTF-8, or is compressed. A head that says
+    nothing is accepted."""
     kind = headers.get(b"content-type")
     if kind != b"application/json" and kind is not None:
         name, _, parameter = kind.lower().partition(b";")

@@ -9,9 +9,8 @@ MOST_HEAD = 64 * 1024
 MOST_REPEATED = 8 * 1024  # bytes of a header that comes several times; each time they are copied
 MOST_BLANK = 1024  # bytes of empty lines before a request
 MOST_THROWN_AWAY = 32 * 1024  # bytes read after a refusal
-LITTLE = (
-    4096  # bytes that an unfinished request may hold before they are counted, and it is asked who sends it
-)
+# Bytes. What an unfinished request holds beyond this is counted, and we find out who sends it.
+LITTLE = 4096
 # Bytes. After a read longer than this, or while a body is longer, nothing more is read until others had their turn.
 BULK = 64 * 1024
 # So many connections beyond the limit are told that there are too many. Any further one is cut off without an

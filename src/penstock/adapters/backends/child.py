@@ -54,9 +54,8 @@ from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 
 PR_SET_PDEATHSIG = 1
-TRACEBACKS = (
-    32  # logged at most, and one for each line of code: a stream of bad inputs must not flood the log
-)
+# So many tracebacks are logged, one for each line of code: a stream of bad inputs must not flood the log.
+TRACEBACKS = 32
 HERE = Path(__file__).parent
 
 

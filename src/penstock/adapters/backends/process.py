@@ -37,9 +37,8 @@ log = logging.getLogger("penstock.worker")
 Kind = Literal["auto", "text", "json"]
 
 SILENCE = 3.0  # seconds without a heartbeat, after which a process counts as frozen
-BUSY = (
-    0.002  # seconds; if an answer was read later than this, the delay does not count as the function's time
-)
+# Seconds. If an answer was read later than this, the delay does not count as the function's time.
+BUSY = 0.002
 LOOK_LIMIT = 1.5  # seconds in which an idle process must answer how full it is
 CLOSE_LIMIT = 5.0  # seconds that the user's `close` may take
 
