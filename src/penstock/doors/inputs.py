@@ -13,12 +13,12 @@ from penstock.errors import Malformed, Unacceptable
 from penstock.ports import Gateway
 
 MOST_PARAMETERS = 16 * 1024  # bytes
-# bytes: longer parameters are read each time, so that nobody can have many of them kept
+# Bytes. Longer parameters are read each time, so that the memory of read ones stays small.
 REMEMBERED_PARAMETERS = 1024
-DEEPEST_PARAMETERS = 64
-LONGEST_QUOTE = 200  # characters of what a client sent that are told to that client
+DEEPEST_PARAMETERS = 64  # levels
+LONGEST_QUOTE = 200  # characters of a message that may quote what the client sent
 
-QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # as numbers, which bytes are searched for in a fifth of the time
+QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # numbers: to search bytes for a number takes a fifth of the time
 
 Body = TypeVar("Body")
 
