@@ -22,7 +22,7 @@ PROBES = ("/livez", "/readyz")
 MOST_LETTERS = 1000  # on one page
 
 
-class Inside(Protocol):
+class RunningServer(Protocol):
     """What the admin plane asks a running server."""
 
     def dead_loops(self) -> Sequence[str]:
@@ -70,7 +70,7 @@ class SetAside(Protocol):
 
 
 def admin_app(
-    inside: Inside,
+    inside: RunningServer,
     letters: DeadLetters | None = None,
     token: str = "",
     aside: SetAside | None = None,

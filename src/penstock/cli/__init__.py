@@ -35,7 +35,8 @@ def _told(message: str, details: str = "") -> int:
 
 
 def _plain(misuse: Exception) -> str:
-    """A wrong option or a missing argument, and where to look; nothing when the help was shown instead."""
+    """Returns the message for a wrong option or a missing argument, and where to look; empty if the help was shown
+    instead."""
     message = " ".join(str(getattr(misuse, "format_message", misuse.__str__)()).split()).rstrip(".")
     context = getattr(misuse, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
