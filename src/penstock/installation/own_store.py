@@ -28,9 +28,8 @@ NAME = "redis"
 HOST = "127.0.0.1"
 READY_LIMIT = 10.0  # seconds for a new store to answer
 LOAD_LIMIT = 120.0  # seconds for a store that has to read its log first
-ATTEMPTS = (
-    3  # starts that may fail: at the beginning, each with another free port; later, because of a bad log
-)
+# So many starts may fail: at the beginning, each with another free port; later, because of a bad log.
+ATTEMPTS = 3
 # Seconds: the first and the longest pause before a restart; a store that ran for STABLE begins with the first
 # again.
 FIRST_RESTART, LONGEST_RESTART, STABLE = 0.1, 5.0, 10.0
@@ -119,7 +118,7 @@ class OwnStore:
         code = self._process.returncode or 0
         why = self._words[0] if self._words else cause(code)
         # A store that was killed, or was too slow, says nothing about its log.
-        self._failed_starts = self._given_up + 1 if code > 0 else 0
+        self._failed_starts = self._failed_starts + 1 if code > 0 else 0
         if self._failed_starts < ATTEMPTS or not self._has_log():
             self._say(NAME, f"did not start ({why}); tried again")
             return False

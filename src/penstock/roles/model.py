@@ -32,9 +32,10 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.warm_up import Warmer
 from penstock.types import GivenUp, WorkerId
 
-Started = Callable[[str, WorkerId, BackendError | None], None]  # the model's name first
+# Called when a worker has started, or failed to: with the model's name, the worker, and the error.
+Started = Callable[[str, WorkerId, BackendError | None], None]
 
-SIZING_BATCH = 256
+SIZING_BATCH = 256  # inputs that a user's cost function gets at once, at most
 
 
 class ModelStack:
