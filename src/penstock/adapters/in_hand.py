@@ -88,7 +88,7 @@ class InHand(ABC, Generic[Taken, EntryId]):
 
     @abstractmethod
     def _finished(self, entry: Entry[EntryId]) -> None:
-        """All requests of this envelope are settled: its shard may forget it."""
+        """Tell the shard that it may forget this envelope: all its requests are settled."""
 
     def _sent_at(self, envelope: Envelope, received: float) -> float:
         """Returns when the envelope was sent, by our own clock. Redis has another clock, so its intake overrides

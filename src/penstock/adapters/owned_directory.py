@@ -18,6 +18,8 @@ _LOCK = "lock"
 
 
 class OwnedDirectory:
+    """A directory that this process owns until `release`."""
+
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock

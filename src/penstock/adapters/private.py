@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 log = logging.getLogger("penstock.files")
 
+# The rights of private files and folders.
 FILE = 0o600
 FOLDER = 0o700
 _OTHERS = stat.S_IRWXO
@@ -35,7 +36,7 @@ def make_folder(path: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """An opener for `open` that makes private files."""
+    """Opens a file for `open(…, opener=opener)`. A new file is private."""
     return os.open(path, flags, FILE)
 
 

@@ -7,7 +7,7 @@ from penstock.types import Identity
 
 __all__ = ["Identity", "is_name"]
 
-LONGEST_NAME = 128
+LONGEST_NAME = 128  # characters
 
 
 def is_name(text: object) -> TypeGuard[str]:

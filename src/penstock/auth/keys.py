@@ -22,9 +22,9 @@ from penstock.errors import Forbidden, Unauthorized, UserMistake
 
 PREFIX = "pk_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-ID_LENGTH = 12
+ID_LENGTH = 12  # characters
 SECRET_LENGTH = 43  # characters of 62 kinds: 256 bits
-LENGTH = len(PREFIX) + ID_LENGTH + 1 + SECRET_LENGTH
+LENGTH = len(PREFIX) + ID_LENGTH + 1 + SECRET_LENGTH  # characters of a whole key
 LONGEST_NOTE = 256  # characters
 NOT_VALID = "the API key is not valid"
 

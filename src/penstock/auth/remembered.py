@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.auth.identity import Identity
 
 MOST = 100_000  # credentials
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 32 * 2**20  # of all credentials
 
 
 class Remembered:

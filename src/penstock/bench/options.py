@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from penstock.bench.pool import Address
 from penstock.errors import UserMistake
 
-ADMIN_PORT = 9000
+ADMIN_PORT = 9000  # a server's default
 REACH_TIMEOUT = 3.0  # seconds
 
 

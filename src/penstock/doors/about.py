@@ -11,6 +11,8 @@ FRESH = ("cache-control", "no-store")  # tells caches to keep nothing, because t
 
 
 class Models(TellingDoor):
+    """Tells which models are served."""
+
     path = "/v1/models"
 
     async def tell(self, visit: Visit, respond: Respond) -> None:
@@ -30,6 +32,8 @@ class Models(TellingDoor):
 
 
 class Health(TellingDoor):
+    """Tells load balancers whether traffic should come."""
+
     path = "/health"
     methods = ("GET", "HEAD")
     public = True

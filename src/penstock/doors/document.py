@@ -17,6 +17,8 @@ PAGE = Path(__file__).with_name("docs.html").read_bytes()
 
 
 class Document(TellingDoor):
+    """Tells the document."""
+
     path = "/openapi.json"
     public = True
 
@@ -55,6 +57,8 @@ class Document(TellingDoor):
 
 
 class Docs(TellingDoor):
+    """Tells the page."""
+
     path = "/docs"
     public = True
 

@@ -36,6 +36,8 @@ LONGEST_MS = 24 * 3600 * 1000
 
 
 class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body at `/v1/inference`."""
+
     input: msgspec.Raw
     model: str | None = None
     parameters: msgspec.Raw = msgspec.Raw()
@@ -44,6 +46,8 @@ class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body at `/api/inference`."""
+
     input: msgspec.Raw
 
 
@@ -53,6 +57,8 @@ _SHORT = msgspec.json.Decoder(ShortBody)
 
 
 class Inference(AskingDoor):
+    """The full form: a body with everything that a client may say of a request."""
+
     path = "/v1/inference"
     tasks = Tasks.AS_MODEL
 

@@ -92,6 +92,8 @@ _KNOWN = {
 
 
 class EmbedBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body at `/embed`."""
+
     inputs: msgspec.Raw
     truncate: bool | None = None
     normalize: bool | None = None
@@ -105,6 +107,8 @@ _TEXTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Embed(AskingDoor):
+    """Takes one text or several."""
+
     path = "/embed"
 
     def __init__(self, inside: Inside) -> None:

@@ -11,6 +11,8 @@ JSON = ("content-type", "application/json")
 
 
 class Answer(Struct, eq=False):
+    """One answer."""
+
     status: int
     fields: Fields
     body: bytes

@@ -13,6 +13,8 @@ Render = Callable[[Reply, float], Answer]
 
 
 class Caller(Protocol):
+    """What the planes need of a connection or a stream."""
+
     leaving: Leaving | None  # is told when the client leaves
     render: Render
 
@@ -27,5 +29,5 @@ class Caller(Protocol):
 
 
 def nothing_asked(reply: Reply, now: float) -> Answer:
-    """The `render` of a caller that has not asked anything yet."""
+    """Raises AssertionError. It is the `render` of a caller that has not asked anything yet."""
     raise AssertionError("a reply came to a caller that asked nothing")

@@ -48,6 +48,8 @@ SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, S
 
 
 class Connection(Reading):
+    """Implements `caller.Caller`, and `edge.Counted`."""
+
     __slots__ = ("_last", "_unsent", "_without_body", "leaving", "render")
 
     def __init__(self, edge: "Edge") -> None:
@@ -104,7 +106,8 @@ class Connection(Reading):
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
-        """The client will send no more. It counts as gone, because we cannot know whether it still listens."""
+        """Called when the client will send no more. It counts as gone, because we cannot know whether it still
+        listens."""
         if self.state == BODY:
             self._refuse(Malformed("the body ended before it was complete"))
 
@@ -122,7 +125,7 @@ class Connection(Reading):
             leaving.left()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers, so nothing more is read from it either."""
+        """Called when the client does not read its answers. Nothing more is read from it either."""
         self._paused = True
         if self._unsent is not None:
             self._unsent.full = True

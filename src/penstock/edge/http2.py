@@ -145,7 +145,7 @@ class Http2Connection(Sending):
                 handler(self, event)
 
     def eof_received(self) -> None:
-        """The client will send no more and counts as gone; the transport closes by itself."""
+        """Called when the client will send no more. It counts as gone; the transport closes by itself."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.edge.connections.discard(self)
@@ -159,7 +159,7 @@ class Http2Connection(Sending):
         vars(self._machine).clear()  # the machine holds its own methods: this breaks the ring
 
     def pause_writing(self) -> None:
-        """The client does not read its answers, so nothing more is read from it either."""
+        """Called when the client does not read its answers. Nothing more is read from it either."""
         self._paused = True
         self._do_not_read()
         self._look()
@@ -210,7 +210,7 @@ class Http2Connection(Sending):
         self._pushing = True
 
     def _terminated(self, event: ConnectionTerminated) -> None:
-        """The client has sent GOAWAY, and the library sends nothing after that."""
+        """Called when the client has sent GOAWAY. The library sends nothing after that."""
         self._all_gone()
         self._end(None)
 

@@ -25,18 +25,22 @@ MOST_HEAD = 64 * 1024  # bytes
 MOST_IDLE = 1000  # idle frames that may be saved up
 IDLE_PER_SECOND = 100.0
 SMALL = 256  # bytes: a shorter piece of a body is hardly worth its frame; no client can pad it with more
-QUARTER = 0.25
+QUARTER = 0.25  # what a piece of hardly any use counts, in idle frames
 MOST_WORK = 48  # work in one turn: a frame is 1
 HEAD_WORK = 8  # the work of a frame that begins a request
 
 
 class Kind(IntEnum):
+    """Kinds of frames (RFC 9113, 6)."""
+
     DATA = 0
     HEADERS = 1
     CONTINUATION = 9
 
 
 class Flag(IntFlag):
+    """Flags of frames."""
+
     END_STREAM = 0x1
     END_HEADERS = 0x4
     PADDED = 0x8

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_STREAMS = 256  # on one connection
 STREAM_WINDOW = 2**20  # bytes of one request that may be under way to us
-CONNECTION_WINDOW = 4 * 2**20
+CONNECTION_WINDOW = 4 * 2**20  # bytes of all requests of a connection that may be under way to us
 # The settings that a client is told.
 SETTINGS = {
     SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,

@@ -14,6 +14,8 @@ LEAST = 0.0005  # seconds: a shorter pause is none
 
 
 class Worker(Protocol):
+    """Whoever has work that is done in turns: a connection, an answer or a handshake."""
+
     def go_on(self) -> bool:
         """Do a share of the work; if there is more, get in line again. True: the work looks like waste."""
         ...

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 
 from penstock.printed import Lines
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1  # an option of Linux' prctl
 CHUNK = 1 << 16  # bytes
 
 

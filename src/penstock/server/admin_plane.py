@@ -28,7 +28,7 @@ from penstock.edge.tls import Tls
 from penstock.edge.url import split
 from penstock.errors import Internal, Overloaded, PenstockError
 
-MOST_CONNECTIONS = 1024
+MOST_CONNECTIONS = 1024  # of all addresses
 MOST_FROM_ONE = 512  # connections of one address
 MOST_AT_ONCE = 64  # requests, besides probes
 # To find a connection that makes room, so many of the oldest are looked at. Not all of them can be in use.
@@ -69,7 +69,8 @@ class AdminPlane:
         self.handle(caller, POST, head.url, head.headers, body)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Called before more of a body is read. Nobody is asked for a name here."""
+        """Returns no name: the admin plane has no tenants. Raises what the guard raises, before more of the body is
+        read."""
         self._guard.check(method, headers)
         return ""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 MIB = 2**20
 PART = 4  # of the machine's memory, or of the container's
-LEAST = 256 * MIB
+LEAST = 256 * MIB  # bytes that the store gets in any case
 _CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 

@@ -90,6 +90,8 @@ def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
 
 
 class Kernel:
+    """Plays one schedule against one batcher."""
+
     def __init__(
         self,
         scenario: Scenario,

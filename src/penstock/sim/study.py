@@ -42,7 +42,7 @@ class Finding:
     floor: Spread | None
 
     def as_dict(self) -> dict[str, object]:
-        """The fields of the summary, with the tiers and the floor, which only a simulator knows."""
+        """Returns the fields of the summary, the tiers, and the floor, which only a simulator knows."""
         tiers = {name: {**asdict(tier), "share": round(tier.share, 4)} for name, tier in self.tiers.items()}
         floor = None if self.floor is None else asdict(self.floor)
         return {**self.summary.as_dict(), "tiers": tiers, "floor_ms": floor}

@@ -53,7 +53,7 @@ from penstock.adapters.backends.pressure import Pressure
 from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1  # an option of Linux' prctl
 # So many tracebacks are logged, one for each line of code: a stream of bad inputs must not flood the log.
 TRACEBACKS = 32
 HERE = Path(__file__).parent
@@ -227,7 +227,8 @@ async def run_async(contract: Contract, work: Work) -> bytearray:
 
 
 async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
-    """As `serve`, on one event loop that keeps turning between batches for the tasks that the user left on it."""
+    """Does what `serve` does, on one event loop. The loop turns between batches too, for tasks that the user's code
+    has left on it."""
     questions: asyncio.Queue[Question] = asyncio.Queue()
     asyncio.get_running_loop().add_reader(
         channel.sock.fileno(), lambda: questions.put_nowait(channel.receive())

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-HEADER = 4
+HEADER = 4  # bytes with the length of a frame
 LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
 ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
@@ -22,6 +22,8 @@ BEAT_EVERY = 0.5  # seconds from one heartbeat to the next
 
 
 class Setup(msgspec.Struct, tag=1, array_like=True):
+    """Asks the process to load its function. Answered by `Ready` or `Broken`."""
+
     id: int
     target: str
     input_kind: str
@@ -32,12 +34,16 @@ class Setup(msgspec.Struct, tag=1, array_like=True):
 
 
 class Work(msgspec.Struct, tag=2, array_like=True):
+    """Asks for the outputs of one batch. Answered by `Done` or `Rejected`."""
+
     id: int
     parameters: bytes
     inputs: list[bytes]
 
 
 class Ready(msgspec.Struct, tag=3, array_like=True):
+    """The function is loaded."""
+
     id: int
     function: str
     parameters: list[str] | None  # their names; None: it takes any
@@ -55,6 +61,8 @@ class Broken(msgspec.Struct, tag=4, array_like=True):
 
 
 class Done(msgspec.Struct, tag=5, array_like=True):
+    """The outputs of a batch."""
+
     id: int
     outputs: list[bytes]
     pressure: float = 0.0
@@ -63,6 +71,8 @@ class Done(msgspec.Struct, tag=5, array_like=True):
 
 
 class Rejected(msgspec.Struct, tag=6, array_like=True):
+    """The batch failed."""
+
     id: int
     message: str  # fit for anybody to read
     details: str = ""  # the exception's own words, which may quote an input
@@ -85,6 +95,8 @@ class Look(msgspec.Struct, tag=8, array_like=True):
 
 
 class Seen(msgspec.Struct, tag=9, array_like=True):
+    """Says how full the process is."""
+
     id: int
     pressure: float
 

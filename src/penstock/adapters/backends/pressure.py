@@ -31,7 +31,7 @@ class Pressure:
         return self._guarded(self._after_batch)
 
     def at_rest(self) -> float:
-        """The pressure between batches, when the server asks."""
+        """Returns the pressure between batches, when the server asks for it."""
         return self._guarded(self._at_rest)
 
     def _after_batch(self) -> float:

@@ -18,6 +18,8 @@ _BLOCK = 4096  # bytes that the file system gives a file at once
 
 @dataclass(slots=True, eq=False)
 class Chunk:
+    """One chunk, wherever its rows are."""
+
     spool: str  # the name of its spool's directory
     number: int  # within its spool
     rows: int

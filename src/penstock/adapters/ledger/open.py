@@ -23,6 +23,8 @@ FORMS = "sqlite:///file, sqlite:////absolute/file or postgresql://user@host/data
 
 @dataclass(frozen=True, slots=True)
 class LedgerSettings:
+    """`[ledger]` in the configuration. `roles/ledger.py` makes it."""
+
     url: str
     spool: Path  # the folder in which each process has its own spool
     spool_size: int = 2**30  # bytes

@@ -30,7 +30,7 @@ class MemoryLeases:
         return frozenset(self._held)
 
     def fence(self, shard: int) -> int:
-        """The fence number of a shard that this batcher owns."""
+        """Returns the fence number of a shard that this batcher owns."""
         return self._held[shard]
 
     def batchers_changed(self) -> None:

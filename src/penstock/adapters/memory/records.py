@@ -18,7 +18,7 @@ from penstock.quota import Account, Limiter, Limits
 from penstock.types import DeadLetter
 
 AGAIN = 1.0  # seconds after which a ledger that had no room is asked again
-MOST_ANSWERS = 10_000
+MOST_ANSWERS = 10_000  # answers that are kept
 
 
 class MemoryAnswers:

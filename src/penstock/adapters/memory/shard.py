@@ -7,6 +7,8 @@ from itertools import count
 
 
 class Shard:
+    """One shard: its envelopes, and its lease."""
+
     def __init__(self) -> None:
         self._numbers = count(1)
         self.entries: dict[int, bytes] = {}  # the envelopes, in the order in which they came
@@ -71,7 +73,7 @@ class Shard:
             self.owner = ""
 
     def holder(self, now: float) -> str:
-        """The batcher that leases the shard now; empty if none does."""
+        """Returns the batcher that leases the shard now; empty if none does."""
         return self.owner if self._ends > now else ""
 
 

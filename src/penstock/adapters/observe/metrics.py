@@ -75,7 +75,7 @@ class Metrics(Observer):
         self.refusals: Counter[tuple[str, str]] = Counter()  # by model (empty where it is not known) and code
 
     def add_model(self, name: str) -> None:
-        """Also count for this model. It was not in the configuration, but a worker has announced it."""
+        """Count for this model too. It was not in the configuration, but a worker has announced it."""
         self.models.setdefault(name, ModelMetrics())
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:

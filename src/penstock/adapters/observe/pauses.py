@@ -18,6 +18,8 @@ SPAN = 60.0  # seconds, at least, that the longest pause is remembered
 
 
 class LoopPauses:
+    """The timer, and what it has found."""
+
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.seconds = Histogram(BOUNDS)
         self._clock = clock

@@ -98,7 +98,7 @@ class Intake(InHand[Taken, bytes]):
         self._reading = 0  # readers that have not stopped
 
     def shards_changed(self) -> None:
-        """The leases or the registry changed: look now, and not only after the next read."""
+        """Look now, and not only after the next read: the leases or the registry have changed."""
         self._changed.set()
 
     def _finished(self, entry: Entry[bytes]) -> None:

@@ -58,7 +58,7 @@ class Leases:
         return frozenset(self._held)
 
     def fence(self, shard: int) -> int:
-        """The fence number of a shard that this batcher owns."""
+        """Returns the fence number of a shard that this batcher owns."""
         return self._held[shard].fence
 
     async def run(self) -> None:

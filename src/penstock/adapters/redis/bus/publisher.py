@@ -46,7 +46,7 @@ RETRY_PAUSE = 0.02  # seconds
 UNDER_WAY = 32
 # Requests of one envelope; more are cut into several envelopes that are sent together.
 ENVELOPE_REQUESTS = 1024
-ENVELOPE_BYTES = 1 << 20
+ENVELOPE_BYTES = 1 << 20  # of inputs in one envelope, or one larger input
 
 
 class Publisher(Outbox):

@@ -1,5 +1,6 @@
 """What could not be read: it is counted, logged once for each kind and source, and kept for a while for people to
-look at. `connect.Store` makes it; `bus/roll.py` and `adapters/in_hand.py` add to it.
+look at. `connect.Store` makes it; the files of `redis/bus` and `redis/records`, and `adapters/in_hand.py`, add to
+it.
 
 The whole installation keeps it in one stream, bounded in entries, in bytes of each entry and in age. `add` never
 waits and never fails: a loop writes the entries, and those that come faster than it writes are only counted.
@@ -21,7 +22,7 @@ log = logging.getLogger("penstock.aside")
 
 MOST_KEPT = 1000  # entries, in all
 MOST_BYTES = 4096  # bytes of each entry's body
-KEPT_MS = 24 * 3600 * 1000
+KEPT_MS = 24 * 3600 * 1000  # milliseconds for which entries are kept
 MOST_UNWRITTEN = 256  # entries
 MOST_SAID = 1000  # pairs of kind and source that are remembered: beyond that the log says nothing new
 GATHER = 0.1  # seconds between two writes

@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 
 from penstock.adapters.redis.link.names import Keys
 
-KEPT_MS = 24 * 3600 * 1000
+KEPT_MS = 24 * 3600 * 1000  # milliseconds for which such a key is kept
 LARGE = 1 << 20  # bytes from which a key of the wrong type is dropped
 BOX_LIFETIME_MS = 60_000  # how long a mailbox lives after its owner's last heartbeat
 
