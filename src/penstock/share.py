@@ -9,7 +9,7 @@
 A thing that has grown since it was let in (a task has an output once it is over) is measured again. Then a tenant
 that holds little is let off, so that it never loses what it was promised because others hold much.
 
-`core.shares` keeps these rules in one process, and `adapters.redis.holdings` over Redis, in Lua.
+`core.shares` keeps these rules in one process, and `adapters.redis.records.holdings` over Redis, in Lua.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """The store of a ledger in an SQLite file: for one machine, with nothing else to run.
 
-Implements `ledger/store.Store`, which says who calls it and what a shared row is; `ledger/open.py` makes it.
+Implements `ledger.store.Store`, which says who calls it and what a shared row is; `ledger/open.py` makes it.
 
 An ordinary chunk is stored whole, as a page (see `pages.py`). Shared rows are stored one by one in the table
 `penstock_ledger`, because the database must find each by its id. Rows that an older Penstock wrote are in that

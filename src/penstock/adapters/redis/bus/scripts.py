@@ -7,8 +7,7 @@ from penstock.adapters.redis.link.scripts import Script
 #   KEYS     pulse, models, then a hash for each kind of member
 #   ARGV     index of the own kind (1...), own name, own heartbeat, lease ms, ms until a member is forgotten
 #   returns  {ms of unbroken service, models, then for each kind {name, age ms, heartbeat, ...}, and last the
-# entries
-#            that were removed, because they could not be read or their member has long been silent:
+#            entries that were removed, because they could not be read or their member has long been silent:
 #            {key, name, value, ...}}
 # Service is broken when no member at all has sent a heartbeat for half a lease, or the server's clock went back.
 # Then Redis was away, and not the members, and their age counts from now.

@@ -105,7 +105,7 @@ class Keys:
         return [f"{place}:{kind}", f"{place}:{kind}:index"]
 
     def all_of_task(self, name: str) -> list[str]:
-        """Returns the keys that the scripts for a task touch."""
+        """Returns the keys that the scripts which end a task touch."""
         bucket = bucket_of(name)
         places = [self.task(name), self.watch(name), self.ended(bucket), self.crowded_out(bucket)]
         return places + self.held(name)

@@ -118,12 +118,10 @@ _MARGIN = 3_600_000  # milliseconds that the books outlive what they count
 #   check_books()                       strikes off what has expired; called before the books are opened
 #   open_books(tenant)                  reads the tenant's figures and the bounds
 #   give(key, size)                     notes that the tenant does not hold the key any more
-#   take(key, size, ms)                 notes that the tenant holds the key for so long; its record says the size in
-# `held`
+#   take(key, size, ms)                 notes that the tenant holds the key for so long; its record has the size
 #   put_by(key, ms, keep, unread)       puts the key on the shelf: it may make room; what nobody has read comes last
-#   make_room(size, most, grown)        removes what is on the shelf, up to this score; returns why that was not
-# enough,
-#                                       or false
+#   make_room(size, most, grown)        removes what is on the shelf, up to this score; returns why there is still
+#                                       no room, or false
 #   close_books(keep)                   writes the figures; `keep`: ms that things are kept at most
 #   seen(key)                           notes that the result has been read; works while the books are closed
 HOLD = (

@@ -22,10 +22,9 @@ from penstock.adapters.redis.records.task_scripts import NOW, OVER
 
 # Claims a key.
 #   KEYS     task, books
-#   ARGV     tenant, key, model, ms an outcome is kept, `brief`, fingerprint, the client's id, ms to place it, ms
-# until it            is over, its bytes, the bounds of all keys (number, bytes, a tenant's share), and the tier if
-# the script that
-#            ends it must add its row for the ledger
+#   ARGV     tenant, key, model, ms an outcome is kept, `brief`, fingerprint, the client's id, ms to place it,
+#            ms until it is over, its bytes, the bounds of all keys (number, bytes, a tenant's share), and the tier
+#            if the script that ends it must add its row for the ledger
 #   returns  {'ours'}                 the caller must execute it
 #            {'other'}                the key stands for another request
 #            {'held', ms, placed}     another gateway has the key, and is believed for so long; placed: 1 or 0

@@ -36,8 +36,7 @@ SHARE = 1_000_000  # the script answers shares in millionths, because Redis turn
 #       for each tenant: name, limit, burst (0: none), used, demand in 1/1000 a second, in flight, the limit on
 #       those (0: none), whether it stays
 # returns {now, tenants marked, then for each tenant {allowance, left, ms until some of what is used no longer
-# counts,
-#       share, room, and its old value if that could not be read}}
+#       counts, share, room, and its old value if that could not be read}}
 BODY = """
 local me, gateways = ARGV[1], tonumber(ARGV[2])
 local since, forget, counts = ARGV[3], tonumber(ARGV[4]), 59900

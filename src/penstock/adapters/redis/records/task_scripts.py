@@ -84,9 +84,8 @@ return math.min(tonumber(gone) or 0, 1e9)
 # Makes a task.
 #   KEYS     task, watch, books
 #   ARGV     id, tenant, tier, key, model, ms it is kept once over, ms it is kept until then, the mailbox that is
-# told of            its end (or ''), for how many ms at most, its bytes, the bounds of all tasks (number, bytes, a
-# tenant's share),
-#            the dead letter that it retries (or '')
+#            told of its end (or ''), for how many ms at most, its bytes, the bounds of all tasks (number, bytes,
+#            a tenant's share), the dead letter that it retries (or '')
 #   returns  1, or 0 when there is a task with this id, or why there is no room (`share.Full`)
 # Results that have been read make room for it. A task that retries a dead letter replaces a task that is over,
 # unless that task was made for the same letter.
