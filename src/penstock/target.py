@@ -47,6 +47,8 @@ def parse_target(text: str) -> Target:
         return Target("grpc", text)
     if text.startswith("sim:"):
         return Target("sim", text)
+    if "://" in text:
+        raise UserMistake(f"{text!r}: no target begins with {text.partition('://')[0]}://; {FORMS}")
     if re.match(r"[\w.-]+:\d+(/|$)", text):
         raise UserMistake(f"{text!r} looks like an address; did you mean http://{text}?")
     source, colon, function = text.rpartition(":")

@@ -103,6 +103,7 @@ class MockBackend:
         probe_errors: Iterable[BackendError | None] = (),
         pressures: Iterable[float] = (),
         start_seconds: Seconds = 0.0,
+        runs_ahead: bool = False,
     ) -> None:
         self._script = script if callable(script) else _in_turn(script)
         self._start_errors = iter(start_errors)
@@ -111,6 +112,9 @@ class MockBackend:
         self._start_seconds = start_seconds
         self.batches: list[Batch] = []
         self.running: Batch | None = None
+        self.runs_ahead = runs_ahead  # whether it takes a batch while it runs another
+        self.given = 0  # batches, those it has not begun included
+        self._free = asyncio.Lock()
         self.starts = self.probes = self.closes = 0
 
     async def start(self) -> None:
@@ -119,7 +123,12 @@ class MockBackend:
         _raise(next(self._start_errors, None))
 
     async def run(self, batch: Batch) -> Result:
-        assert self.running is None, "a backend is given one batch at a time"
+        assert self.running is None or self.runs_ahead, "a backend is given one batch at a time"
+        self.given += 1
+        async with self._free:
+            return await self._run(batch)
+
+    async def _run(self, batch: Batch) -> Result:
         self.batches.append(batch)
         self.running = batch
         try:

@@ -130,8 +130,9 @@ class Batch:
     reason: Reason
     sealed: Seconds
     retry: bool = False
-    sent: Seconds = 0.0  # when it was handed to its worker, the last time
+    sent: Seconds = 0.0  # when it began on its worker, the last time
     limit: Seconds = 0.0  # how long it may run until its worker counts as hung; 0: what the worker allows
+    ahead: bool = False  # whether its worker was handed it while it ran another
 
     @property
     def size(self) -> int:

@@ -234,3 +234,36 @@ def hang_up(inputs: list[str]) -> list[str]:
         socket.socket(fileno=fd).shutdown(socket.SHUT_WR)
     while True:
         signal.pause()
+
+
+def told(inputs: list[dict[str, str]]) -> list[str]:
+    """Says through a pipe that it has begun, is told through another what to do, and does it."""
+    (given,) = inputs
+    Path(given["begun"]).write_text(str(os.getpid()))
+    what = Path(given["then"]).read_text()
+    if what == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "exit":
+        sys.exit(3)
+    if what == "raise":
+        raise ValueError("told to")
+    if what == "print":
+        print("told to", flush=True)
+    if what == "fork" and os.fork() == 0:
+        os._exit(0)
+    return [what]
+
+
+class Row:
+    """Looks like a row of an array, and its memory is used again for the next batch."""
+
+    value = 0
+
+    def tolist(self) -> list[int]:
+        assert threading.current_thread() is MAIN_THREAD
+        return [Row.value]
+
+
+def memory_used_again(inputs: list[int]) -> list[Row]:
+    (Row.value,) = inputs
+    return [Row()]

@@ -26,7 +26,7 @@ from penstock.core.queued import Queued, Sealed
 from penstock.core.rules import BatchingRules
 from penstock.core.sizes import ANY, Sizes, powers_to
 from penstock.core.tier import SLACK
-from penstock.types import Outcome, Result, WorkerId
+from penstock.types import Outcome, Reason, Result, WorkerId
 
 WORKERS = [WorkerId(name) for name in ("a", "b", "c")]
 MILLISECONDS = st.sampled_from([0, 1, 5, 16, 50, 51, 100, 400, 1500]).map(lambda ms: ms / 1000)
@@ -59,6 +59,7 @@ class AnythingGoes(RuleBasedStateMachine):
         reserve=st.sampled_from([0, 0, 1]),
         workers=st.integers(0, 3),
         sizes=st.sampled_from(["any", "powers", "few"]),
+        ahead=st.booleans(),
     )
     def begin(
         self,
@@ -69,6 +70,7 @@ class AnythingGoes(RuleBasedStateMachine):
         reserve: int,
         workers: int,
         sizes: str,
+        ahead: bool,
     ) -> None:
         self.rules_in_force = BatchingRules(
             max_batch=max_batch,
@@ -88,6 +90,7 @@ class AnythingGoes(RuleBasedStateMachine):
             breaker_failures=3,
             breaker_cooldown=0.5,
             max_lanes=3,
+            ahead=ahead,
         )
         self.batcher = Batcher(self.rules_in_force)
         self.now = 100.0
@@ -96,6 +99,7 @@ class AnythingGoes(RuleBasedStateMachine):
         self.outcomes: Counter[str] = Counter()
         self.gone_for_good: set[str] = set()  # withdrawn while waiting
         self.in_flight: dict[WorkerId, Sealed] = {}
+        self.handed: dict[WorkerId, Sealed] = {}  # ahead, and not begun
         for name in WORKERS[:workers]:
             self.batcher.worker_ready(name)
 
@@ -120,7 +124,8 @@ class AnythingGoes(RuleBasedStateMachine):
         undecided = [request for request in self.accepted if not self.outcomes[request.key]]
         if undecided:
             request = undecided[which % len(undecided)]
-            on_a_worker = any(request in batch.requests for batch in self.in_flight.values())
+            batches = [*self.in_flight.values(), *self.handed.values()]
+            on_a_worker = any(request in batch.requests for batch in batches)
             assert self.batcher.withdraw(request) is not on_a_worker
             if not on_a_worker:
                 self.outcomes[request.key] += 1
@@ -135,6 +140,7 @@ class AnythingGoes(RuleBasedStateMachine):
     @rule(name=st.sampled_from(WORKERS), back_in=st.sampled_from([None, 0.2]), removed=st.booleans())
     def worker_gone(self, name: WorkerId, back_in: float | None, removed: bool) -> None:
         self.in_flight.pop(name, None)
+        self.handed.pop(name, None)
         if removed:
             self.batcher.worker_removed(name, self.now)
         else:
@@ -160,6 +166,13 @@ class AnythingGoes(RuleBasedStateMachine):
             self.now = self.wake
             self.step()
         self.now = until
+
+    @rule(name=st.sampled_from(WORKERS))
+    def what_was_handed_ahead_is_not_taken(self, name: WorkerId) -> None:
+        batch = self.handed.pop(name, None)
+        if batch is not None:
+            self.batcher.finished(name, batch.id, AWAY, self.now)
+            self.step()
 
     @rule(name=st.sampled_from(WORKERS))
     def late_word_from_a_worker_that_was_given_up(self, name: WorkerId) -> None:
@@ -190,6 +203,8 @@ class AnythingGoes(RuleBasedStateMachine):
         batch = self.in_flight.pop(name)
         failures = {"refused": REFUSED, "away": AWAY, "timed out": TIMED_OUT}
         good = outputs(batch)
+        if how in ("away", "timed out"):  # the worker is lost
+            self.handed.pop(name, None)
         if how in failures:
             self.batcher.finished(name, batch.id, failures[how], self.now)
         else:
@@ -210,10 +225,16 @@ class AnythingGoes(RuleBasedStateMachine):
         for number, (name, batch) in enumerate(effects.dispatches):
             assert name in idle_before
             idle_before.discard(name)
+            assert batch is self.handed.pop(name, None) or not batch.ahead
             self.in_flight[name] = batch
             self.check_batch(batch, now, in_time=not (doubted and number == 0))
             if batcher.fleet.workers[name].on_probation:
                 assert batch.size == 1
+        for name, batch in effects.ahead:
+            assert name in self.in_flight
+            assert name not in self.handed
+            assert batch.reason in (Reason.FULL, Reason.COST)
+            self.handed[name] = batch
         self.wake = effects.wake
         self.check_wake()
         self.check_depth()
@@ -237,6 +258,8 @@ class AnythingGoes(RuleBasedStateMachine):
         for request in batch.requests:
             assert request.key not in self.gone_for_good
             assert not request.waiting
+            if batch.ahead:
+                continue  # the batch before it may have taken any time
             assert now <= request.expires
             assert now <= request.deadline
             if in_time:
@@ -267,7 +290,8 @@ class AnythingGoes(RuleBasedStateMachine):
             assert depth.by_tier == [sum(request.tier == tier for request in waiting) for tier in range(3)]
             assert depth.bytes == sum(len(request.input) for request in waiting)
         undecided = sum(1 for request in self.accepted if not self.outcomes[request.key])
-        assert undecided == self.batcher.waiting + sum(batch.size for batch in self.in_flight.values())
+        with_workers = [*self.in_flight.values(), *self.handed.values()]
+        assert undecided == self.batcher.waiting + sum(batch.size for batch in with_workers)
 
     def check_memory(self) -> None:
         assert len(self.batcher.lanes) <= self.rules_in_force.max_lanes

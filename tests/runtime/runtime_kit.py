@@ -88,6 +88,7 @@ class Station:
         warm_up: Sequence[bytes] | None = None,  # inputs
         idle_sizes: Sequence[int] = (),
         max_batch: int = 64,
+        ahead: bool = False,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.backend = backend
@@ -96,7 +97,12 @@ class Station:
         self.deliver: Callable[[Sequence[Reply]], None] = self._deliver
         self.starts: list[BackendError | None] = []
         rules = BatchingRules(
-            policy=policy, max_cost=max_cost, max_batch=max_batch, processing=processing_limit, sizes=sizes
+            policy=policy,
+            max_cost=max_cost,
+            max_batch=max_batch,
+            processing=processing_limit,
+            sizes=sizes,
+            ahead=ahead,
         )
         self.pump = Pump(
             Batcher(rules),

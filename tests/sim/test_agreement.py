@@ -25,6 +25,7 @@ import pytest
 from penstock.adapters.memory import MemoryResultBus
 from penstock.config import Config, Model, Retries, Tiers
 from penstock.core.policy import POLICIES
+from penstock.core.queued import Sealed
 from penstock.errors import BatchRejected, Refused
 from penstock.from_config.tiers import tier_names
 from penstock.load.arrivals import poisson
@@ -32,10 +33,9 @@ from penstock.ports import Observer
 from penstock.roles.model import ModelStack
 from penstock.roles.simulation import scenario_of
 from penstock.runtime.gateway import Gateway
-from penstock.runtime.slot import Slot
 from penstock.runtime.tasks import TaskStore
 from penstock.runtime.wheel import Wheel
-from penstock.service_model import Fault
+from penstock.service_model import Fault, NewShapes
 from penstock.sim.kernel import Kernel, Scenario, askers
 from penstock.testing import Answer, MockBackend, Recorder, run_virtual
 from penstock.types import Ask, Batch, Reply, WorkerId
@@ -53,6 +53,7 @@ class Sent(NamedTuple):
     members: list[str]
     reason: str
     retry: bool
+    ahead: bool
 
 
 @dataclass
@@ -65,8 +66,9 @@ class Log:
     refused: Counter[str] = field(default_factory=Counter)
 
     def dispatched(self, at: float, worker: WorkerId, batch: Batch) -> None:
+        assert isinstance(batch, Sealed)
         members = [request.request_id or request.key for request in batch.requests]
-        self.sent.append(Sent(at, worker, members, batch.reason, batch.retry))
+        self.sent.append(Sent(at, worker, members, batch.reason, batch.retry, batch.ahead))
 
     def replied(self, at: float, reply: Reply) -> None:
         name = reply.request.request_id or reply.request.key
@@ -95,9 +97,9 @@ class Gpus:
         self._service = scenario.service
         self._rng = Random(scenario.seed)
 
-    def __call__(self, batch: Batch) -> Answer:
+    def answer(self, new_shapes: NewShapes, batch: Batch) -> Answer:
         service, rng = self._service, self._rng
-        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0))
+        seconds = service.seconds(batch.size, rng.gauss(0.0, 1.0)) + new_shapes.seconds(batch.size)
         match service.fault(rng.random()):
             case None:
                 return Answer(seconds)
@@ -125,11 +127,12 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     loop = asyncio.get_running_loop()
     log, bus, wheel, gpus = Log(), MemoryResultBus(), Wheel(loop, loop.time), Gpus(scenario)
     stack = ModelStack(
-        MODEL, config, bus, Observer(), loop, loop.time, lambda model, worker, error: None,
-        make_backend=lambda slot: MockBackend(gpus), timer_grain=0.0,
+        MODEL, config, bus, Watching(log), loop, loop.time, lambda model, worker, error: None,
+        make_backend=lambda slot: MockBackend(
+            partial(gpus.answer, NewShapes(scenario.service)), runs_ahead=True
+        ),
+        timer_grain=0.0,
     )  # fmt: skip
-    for slot in stack.served.slots:
-        stack.served.pump.attach(slot.worker, partial(tapped, log, slot))
     tasks = TaskStore(wheel, loop.time, loop.time, max_tasks=1, max_bytes=1, ttl=1.0)
     gateway = Gateway({MODEL: stack.desk}, tenant_of, tasks, wheel, Observer(), loop.time, map(str, count(1)))
     bus.subscribe(gateway.waiters.settle)
@@ -160,9 +163,14 @@ async def serve(config: Config, scenario: Scenario, schedule: Sequence[float], t
     return log
 
 
-def tapped(log: Log, slot: Slot, batch: Batch) -> None:
-    log.dispatched(asyncio.get_running_loop().time(), slot.worker, batch)
-    slot.take(batch)
+class Watching(Observer):
+    """Tells the log when a batch begins: one that was handed over ahead, when the one before it has ended."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def sent(self, batch: Batch, worker: WorkerId) -> None:
+        self._log.dispatched(asyncio.get_running_loop().time(), worker, batch)
 
 
 def tenant_of(client_id: str | None, identity: object) -> tuple[str, int]:
@@ -234,6 +242,7 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
             "batch_sizes": (3, 10, 48),
         },
     ),
+    "sizes that are dear at first": (600, {"service": "15ms,new_shape=80ms,jitter=3%", "workers": 2}),
     "workers in reserve": (800, {"reserve": 2}),
     "twice the capacity": (3840, {"timeout": 0.2, "service": "a=100ms,jitter=10%"}),
     "strict tiers under overload": (
@@ -294,5 +303,6 @@ def test_the_cases_show_every_reason_every_ending_and_retries() -> None:
         _, scenario = setting(seed=1, **options)
         log = simulate(scenario, poisson(rate, min(5.0, 1500 / rate), Random(1)))
         seen |= {sent.reason for sent in log.sent} | {"retry" for sent in log.sent if sent.retry}
+        seen |= {"ahead" for sent in log.sent if sent.ahead}
         seen |= set(log.failed.values()) | set(log.refused)
-    assert seen >= {"full", "due", "idle", "retry", LATE, "BACKEND_FAILED", "SERVICE_OVERLOADED"}
+    assert seen >= {"full", "due", "idle", "retry", "ahead", LATE, "BACKEND_FAILED", "SERVICE_OVERLOADED"}

@@ -98,7 +98,8 @@ def admin_app(
         found = await inside.request(request.path_params["id"], request.query_params.get("tenant", ""))
         if found is None:
             message = (
-                "no such request waits, has ended of late or is kept as a task; add ?tenant=… if it has one"
+                "no such request is waiting, ended within the last minutes or is kept as a task;"
+                " add ?tenant=NAME if it is a tenant's"
             )
             return JSONResponse({"error": "NOT_FOUND", "message": message}, 404)
         return JSONResponse(found)

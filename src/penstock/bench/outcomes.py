@@ -5,6 +5,7 @@ of the schedule. Answers are read only as far as the figures need: the status, t
 the error code of a bad one.
 """
 
+import json
 import re
 from array import array
 from collections import Counter
@@ -17,6 +18,7 @@ _SIZE = b'"batch_size":'
 _DIGITS = re.compile(rb"\s*(\d{1,9})")
 _CODE = re.compile(rb'"error"\s*:\s*"([A-Za-z0-9_]{1,64})"')
 REFUSALS = frozenset((429, 503))
+LONGEST_MESSAGE = 300  # characters of an error's message that are shown
 
 
 class Outcomes:
@@ -30,6 +32,7 @@ class Outcomes:
         self.status = array("H", bytes(2 * count))  # 0 while not answered
         self.batch_size = array("L", bytes(array("L").itemsize * count))
         self.codes: dict[int, str] = {}  # error codes, by the index of a request that was refused or failed
+        self.messages: dict[str, str] = {}  # by error code, the message of the first request that had it
         self.ok = self.rejected = self.failed = self.resent = 0
         self.recent: list[float] = []  # latencies since the progress line last took them
 
@@ -59,8 +62,10 @@ class Outcomes:
             self.rejected += 1
         else:
             self.failed += 1
-        code = _CODE.search(body)
-        self.codes[index] = code[1].decode() if code else f"HTTP_{status}"
+        found = _CODE.search(body)
+        code = self.codes[index] = found[1].decode() if found else f"HTTP_{status}"
+        if code not in self.messages:
+            self.messages[code] = _message_in(body)
 
     def lost(self, index: int, now: float, code: str) -> None:
         """Note that a request will have no answer; `code` says why."""
@@ -109,3 +114,12 @@ class Outcomes:
             resent=self.resent,
             source=source,
         )
+
+
+def _message_in(body: bytes) -> str:
+    """Returns the message in the body of an error, on one line; empty if there is none."""
+    try:
+        message = str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return "".join(each if each.isprintable() else " " for each in message[:LONGEST_MESSAGE])

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 import uvloop
 from rich.console import Console
+from rich.text import Text
 
 from penstock.bench.html import page
 from penstock.bench.load import Load, Run
@@ -100,7 +101,11 @@ def bench(
     figures = run.summary.as_json()
     if json == "-":
         print(figures)
-    (errors if json == "-" else Console()).print(tables(run.summary))
+    out = errors if json == "-" else Console()
+    out.print(tables(run.summary))
+    for code, message in run.outcomes.messages.items():
+        if message and code in run.summary.errors:
+            out.print(Text(f"{code}: {message}"))
     if json is not None and json != "-":
         _write(Path(json), figures + "\n")
     if html is not None:

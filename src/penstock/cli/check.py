@@ -34,8 +34,9 @@ def check(
 ) -> int:
     """Validate a configuration, say what is set and by what, and whether each target works.
 
-    Each function is imported in a process of its own and each endpoint is connected to; nothing is run through
-    them. PENSTOCK_… variables are laid over the file, as a server does it.
+    Each function is imported in a process of its own, and each endpoint is connected to.
+
+    No input is run. PENSTOCK_… variables win over the file, as in a server.
 
     Examples:
 

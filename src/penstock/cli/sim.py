@@ -33,7 +33,7 @@ def sim(
         str | None,
         typer.Option(
             show_default=False,
-            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,jitter=5%,fail=1%.",
+            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,new_shape=80ms,jitter=5%,fail=1%.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", show_default="1", help="GPUs.")] = None,
@@ -88,6 +88,9 @@ def sim(
     admission: Annotated[
         bool, typer.Option("--admission/--no-admission", help="Refuse on arrival what would be too late.")
     ] = True,
+    warmed: Annotated[
+        bool, typer.Option("--warmed", help="Each GPU has run every size before, as in a server's warm-up.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     config: Annotated[
         Path | None,
@@ -145,7 +148,7 @@ def sim(
         names = tier_names(settings)
         scenarios[settings.models[name].policy] = scenario_of(
             settings, name, shares=shares, timeout=None if timeout_ms is None else timeout_ms / 1000,
-            tenants=tenants, admission=admission, seed=seed,
+            tenants=tenants, admission=admission, warmed=warmed, seed=seed,
         )  # fmt: skip
     schedule = make_schedule(traffic)
     errors = Console(stderr=True)

@@ -80,6 +80,7 @@ class AnnouncedDesks:
             sharing=as_announced(name, model, None if former is None else former.sharing),
             default=model.default,
             responds_async=self._config.responds_async(model),
+            takes_bytes=said.takes_bytes,
             output=model.output,
             max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),

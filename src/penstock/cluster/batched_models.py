@@ -76,7 +76,7 @@ class BatchedModels:
             self._bus.aside.add("model", name, f"{type(error).__name__}: {error}", repr(said).encode())
 
     def _open(self, name: str, config: Config) -> None:
-        batcher = Batcher(replace(batching_rules(name, config), shared=True))
+        batcher = Batcher(replace(batching_rules(name, config), shared=True, ahead=False))
         admission = Admission(batcher, admission_rules(config), self._capacity)
         self._on_model(name)
         pump = Pump(batcher, self._deliver, self._observer, self._loop, self._clock)

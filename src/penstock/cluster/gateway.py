@@ -10,13 +10,14 @@ a `Notice` says when one is over.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.cluster.announced_desks import AnnouncedDesks
 from penstock.cluster.condition import still_loading
 from penstock.cluster.dead_letters import DeadLetters
 from penstock.cluster.gateway_admission import GatewayAdmission
+from penstock.cluster.gateway_room import Room
 from penstock.cluster.idempotency import KeyedDesk
 from penstock.cluster.inquiries import Inquiries
 from penstock.cluster.member import Member
@@ -77,8 +78,8 @@ class GatewayMember(Member):
         self.publisher = shards.publisher(self.name, clock, limits.max_queue, limits.max_queue_bytes)
         self.publisher.on_failed = self._not_published
         self._admission = GatewayAdmission(
-            self.registry, self.publisher, self._waiting,
-            max_waiting=limits.max_queue, memory_limit=config.redis.memory_limit,
+            self.registry, self.publisher, self._waiting, Room(limits.max_queue, self._whose),
+            memory_limit=config.redis.memory_limit,
         )  # fmt: skip
         self._desks = AnnouncedDesks(
             config, self.registry, self.publisher, self._admission, bus.aside, self._meet
@@ -151,6 +152,10 @@ class GatewayMember(Member):
 
     def _waiting(self) -> int:
         return len(self.gateway.waiters)
+
+    def _whose(self) -> Iterable[str]:
+        """Of each request that waits here, the tenant."""
+        return self.gateway.waiters.tenants()
 
     # ---- answers -------------------------------------------------------------------------------------------
 

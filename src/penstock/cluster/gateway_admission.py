@@ -1,12 +1,14 @@
 """Which requests a gateway of an installation over Redis lets in.
 
-A gateway knows whether the store is up and has room, and whether a batcher is there. The batcher knows the queue:
-it refuses the requests that cannot make their deadlines (`core.admission`).
+A gateway knows whether the store is up and has room, whether a batcher is there, and who waits for an answer here
+(`gateway_room`). The batcher knows the queue: it refuses the requests that cannot make their deadlines
+(`core.admission`).
 """
 
 from collections.abc import Callable
 from math import inf
 
+from penstock.cluster.gateway_room import Room
 from penstock.errors import Overloaded, Refused, StoreDown, Unacceptable
 from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
@@ -25,13 +27,13 @@ class GatewayAdmission:
         registry: Registry,
         publisher: Publisher,
         waiting: Callable[[], int],
+        room: Room,
         *,
-        max_waiting: int,
         memory_limit: float,
     ) -> None:
         """`waiting`: how many wait for their answers at this gateway."""
         self._registry, self._publisher, self._waiting = registry, publisher, waiting
-        self._max_waiting, self._memory_limit = max_waiting, memory_limit
+        self._room, self._memory_limit = room, memory_limit
         self._has_batcher = False
         self._last_batcher_left = -inf
 
@@ -53,18 +55,21 @@ class GatewayAdmission:
                 f"Redis is nearly full: redis.memory_limit is {self._memory_limit:g} of its maxmemory",
                 retry_after=self.backlog_seconds(model),
             )
-        if self._waiting() >= self._max_waiting:
+        waiting = self._waiting()
+        if self._room.is_full(waiting, request.tenant, now):
             return self._full(model)
         if self.no_batcher(now):
             return Overloaded("no batcher is running", retry_after=1.0)
+        self._room.let_in(waiting, request.tenant)
         return None
 
     def refusal_of_more(self, model: str, request: Request, number: int, now: float) -> Refused | None:
         """Why so many more than this one, which was let in, are sure not to be let in all."""
-        return self._full(model) if self._waiting() + number > self._max_waiting else None
+        full = self._room.is_full(self._waiting(), request.tenant, now, number - 1)
+        return self._full(model) if full else None
 
     def _full(self, model: str) -> Overloaded:
-        message = f"this gateway is full: limits.max_queue is {self._max_waiting}"
+        message = f"this gateway is full: limits.max_queue is {self._room.most}"
         return Overloaded(message, retry_after=self.backlog_seconds(model))
 
     def no_batcher(self, now: float) -> bool:

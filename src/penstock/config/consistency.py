@@ -86,7 +86,10 @@ def _model_contradictions(name: str, model: Model) -> Iterator[tuple[str, str]]:
             f" {model.max_batch}: raise max_batch, or leave the larger sizes out",
         )
     if model.input_kind == "text" and not all(isinstance(item, str) for item in model.warmup or ()):
-        yield dotted(("models", name, "warmup")), 'must be a text or a list of texts, unless input = "json"'
+        yield (
+            dotted(("models", name, "warmup")),
+            'must be a text or a list of texts: this model takes text, and other values with input = "json"',
+        )
     if model.protocol == "grpc" and model.parameters == "per_item":
         yield (
             dotted(("models", name, "parameters")),

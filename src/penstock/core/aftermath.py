@@ -5,6 +5,8 @@ refused, or worker lost   the worker has failed, and its breaker counts that
 refused once more         its members are suspected, and no worker
 out of memory             its worker has smaller ones from now on; one of several goes again in halves, and
                           nobody is to blame
+what was handed ahead     begins when the batch before it has ended; if the worker was lost with that, it goes
+                          again as it is, and nobody has had an attempt
 out of time               its members are suspected, if it is a part of a batch that ran out of time; the workers
                           are, if several batches do so in a row
 any failure               `delivery` says which members are tried again; members of tenants that are set apart by
@@ -47,6 +49,7 @@ class Aftermath:
     def abandon(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
         """Give a batch to another worker, since its own may be loading. If its own ends it all the same, nobody
         waits for that."""
+        self.take_back(worker, now)
         self._fleet.release(worker.id, now)
         self._effects.ended.append(Ended(batch, _execution(worker, batch, now), STILL_LOADING))
         self._retry_later(worker, batch, STILL_LOADING, now)
@@ -54,8 +57,11 @@ class Aftermath:
     def end(self, worker: Worker, batch: Sealed, outcome: Result | Failure, now: Seconds) -> None:
         """Take in the end of a batch. Outputs go by position; a wrong number of them is a failure."""
         seconds = now - worker.started
+        execution = _execution(worker, batch, now)
         self._fleet.release(worker.id, now)
         self._parts.last_finish = now
+        if worker.ahead is not None:
+            self._go_on(worker, outcome, now)
         if batch.apart or (isinstance(outcome, Failure) and outcome.code in REFUSALS):
             parts = 1 if batch.apart else 2  # where a batch was refused, another part of it is run as well
             self._parts.used_up.add(now, parts * seconds / self._fleet.counted)
@@ -63,14 +69,14 @@ class Aftermath:
             self._charge(batch, outcome, seconds, now)
         if isinstance(outcome, Result):
             if outcome.size == batch.size:
-                self._succeeded(worker, batch, outcome, seconds - outcome.held_up, now)
+                self._succeeded(worker, batch, outcome, execution, now)
                 return
             outcome = Failure(
                 "BACKEND_FAILED",
                 f"the backend gave {outcome.size} outputs for {batch.size} inputs",
                 splittable=True,
             )
-        self._effects.ended.append(Ended(batch, _execution(worker, batch, now), outcome))
+        self._effects.ended.append(Ended(batch, execution, outcome))
         if outcome.code == BackendOutOfMemory.code:
             self._did_not_fit(worker, batch, outcome, now)
         else:
@@ -85,9 +91,35 @@ class Aftermath:
         if more > 0.0:
             self._apart.charge(more, self._parts.workers_apart(now), now)
 
+    def _go_on(self, worker: Worker, outcome: Result | Failure, now: Seconds) -> None:
+        """What the worker was handed ahead begins, unless the worker was lost with the batch before it."""
+        if isinstance(outcome, Result):
+            self._begin(worker, now - outcome.held_up)
+        elif outcome.code in REFUSALS:
+            self._begin(worker, now)
+        else:
+            self.take_back(worker, now)
+
+    def _begin(self, worker: Worker, now: Seconds) -> None:
+        batch = self._fleet.begin_ahead(worker, now)
+        batch.sent = now
+        lane = self._lanes.get(self._lanes.key_of(batch.requests[0]))
+        if lane is not None:
+            lane.last_dispatch = now
+        self._effects.dispatches.append((worker.id, batch))
+
+    def take_back(self, worker: Worker, now: Seconds) -> None:
+        """The worker will not run what it was handed ahead, if anything."""
+        batch, worker.ahead = worker.ahead, None
+        if batch is not None:
+            batch.avoid = worker.id
+            self._give_up(self._delivery.not_begun(batch, WORKER_LOST, self._curve, self._ids.next(), now))
+
     def _succeeded(
-        self, worker: Worker, batch: Sealed, result: Result, seconds: Seconds, now: Seconds
+        self, worker: Worker, batch: Sealed, result: Result, execution: Execution, now: Seconds
     ) -> None:
+        seconds = execution.seconds - result.held_up
+        worker.pressure = result.pressure
         self._patience.succeeded()
         self._parts.padded.add(result.executed or batch.size, result.padding)
         if self._parts.safe_sizes.known:
@@ -95,10 +127,7 @@ class Aftermath:
             self._parts.fit_curve()
         if not worker.loading:  # the time of a worker that loads says nothing of batches
             self._learn(worker, batch, result.executed or batch.size, seconds)
-        execution = Execution(
-            worker.id, batch.id, batch.size, worker.started, seconds, result.version,
-            padding=result.padding, sealed=batch.sealed, sent=batch.sent,
-        )  # fmt: skip
+        execution.seconds, execution.version, execution.padding = seconds, result.version, result.padding
         self._effects.ended.append(Ended(batch, execution, None))
         outputs = [b""] * batch.size if result.delivered else result.outputs
         replies: list[Reply] = [

@@ -6,7 +6,8 @@ where workers are shared: worker_known  worker_lent  worker_doubted
 Decision:                 step(now) → what to send, what to answer, and when to ask again
 
 Rules
-- A batch is sealed only for an idle worker: until then the queue is the batch.
+- A batch is sealed only for an idle worker: until then the queue is the batch. One that is full anyway may be
+  handed to a busy worker shortly before that is idle (see `ahead`).
 - Retries go before fresh batches, on another worker than the one that failed where there is one.
 - What may end its worker does not take the last one that is well.
 - Tenants that spoil batches are set apart, with lanes, retries and a part of the workers' time of their own.
@@ -128,6 +129,7 @@ class Batcher:
         return (
             self.fleet.idle > 0
             or lane.buffer.waiting == 1
+            or lane.buffer.waiting == lane.ahead_from
             or request.expires < lane.give_up
             or request.deadline - lane.horizon < lane.give_up
         )
@@ -161,6 +163,7 @@ class Batcher:
         self.fleet.gone(worker_id, back_at)
         worker = self.fleet.workers[worker_id]
         worker.met.clear()  # it comes back as a new process, to which every size is new
+        self._aftermath.take_back(worker, now)
         if worker.batch is not None:
             self._aftermath.end(worker, worker.batch, WORKER_LOST, now)
 
@@ -207,11 +210,15 @@ class Batcher:
 
     def finished(self, worker_id: WorkerId, batch_id: int, outcome: Result | Failure, now: Seconds) -> None:
         """The worker's batch is over. Ignored unless the worker holds that very batch: otherwise it was given up
-        on, and what became of it has long been decided."""
+        on, and what became of it has long been decided. One that it was handed ahead ends only if it was never
+        taken."""
         worker = self.fleet.workers.get(worker_id)
         if worker is not None and worker.batch is not None and worker.batch.id == batch_id:
             self.changes += 1
             self._aftermath.end(worker, worker.batch, outcome, now)
+        elif worker is not None and worker.ahead is not None and worker.ahead.id == batch_id:
+            self.changes += 1
+            self._aftermath.take_back(worker, now)
 
     # ---- the decision ------------------------------------------------------------------------------------
 

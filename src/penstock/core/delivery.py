@@ -129,6 +129,16 @@ class Delivery:
         told = replace(failure, details="")
         return self.take_parts(batch, even_parts(batch.requests, 2), told, curve, next_id, now)
 
+    def not_begun(
+        self, batch: Sealed, told: Failure, curve: ServiceCurve, next_id: int, now: Seconds
+    ) -> list[GivenUp]:
+        """Take back a batch that its worker was handed ahead and has not begun. It is nobody's attempt, and costs
+        no budget. It goes again as it is: if its worker began it unseen and died of it, nobody else's request is
+        taken along."""
+        for request in batch.requests:
+            without_queue_limit(request)
+        return self.take_parts(batch, [batch.requests], told, curve, next_id, now)
+
     def take_parts(
         self,
         batch: Sealed,

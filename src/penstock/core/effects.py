@@ -19,9 +19,12 @@ class Ended(NamedTuple):
 class Effects:
     """What is to be done now."""
 
+    # Batches that begin now. Those marked `ahead` are with their workers already.
     dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     # Requests that failed for good, which are among the replies.
     given_up: list[GivenUp] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)  # batches that have ended
     wake: Seconds | None = None
+    # Batches to hand to workers that run another. They are among the dispatches of a later step, when they begin.
+    ahead: list[tuple[WorkerId, Sealed]] = field(default_factory=list)

@@ -18,6 +18,8 @@ from penstock.core.sizes import ANY, Sizes
 
 STALE = 20_000  # batches after which an unused bucket is no longer evidence
 LUCK = 0.3  # spreads by which a single throughput may look better than it is
+BETTER = 0.03  # by which a throughput must look better to be so
+DOUBT = 4.0  # spreads by which a single batch may have been off
 SPREAD_MEMORY = 0.05
 SPREAD_CLIP = 2.5  # one hiccup must not widen the guard: samples count up to this many spreads away
 SURPRISE = 0.15  # the least part by which a sample must be off to be a surprise
@@ -262,6 +264,21 @@ class ServiceCurve:
         alike = 1.0 - WITHIN - LUCK * self.spread
         together = waiting / self.hopeful(waiting)
         return best if rate > (together * alike if best < CRUMBS * waiting else together / alike) else waiting
+
+    def most_of(self, waiting: int, *, far_behind: bool) -> int:
+        """How many of so many go from a queue that is behind: all, if their throughput looks the best beyond
+        luck. Far behind, all go as long as it may be the best, by the few times that so many were run."""
+        right = bisect_left(self._sizes, waiting)
+        if self.flat or not right:
+            return waiting
+        best, rate = self._best[right - 1]
+        needed = rate * (1.0 + BETTER - (self._doubt(waiting) if far_behind else 0.0))
+        return waiting if waiting / self.hopeful(waiting) > needed else best
+
+    def _doubt(self, size: int) -> float:
+        """By what part the time of this size may be off, whatever its luck."""
+        bucket = self._buckets.get(bucket_of(int(self.sizes.padded(size))))
+        return DOUBT * self.spread / sqrt(bucket.count + bucket.firsts if bucket else 1)
 
     def _best_up_to_each(self, pools: list[Pool]) -> list[tuple[int, float]]:
         """For each known size: which one up to it has the best throughput, and that. A larger one must be better

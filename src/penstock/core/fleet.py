@@ -15,11 +15,13 @@ early, because batches are usually quick, opens it only the second time in a row
 
 A worker that takes long for its first batch is loading: nobody counts on it until it is ready.
 
+A busy worker may be handed one batch ahead, which begins when the one in hand has ended.
+
 A shared worker that is away is healthy, and idle or busy for somebody else: nobody here knows which. Of a shared
 fleet a batcher counts on its share, and expects a worker at once while fewer than that are busy for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import ceil, inf
 
@@ -38,6 +40,8 @@ class Worker:
     ready: bool = False
     held: bool = False  # whether it takes its next batch from us: always so unless the fleet is shared
     batch: Sealed | None = None
+    ahead: Sealed | None = None  # what it was handed already, and begins when `batch` has ended
+    pressure: float = 0.0  # how full it said that it is, after its last batch
     started: Seconds = 0.0
     back_at: Seconds | None = None  # for a worker that is gone, when it may be back, if anybody knows
     loading: bool = False  # whether it is gone with its first batch, which loads or compiles
@@ -130,6 +134,7 @@ class Fleet:
         worker = self.workers.setdefault(worker_id, Worker(worker_id))
         self._ready -= worker.ready
         worker.ready = worker.held = worker.loading = False
+        worker.pressure = 0.0
         worker.back_at = back_at
         self._idle.pop(worker_id, None)
         self._resting.pop(worker_id, None)
@@ -234,6 +239,24 @@ class Fleet:
         worker.busy_seconds += now - worker.started
         return worker
 
+    def hand_ahead(self, worker: Worker, batch: Sealed) -> None:
+        """The busy worker has its next batch."""
+        worker.ahead = batch
+
+    def begin_ahead(self, worker: Worker, now: Seconds) -> Sealed:
+        """What the worker was handed ahead has begun. To be called when the batch before it was released."""
+        batch, worker.ahead = worker.ahead, None
+        assert batch is not None
+        worker.batch = batch
+        worker.started = now
+        self._busy[worker.id] = worker
+        return batch
+
+    @property
+    def at_work(self) -> Iterable[Worker]:
+        """The workers that have batches of ours, in the order they started."""
+        return self._busy.values()
+
     def succeeded(self, worker: Worker, ratio: float) -> None:
         """The worker's batch succeeded. `ratio`: its time as a multiple of what the curve expected."""
         worker.failures = 0
@@ -270,10 +293,16 @@ class Fleet:
         """
         if self.free:
             return now
+        behind: Seconds | None = None
         for worker in self._busy.values():  # the first is the one that started first
             if worker.ready:
                 assert worker.batch is not None
-                return max(now, worker.started + expected(worker.batch.size))
+                free = max(now, worker.started + expected(worker.batch.size))
+                if worker.ahead is None:
+                    return free
+                behind = behind or free + expected(worker.ahead.size)
+        if behind is not None:
+            return behind
         if any(not worker.loading for worker in self._busy.values()):
             return now  # nothing was heard of the busy ones lately, and they may yet be done
         times = [w.open_until for w in self._resting.values()]

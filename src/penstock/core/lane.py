@@ -25,6 +25,7 @@ class Lane:
         "_learned",
         "_model_curve",
         "_own_curve",
+        "ahead_from",
         "buffer",
         "give_up",
         "horizon",
@@ -41,6 +42,7 @@ class Lane:
         # When the most urgent request that waits must be on a worker at the latest.
         self.give_up: Seconds = inf
         self.horizon: Seconds = 0.0  # how long a batch of the lane was then expected to take, with a guard
+        self.ahead_from = 0  # when so many wait, a busy worker may be handed its next batch; 0: never
         self._model_curve = model_curve
         self._own_curve = ServiceCurve(model_curve.limit, model_curve.sizes)
         self._learned = 0  # batches the model had seen when this lane last learned something

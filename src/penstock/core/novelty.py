@@ -1,7 +1,7 @@
 """Whether a batch has a size that its worker has never run, where each new size is dear once and any is allowed.
 
-A new size makes all in the batch wait for what its first run costs. Instead those go that fill the largest size that
-the worker has run, and the rest goes after them, in batches of that size:
+A new size makes all in the batch wait for what its first run costs. Instead as many go as fill the largest size
+that the worker has run. The rest goes after them, in batches of that size:
 
 - All n wait S(n) − S(run) longer, and the cost of the new size, if they go together.
 - The rest waits for the batches before its own if it is kept. The smaller sum of waits wins.
@@ -29,9 +29,11 @@ def to_send(
     patience: Seconds,
     now: Seconds,
 ) -> int:
-    """How many of so many that wait go to this worker now: all, or what fills a size that it has run. `cost`: of the
-    first run of a size. `patience`: how long after `now` the most urgent must be answered at the latest; without
-    end if another worker is idle, which could take the rest."""
+    """How many of so many that wait go to this worker now: all, or what fills a size that it has run.
+
+    `cost`: what the first run of a size costs. `patience`: how long after `now` the most urgent must be answered at
+    the latest. It has no end if another worker is idle, which could take the rest.
+    """
     if waiting in worker.met:
         return waiting
     run = max((size for size in worker.met if size < waiting), default=0)

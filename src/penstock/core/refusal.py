@@ -127,15 +127,20 @@ def is_full(
     batcher: Batcher, request: Request, limit: float, waiting: float, each: float = 1.0, more: int = 0
 ) -> bool:
     """Whether a queue in which so much waits has no room for one more of this tenant, whose requests take `each`,
-    once so many `more` of them wait. The last part is kept for tenants with less than an even share. That is
-    counted with one tenant more than there are, since somebody may yet come."""
+    once so many `more` of them wait. The last part is kept for tenants with less than an even share."""
     waiting += more * each
     if waiting >= limit:
         return True
     if waiting < limit - int(ROOM * limit):
         return False
-    own, tenants = more, 1
+    own, tenants = more, 0
     for lane in batcher.lanes.values():
         here, others = lane.buffer.shared_by(request)
         own, tenants = own + here, tenants + others
-    return own * each * tenants >= limit
+    return is_beyond_share(own * each, tenants, limit)
+
+
+def is_beyond_share(own: float, tenants: int, limit: float) -> bool:
+    """Whether a tenant has no less than an even share of a limit, where so many tenants wait. That is counted with
+    one more than there are, since somebody may yet come."""
+    return own * (tenants + 1) >= limit

@@ -29,3 +29,4 @@ class BatchingRules:
     max_lanes: int = 256
     processing: Seconds = 3.0  # the longest a batch may run
     shared: bool = False  # other batchers send to the same workers
+    ahead: bool = False  # workers take their next batch while they run one

@@ -3,6 +3,7 @@
 from math import inf
 
 from penstock.core import novelty
+from penstock.core.ahead import Ahead
 from penstock.core.apart import OVERDUE
 from penstock.core.delivery import Delivery
 from penstock.core.effects import Effects
@@ -20,6 +21,7 @@ EXPIRY_SLACK = 0.001  # look a millisecond after the last possible moment: then 
 # How long a retry waits for a shared worker other than the one that failed it: two batchers, each with the worker
 # that the other waits for, must not wait for ever.
 INSIST = 0.1
+FULL = (Reason.FULL, Reason.COST)  # why a batch may be handed ahead: it would not grow any more
 
 
 class Sealing:
@@ -30,6 +32,7 @@ class Sealing:
         self._apart, self._caution = parts.apart, parts.caution
         self._policy: Policy = POLICIES[parts.rules.policy]
         self._turns = Turns()
+        self._ahead = Ahead(parts)
 
     def step(self, effects: Effects, now: Seconds) -> Effects:
         """Decide what to send and whom to tell that it is too late. Both are added to `effects`."""
@@ -47,6 +50,8 @@ class Sealing:
             wakes += self._seal(lanes, now, effects)
         if apart.waiting:
             wakes += self._send_apart(now, effects)
+        if self._rules.ahead:
+            wakes.append(self._seal_ahead(lanes, now, effects))
         wakes += [lane.give_up + EXPIRY_SLACK for lane in lanes]
         wake = min(wakes)
         effects.wake = wake if wake < inf else None
@@ -151,6 +156,32 @@ class Sealing:
                 self._expire(lane, now, effects)
         return wakes
 
+    def _seal_ahead(self, lanes: list[Lane], now: Seconds, effects: Effects) -> Seconds:
+        """Hand full batches to workers that are about to be idle. Gives when to look again."""
+        lanes = [lane for lane in lanes if lane.buffer.waiting]
+        while lanes and self._ahead.possible:
+            worker = self._ahead.next_worker()
+            if worker is None:
+                break
+            lane = self._turns.in_order(lanes, strict=self._rules.tiers.strict)[0] if lanes[1:] else lanes[0]
+            limit = self._rules.max_batch
+            at = self._ahead.look(worker, lane, limit, now)
+            if at > now:
+                return at
+            decision = self._decide(lane, sum(each.meter.rate(now) for each in lanes), limit, now)
+            if not (isinstance(decision, Send) and decision.reason in FULL):
+                lane.ahead_from = limit
+                break
+            batch = self._take(lane, decision, worker, now)
+            assert batch is not None, "nobody is set apart, so all that was taken goes"
+            batch.ahead = True
+            self._make_ready(batch)
+            self._fleet.hand_ahead(worker, batch)
+            effects.ahead.append((worker.id, batch))
+            self._expire(lane, now, effects)
+            lanes = [lane for lane in lanes if lane.buffer.waiting]
+        return inf
+
     def _fits(self, worker: Worker, shape: int, now: Seconds) -> int:
         """How large a batch the memory of this worker holds."""
         sizes = self._parts.safe_sizes
@@ -192,7 +223,13 @@ class Sealing:
         )
 
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
-        """Seal the best of what waits in this lane for this worker."""
+        batch = self._take(lane, decision, worker, now)
+        if batch is not None:
+            lane.last_dispatch = now
+            self._send(worker, batch, now, effects)
+
+    def _take(self, lane: Lane, decision: Send, worker: Worker, now: Seconds) -> Sealed | None:
+        """Seal the best of what waits in this lane for this worker. None if all that is to be set apart."""
         most = min(decision.size, self._largest(worker, lane.key[1], now), lane.buffer.waiting)
         size = self._size_for(lane, worker, most, now)
         requests = lane.buffer.take(size, self._rules.max_cost, now)
@@ -201,13 +238,12 @@ class Sealing:
             for request in [request for part in guilty for request in part]:
                 self._apart.add(request, now)
             if not requests:
-                return
+                return None
         self._delivery.budget.earn()
-        lane.last_dispatch = now
         batch = Sealed(self._ids.next(), self._rules.model, lane.key[0], requests, decision.reason, now)
         if len(self._lanes) > 1:
             self._turns.taken(batch, now)
-        self._send(worker, batch, now, effects)
+        return batch
 
     def _size_for(self, lane: Lane, worker: Worker, most: int, now: Seconds) -> int:
         """How many of a lane go to this worker, where its policy would send so many: all, padded, or what fits."""
@@ -228,7 +264,8 @@ class Sealing:
             return waiting
         return sizes.to_send(min(waiting, sizes.allowed[-1]), lane.curve.hopeful, patience)
 
-    def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
+    def _make_ready(self, batch: Sealed) -> None:
+        """Say what its worker must know: parameters, and how long it may run."""
         if (
             self._rules.per_item_parameters
         ):  # counted by the requests that are in it now: a retry may hold fewer than it was sealed with
@@ -236,6 +273,9 @@ class Sealing:
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)
         batch.limit = self._patience.limit(self._curve, batch.size, hurry=batch.hurried)
+
+    def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
+        self._make_ready(batch)
         if batch.apart:
             self._apart.charge(self._curve(batch.size), self._parts.workers_apart(now), now)
         batch.sent = now

@@ -15,9 +15,9 @@ from penstock.doors.ratelimit import refusal_fields
 from penstock.doors.results import accepted
 from penstock.doors.steps import Steps, at_once
 from penstock.doors.table import Table
-from penstock.doors.wishes import check_type, prefers_task
+from penstock.doors.wishes import Media, media_of, prefers_task, wanted
 from penstock.edge.answer import with_fields
-from penstock.edge.caller import Caller
+from penstock.edge.caller import Caller, Render
 from penstock.edge.fields import NO_HEADERS, Headers, request_id, trace
 from penstock.edge.heads import POST, Head
 from penstock.edge.url import split
@@ -32,6 +32,8 @@ from penstock.errors import (
 )
 from penstock.ports import Doorman
 from penstock.types import Ask, Failure, Identity
+
+OCTETS = Media.OCTETS.value.encode()
 
 log = logging.getLogger("penstock.doors")
 
@@ -74,20 +76,26 @@ class DataPlane:
     # ---- what the edge calls -------------------------------------------------------------------------------
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
-        door = self._asking.get(url)
+        door, query = self._asking.get(url), b""
+        octets = (
+            headers.get(b"content-type") == OCTETS
+        )  # such a body needs no checks, so a large one is read at once
+        if octets and door is None:
+            path, _, query = url.partition(b"?")
+            door = self._asking.get(path)
         if (
             door is not None
             and method == POST
-            and len(body) <= LARGE
+            and (octets or len(body) <= LARGE)
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
         ):
             try:
                 identity = None if self._doorman is None else self._doorman.identify(headers)
-                check_type(headers)
-                asks = self._read(door, body, headers)
+                media = media_of(headers, door.others)
+                asks = self._read(door, media, body, headers, query.decode("ascii", "replace"))
                 self._sign(asks, identity, headers)
-                self._submit(caller, door, asks)
+                self._submit(caller, door, asks, _render(door, headers))
                 return
             except KeysWanted:
                 pass  # to find out who asks takes a while
@@ -108,7 +116,7 @@ class DataPlane:
             if ask is None:
                 asks = self._checked(at_once(door.read(body, NO_HEADERS)))
                 self._sign(asks, identity, head.headers)
-                self._submit(caller, door, asks)
+                self._submit(caller, door, asks, door.render)
                 return
             if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
@@ -119,7 +127,7 @@ class DataPlane:
                 if head.tracestate is not None:
                     ask.tracestate = head.tracestate.decode()
             if self._asynchronous:
-                self._submit(caller, door, [ask])
+                self._submit(caller, door, [ask], door.render)
                 return
             caller.render = door.render
             caller.leaving = self._gateway.submit(ask, caller)
@@ -140,7 +148,7 @@ class DataPlane:
         except KeysWanted:
             return ""  # to find out who asks takes a while
         if method == POST:
-            check_type(headers)
+            media_of(headers, isinstance(door, AskingDoor) and door.others)
         return tenant
 
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
@@ -161,7 +169,7 @@ class DataPlane:
             if self._doorman is not None and not door.public:
                 identity = await self._doorman.identify_slowly(headers)
             if isinstance(door, AskingDoor):
-                await self._ask(caller, door, identity, headers, body)
+                await self._ask(caller, door, identity, headers, body, query)
             elif isinstance(door, TellingDoor):
                 visit = Visit(method.decode(), path, query, identity)
                 await door.tell(visit, lambda answer: caller.respond(answer, visit.tenant))
@@ -169,14 +177,21 @@ class DataPlane:
             self._failed(caller, door, exc, headers)
 
     async def _ask(
-        self, caller: Caller, door: AskingDoor, identity: Identity | None, headers: Headers, body: bytes
+        self,
+        caller: Caller,
+        door: AskingDoor,
+        identity: Identity | None,
+        headers: Headers,
+        body: bytes,
+        query: str,
     ) -> None:
-        check_type(headers)
-        if len(body) > LARGE:
-            steps = self._within_quota(identity, door.read(body, headers))
+        media = media_of(headers, door.others)
+        if len(body) > LARGE and media is not Media.OCTETS:
+            steps = self._within_quota(identity, _reading(door, media, body, headers, query))
             asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
         else:
-            asks = self._read(door, body, headers)
+            asks = self._read(door, media, body, headers, query)
+        render = _render(door, headers)
         self._sign(asks, identity, headers)
         key, preferred = idempotency_key(headers), prefers_task(headers)
         if key is not None and len(asks) > 1:
@@ -187,9 +202,9 @@ class DataPlane:
         if self._becomes_task(door, asks, preferred):
             await self._accept_task(caller, asks[0], key, preferred=preferred is not None)
         elif key is None:
-            self._send(caller, door, asks)
+            self._send(caller, door, asks, render)
         else:
-            caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, door.render))
+            caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
 
     def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
         """Check the quota when it is a large body's turn, because the bodies before it may have used the quota
@@ -200,10 +215,13 @@ class DataPlane:
 
     # ---- asks ----------------------------------------------------------------------------------------------
 
-    def _read(self, door: AskingDoor, body: bytes, headers: Headers) -> Sequence[Ask]:
+    def _read(
+        self, door: AskingDoor, media: Media, body: bytes, headers: Headers, query: str
+    ) -> Sequence[Ask]:
         """Read a small body, at once."""
-        ask = door.read_one(body)
-        return self._checked(at_once(door.read(body, headers))) if ask is None else [ask]
+        if media is Media.JSON and (ask := door.read_one(body)) is not None:
+            return [ask]
+        return self._checked(at_once(_reading(door, media, body, headers, query)))
 
     def _checked(self, asks: Sequence[Ask]) -> Sequence[Ask]:
         if not asks:
@@ -220,18 +238,18 @@ class DataPlane:
             ask.identity, ask.request_id = identity, asked
             ask.traceparent, ask.tracestate = parent, state
 
-    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
+    def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
         """Submit asks whose head has neither Prefer nor Idempotency-Key."""
         if self._becomes_task(door, asks, None):
             caller.leaving = Errand(asyncio.create_task(self._become_task(caller, door, asks[0])))
         else:
-            self._send(caller, door, asks)
+            self._send(caller, door, asks, render)
 
-    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask]) -> None:
+    def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
         """Send asks to the gateway, which replies to the caller, or to a `Joined` for several asks. Nothing here
         waits for the reply."""
         if len(asks) == 1:
-            caller.render = door.render
+            caller.render = render
             caller.leaving = self._gateway.submit(asks[0], caller)
         else:
             caller.leaving = self._gateway.submit_all(asks, Joined(caller, door, self._gateway.clock))
@@ -287,3 +305,13 @@ class DataPlane:
         elif isinstance(exc, Unauthorized):
             answer = with_fields(answer, [("www-authenticate", "Bearer")])
         caller.respond(answer)
+
+
+def _reading(
+    door: AskingDoor, media: Media, body: bytes, headers: Headers, query: str
+) -> Steps[Sequence[Ask]]:
+    return door.read(body, headers) if media is Media.JSON else door.read_other(media, body, query)
+
+
+def _render(door: AskingDoor, headers: Headers) -> Render:
+    return door.rendering(wanted(headers)) if b"accept" in headers else door.render

@@ -47,6 +47,7 @@ class Document(TellingDoor):
         return Offer(
             models,
             str(default) if default is not None else next(iter(models)) if len(models) == 1 else None,
+            frozenset(gateway.taking_bytes),
             frozenset(filter(None, gateway.asynchronous)),
             dict(gateway.parameters),
             secured=self.inside.secured,

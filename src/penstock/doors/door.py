@@ -18,7 +18,9 @@ from typing import ClassVar, NamedTuple
 from penstock.doors.every_answer import failed
 from penstock.doors.openapi_parts import Described, Offer, Part, refused
 from penstock.doors.steps import Steps
+from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
+from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
 from penstock.errors import TooLarge
 from penstock.ports import Gateway
@@ -87,10 +89,11 @@ class Tasks(Enum):
 
 
 class AskingDoor(Door):
-    """A door that takes a body in JSON and makes asks of it, for the gateway."""
+    """A door that takes a body, JSON or another form, and makes asks of it, for the gateway."""
 
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     tasks: ClassVar[Tasks] = Tasks.NEVER
+    others: ClassVar[bool] = False  # whether the door also reads bodies that are not JSON
 
     @abstractmethod
     def read(self, body: bytes, headers: Headers) -> Steps[Sequence[Ask]]:
@@ -101,6 +104,15 @@ class AskingDoor(Door):
         """Returns the ask of a small body, if it has one ask and its head does not change how it is read: a shorter
         way. None: `read` must read it."""
         return None
+
+    def read_other(self, media: Media, body: bytes, query: str) -> Steps[Sequence[Ask]]:
+        """Returns the asks of a body that is not JSON. Called only if `others` is set."""
+        raise NotImplementedError
+
+    def rendering(self, wanted: Media) -> Render:
+        """Returns the function that makes the answer to the only ask, in the form that its client wants if the door
+        knows that form."""
+        return self.render
 
     @abstractmethod
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:

@@ -9,18 +9,18 @@ import msgspec
 from penstock.doors import clean
 from penstock.doors.door import Inside
 from penstock.doors.steps import Steps, at_once
-from penstock.errors import Malformed, Unacceptable
+from penstock.doors.wrong_body import in_words
+from penstock.errors import Unacceptable
 from penstock.ports import Gateway
 
 MOST_PARAMETERS = 16 * 1024  # bytes
 # Bytes. Longer parameters are read each time, so that the memory of read ones stays small.
 REMEMBERED_PARAMETERS = 1024
 DEEPEST_PARAMETERS = 64  # levels
-LONGEST_QUOTE = 200  # characters of a message that may quote what the client sent
 
 QUOTE, BACKSLASH, DELETE = b'"\\\x7f'  # numbers: to search bytes for a number takes a fifth of the time
 
-Body = TypeVar("Body")
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Inputs:
@@ -76,22 +76,7 @@ def decode(decoder: "msgspec.json.Decoder[Body]", body: bytes, *, is_unicode: bo
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        raise in_words(exc) from None
-
-
-def in_words(exc: Exception) -> Unacceptable | Malformed:
-    """Returns the refusal for a decoder's error."""
-    if isinstance(exc, msgspec.ValidationError):
-        return Unacceptable(_plain(str(exc)))
-    if isinstance(exc, RecursionError):
-        return Unacceptable("the body is nested too deeply")
-    return Malformed(f"the body is not JSON: {_plain(str(exc))}")
-
-
-def _plain(message: str) -> str:
-    """Returns msgspec's message with the quotes that our other messages have, and without its path syntax. It is
-    cut, because it may quote the name of a field, which may be very long."""
-    return message[:LONGEST_QUOTE].replace("`", "'").replace("$.", "")
+        raise in_words(exc, decoder.type.__struct_fields__) from None
 
 
 def canonical(parameters: bytes) -> bytes:

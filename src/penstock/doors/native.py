@@ -9,40 +9,30 @@ from collections.abc import Sequence
 
 import msgspec
 
+from penstock.doors.answer_forms import in_form
+from penstock.doors.binary import Binary
 from penstock.doors.door import AskingDoor, Inside, Tasks
 from penstock.doors.every_answer import answer_fields
 from penstock.doors.inputs import (
     BACKSLASH,
     DELETE,
     QUOTE,
-    canonical,
     check_unicode,
     decode,
-    in_words,
     inputs_of,
 )
+from penstock.doors.native_body import InferenceBody, asked, check
 from penstock.doors.native_described import describe_full, describe_short
 from penstock.doors.openapi_parts import Described, Offer
 from penstock.doors.ratelimit import quota_fields
 from penstock.doors.steps import Steps
+from penstock.doors.wishes import Media
+from penstock.doors.wrong_body import in_words
 from penstock.edge.answer import JSON, Answer
+from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
-from penstock.errors import Unacceptable
 from penstock.output import NOTED, without_note
 from penstock.types import Ask, Execution, Reply
-
-# Milliseconds. The gateway allows less, but a number with 400 digits must not get into arithmetic.
-LONGEST_MS = 24 * 3600 * 1000
-
-
-class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body at `/v1/inference`."""
-
-    input: msgspec.Raw
-    model: str | None = None
-    parameters: msgspec.Raw = msgspec.Raw()
-    client_id: str | None = None
-    timeout_ms: int | float | None = None  # as JSON, 2e3 is a whole number too
 
 
 class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,9 +51,11 @@ class Inference(AskingDoor):
 
     path = "/v1/inference"
     tasks = Tasks.AS_MODEL
+    others = True
 
     def __init__(self, inside: Inside) -> None:
         super().__init__(inside)
+        self._binary = Binary(inside)
         self._kinds = inside.gateway.kinds
         self._inputs = inputs_of(inside)
 
@@ -71,16 +63,16 @@ class Inference(AskingDoor):
         ascii_only = yield from check_unicode(body)
         said = decode(_FULL, body, is_unicode=True)
         yield
-        _check(said)
+        check(said)
         checked = yield from self._inputs.check_in_steps(bytes(said.input), said.model, ascii_only=ascii_only)
-        return [_asked(said, checked)]
+        return [asked(said, checked)]
 
     def read_one(self, body: bytes) -> Ask:
         if body.isascii():  # what nearly all clients send is understood in a few steps
             try:
                 said = _decode_full(body)
             except (msgspec.MsgspecError, RecursionError) as exc:
-                raise in_words(exc) from None
+                raise in_words(exc, InferenceBody.__struct_fields__) from None
             usual = said.client_id is None and said.timeout_ms is None and not said.parameters
             if usual and said.model in self._kinds:  # a plain string fits every kind of input
                 payload = bytes(said.input)
@@ -89,8 +81,14 @@ class Inference(AskingDoor):
             ascii_only = True
         else:
             said, ascii_only = decode(_FULL, body, is_unicode=False), False
-        _check(said)
-        return _asked(said, self._inputs.check(bytes(said.input), said.model, ascii_only=ascii_only))
+        check(said)
+        return asked(said, self._inputs.check(bytes(said.input), said.model, ascii_only=ascii_only))
+
+    def read_other(self, media: Media, body: bytes, query: str) -> Steps[Sequence[Ask]]:
+        return [(yield from self._binary.read(media, body, query))]
+
+    def rendering(self, wanted: Media) -> Render:
+        return in_form(wanted, self.render)
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
         return self.render(replies[0], now)
@@ -162,25 +160,6 @@ class ShortInference(AskingDoor):
 
     def describe(self, offer: Offer) -> Described:
         return describe_short(self.path, offer)
-
-
-def _check(said: InferenceBody) -> None:
-    if said.client_id is not None and not 0 < len(said.client_id) <= 128:
-        raise Unacceptable("'client_id' must be 1 to 128 characters long")
-    timeout = said.timeout_ms
-    if timeout is not None and (timeout <= 0 or timeout % 1):
-        raise Unacceptable("'timeout_ms' must be a whole number greater than 0")
-
-
-def _asked(said: InferenceBody, payload: bytes) -> Ask:
-    timeout = said.timeout_ms
-    return Ask(
-        payload,
-        said.model,
-        canonical(bytes(said.parameters)) if said.parameters else b"",
-        said.client_id,
-        None if timeout is None else min(timeout, LONGEST_MS) / 1000.0,
-    )
 
 
 def _render(execution: Execution, model: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ ERRORS = {
         "The Idempotency-Key or X-Request-Id is taken by another request, or the task was cancelled.",
     ),
     413: ("TooLarge", "The body is larger than `limits.max_body`, {max_body} bytes."),
-    415: ("UnsupportedMedia", "Only uncompressed application/json in UTF-8 is read."),
+    415: ("UnsupportedMedia", "Only what is listed here is read: JSON in UTF-8, and none of it compressed."),
     422: ("Unacceptable", "Understood, but not acceptable: the message names the field."),
     429: ("OverQuota", "Over your own quota: try again after Retry-After."),
     500: ("Internal", "The server's fault; its log says more."),
@@ -36,6 +36,7 @@ TOKENS_USED = {
     "minimum": 0,
     "description": "As the model's function says; else it is not there.",
 }
+OUTPUT_ENCODING = {"const": "base64", "description": "The output is bytes; else it is not there."}
 OUTPUT = {"description": "What the model made of the input: a string, or any JSON where it gives JSON."}
 TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # tab, newline and return are text
 
@@ -46,6 +47,7 @@ class Offer:
 
     models: Mapping[str, str]  # the kind of input, text or json, that each takes
     default: str | None  # the model for requests that name none
+    taking_bytes: Set[str]  # models whose inputs may be bytes
     asynchronous: Set[str]  # models whose requests become tasks
     parameters: Mapping[str, Sequence[str] | None]  # the names each model takes, as `Gateway.parameters`
     secured: bool  # callers must say who they are
@@ -63,6 +65,15 @@ class Described(NamedTuple):
 
 def sent(schema: str) -> Part:
     return {"required": True, "content": in_json(schema)}
+
+
+BYTES: Part = {"schema": {}}  # whatever they say; as OpenAPI 3.1 has it
+
+
+def in_other_forms(schema: str, *, octets: bool) -> Part:
+    """Returns the content of a body that may be JSON, MessagePack or, with `octets`, bytes alone."""
+    packed = {"application/msgpack": in_json(schema)["application/json"]}
+    return {**in_json(schema), **packed, **({"application/octet-stream": BYTES} if octets else {})}
 
 
 def answered(about: str, schema: str, *headers: str) -> Part:

@@ -12,6 +12,7 @@ from penstock.doors.large import LargeBodies
 from penstock.doors.openapi_parts import (
     CODES,
     OUTPUT,
+    OUTPUT_ENCODING,
     STRING,
     TOKENS_USED,
     Described,
@@ -115,7 +116,10 @@ _TASK = object_of(
             "description": "Of its last change, or its start.",
         },
         "output": {**OUTPUT, "description": "When SUCCESS."},
-        "metadata": object_of({"tokens_used": TOKENS_USED}),
+        "metadata": object_of(
+            {"tokens_used": TOKENS_USED, "output_encoding": OUTPUT_ENCODING},
+            optional=("tokens_used", "output_encoding"),
+        ),
         "error": {
             **object_of({"error": {"enum": CODES}, "message": STRING}),
             "description": "When FAILED, EXPIRED or CANCELLED.",

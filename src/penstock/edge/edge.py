@@ -26,7 +26,7 @@ from penstock.edge.tls import Tls
 from penstock.edge.turns import Turns
 
 SILENT = (State.NEW, State.IDLE, State.LINGERING)  # the states of connections without a request
-AT_ONCE = 64  # connections that are ended in one turn of the loop
+AT_ONCE = 16  # connections that are ended in one turn of the loop
 HELLOS = 0.001  # seconds of a turn of the loop for handshakes; the last of them may take a little longer
 
 log = logging.getLogger("penstock.edge")

@@ -33,7 +33,7 @@ class Field(NamedTuple):
 FIELDS: dict[bytes, Field] = {
     b"host": Field("which server is meant", rb"[!-+\--~]++", "refused if there is none, or more than one"),
     b"content-length": Field("bytes of the body", rb"[0-9]{1,9}+", "refused if it is no number, or too large"),
-    b"content-type": Field("what the body is", rb"application/json", "refused unless it is JSON in UTF-8"),
+    b"content-type": Field("what the body is", rb"application/json", "refused unless it is read here"),
     b"authorization": Field("who asks", rb"Bearer " + _CREDENTIAL, "read in any case, refused if it is not known"),
     b"x-api-key": Field("who asks", _CREDENTIAL, "read without spaces, and refused if it is not known"),
     b"x-request-id": Field("the client's name for the request", _REQUEST_ID, "replaced by an id of ours"),
@@ -44,6 +44,7 @@ FIELDS: dict[bytes, Field] = {
     b"upgrade": Field("another protocol is wished for", None, "passed over: the request is served as it is"),
     b"connection": Field("whether the connection stays open", None, "closed after the answer where it says so"),
     b"content-encoding": Field("how the body is packed", None, "refused unless it is identity"),
+    b"accept": Field("which form the answer should have", None, "bytes or MessagePack, where a door has them"),
     b"prefer": Field("whether the answer is waited for", None, "read where a door has tasks"),
     b"idempotency-key": Field("the client's name for all tries of it", None, "the first outcome is given again"),
     b"origin": Field("the web page that asks", None, "compared with server.cors_origins"),

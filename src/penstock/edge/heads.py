@@ -33,7 +33,8 @@ def _pattern() -> "re.Pattern[bytes]":
     # The beginnings of the most usual fields that do not matter. This list only saves time. It also saves time that
     # every alternative begins with a letter.
     usual = [
-        rb"[aA]ccept(?:-[a-zA-Z]++)?+:" + value,
+        rb"[aA]ccept:(?:[ ,]|application/json|text/plain|\*/\*)*+",  # what we answer without being asked
+        rb"[aA]ccept-[a-zA-Z]++:" + value,
         rb"[uU]ser-[aA]gent:" + value,
         rb"[xX]-(?:[fF]orwarded|[eE]nvoy)-[a-zA-Z\-]++:" + value,
     ]

@@ -208,7 +208,7 @@ class Connection(Reading):
         transport.pause_reading()
         self._paused = True  # true until the last piece has gone
         self._unsent = Unsent(self._edge, self, tenant, memoryview(data), len(data))
-        self.push()
+        self._unsent.wait()  # not sent at once: the answers of a whole batch may have come together
 
     def push(self) -> None:
         """Send the next pieces of a large answer."""
@@ -297,12 +297,21 @@ class Connection(Reading):
             self._edge.deaf.discard(self)
             if transport.can_write_eof():
                 transport.write_eof()
-                transport.resume_reading()
+                self._listen_on(transport)
             else:  # TLS has no half-closed state: it says good-bye, and drops what comes until it is answered
                 transport.close()
         else:
             self.state = SENDING
             transport.close()
+
+    def _listen_on(self, transport: asyncio.Transport) -> None:
+        """Read a little of what a refused client still sends: now, or when it is its turn if `reads.py` watches
+        it."""
+        if self._watched < 0:
+            transport.resume_reading()
+        else:
+            self._later = None
+            self._await_more()
 
     def out_of_time(self) -> None:
         if self.state == HEAD and self._part == HEAD:

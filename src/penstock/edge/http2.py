@@ -55,6 +55,8 @@ class Http2Connection(Sending):
         super().__init__(edge)
         self._rest = memoryview(b"")  # bytes that have been read and wait for their turn
         self._leaving = False
+        # Whether a piece of a large body has come, so that others have their turn before the next piece.
+        self._large = False
         self.held = 0
         self.holder = STRANGERS
         self.state = State.NEW
@@ -90,7 +92,8 @@ class Http2Connection(Sending):
             if self._ended:
                 return
             self._rest = data[size:]
-            if self._rest or size > BULK:
+            if self._rest or size > BULK or self._large:
+                self._large = False
                 self._do_not_read()
                 self.edge.turns.wait(self)
             held = len(self._rest) + self._frames.unfinished
@@ -187,6 +190,7 @@ class Http2Connection(Sending):
         stream = self._streams.get(event.stream_id)
         if stream is not None:
             stream.take_body(event.data)
+            self._large = self._large or stream.held > BULK
 
     def _completed(self, event: StreamEnded) -> None:
         stream = self._streams.get(event.stream_id)

@@ -101,6 +101,11 @@ class Sending(asyncio.Protocol):
         elif stream.state != State.CLOSED:
             self._answered(stream)
 
+    def send_later(self, stream: Stream) -> None:
+        """Send a large body when it is its turn."""
+        self._blocked[stream.id] = stream
+        stream.wait(turn=True)
+
     def push(self) -> None:
         """Send on for all streams. Called once for each read, because one read can open the windows of all
         streams."""

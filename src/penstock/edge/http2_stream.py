@@ -24,7 +24,7 @@ from penstock.edge.bounds import (
 from penstock.edge.caller import Render, nothing_asked
 from penstock.edge.fields import NO_HEADERS, Headers
 from penstock.edge.held import STRANGERS
-from penstock.edge.unsent import Unsent
+from penstock.edge.unsent import PIECE, Unsent
 from penstock.errors import HeadTooLarge, Malformed, PenstockError
 from penstock.ports import Leaving
 from penstock.types import Reply
@@ -156,7 +156,10 @@ class Stream:
         self._connection.send_head(
             self, [(name.encode(), value.encode("latin-1")) for name, value in fields], last=not self.unsent
         )
-        self._connection.send_body(self)
+        if len(self.unsent) > PIECE:
+            self._connection.send_later(self)  # the answers of a whole batch may have come together
+        else:
+            self._connection.send_body(self)
 
     def push(self) -> None:
         """Send the next pieces of an answer that the client did not take at once."""

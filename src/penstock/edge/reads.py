@@ -1,13 +1,17 @@
-"""Decides which connection is read from next, of those with large bodies and of new ones. Used by `http1.py` and
-`http1_reading.py`.
+"""Decides which connection is read from next, of those with large bodies, new ones, and refused ones that still
+send. `http1.py` and `http1_reading.py` wait here.
 
 The event loop reads in one turn from every socket that has something. With a thousand uploads that is a hundred
 megabytes, while all others wait. So a connection with a large body is read from once, and then again when more has
-come and it is its turn. A new connection is read from for the first time in the same way. Each turn of the loop
-reads from a few of them. Tenants take turns, so that none waits for all that another sends.
+come and it is its turn. New connections, and refused ones that still send, are treated in the same way. In one turn
+of the loop a bounded number of bytes is read from all of them together. New connections come first, and from each
+only as much is read as a head or a small body needs. Then tenants take turns, so that none waits for all that
+another sends.
 
 epoll tells which connections have sent something. If we read from those that have not, all of them would be read
-from when they send at the same moment.
+from when they send at the same moment. The bytes are read from the socket and not by the transport, which would
+take up to 256 KB from each. With TLS only the transport can read, so one turn of the loop goes on with one such
+connection.
 """
 
 import asyncio
@@ -18,8 +22,12 @@ from typing import Protocol
 
 from penstock.edge.bounds import State
 
-LARGE_AT_ONCE = 4  # connections with large bodies that are read from in one turn; a read brings up to 256 KB
+AT_ONCE = 256 * 1024  # bytes that are read in one turn
 NEW_AT_ONCE = 16  # new connections that are read from in one turn
+FIRST_WORDS = 8 * 1024  # bytes that are read from a new connection in its first turn
+PIECE = 64 * 1024  # bytes of one large body in its turn, if several wait
+# A read counts for at least so many bytes, however little it brings, because to end a connection takes time too.
+LEAST = 32 * 1024
 
 
 class Sender(Protocol):
@@ -28,8 +36,8 @@ class Sender(Protocol):
     state: int
     holder: str  # a tenant, or STRANGERS
 
-    def go_on(self) -> bool:
-        """Read from the connection again."""
+    def hear(self, most: int) -> int:
+        """Read up to so many bytes of what has come. Returns how many it was or, with TLS, may be."""
         ...
 
 
@@ -99,11 +107,13 @@ class Reads:
 
     def _take(self) -> None:
         self._due = False
+        left = AT_ONCE
         try:
             for _ in range(min(NEW_AT_ONCE, len(self._new))):
-                self._new.popleft().go_on()
-            for _ in range(min(LARGE_AT_ONCE, sum(map(len, self._large.values())))):
-                self._next_large().go_on()
+                left -= self._new.popleft().hear(FIRST_WORDS)
+            while self._large and left > 0:
+                sender = self._next_large()
+                left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
         finally:
             self._come_back()
 

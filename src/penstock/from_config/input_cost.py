@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from penstock.payload import is_json
+
 BYTES_PER_TOKEN = 4  # a rule of thumb for English text and common tokenizers; a function can be exact
 
 
@@ -14,11 +16,13 @@ def cost_of(kind: str) -> Callable[[bytes], float] | None:
 
 
 def _bytes(payload: bytes) -> float:
-    return float(len(payload))
+    return float(len(payload) if is_json(payload) else len(payload) - 1)
 
 
 def _characters(payload: bytes) -> float:
-    """The characters of the string, or of the JSON text where it is not one."""
+    """The characters of the string, or of the JSON text where it is not one; of what is not JSON, its bytes."""
+    if not is_json(payload):
+        return _bytes(payload)
     if not payload.startswith(b'"'):
         return float(len(payload.decode()))
     if b"\\" not in payload and payload.isascii():

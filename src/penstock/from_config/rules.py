@@ -78,4 +78,5 @@ def batching_rules(name: str, config: Config) -> BatchingRules:
         breaker_cooldown=retries.breaker_cooldown,
         max_lanes=config.limits.max_lanes,
         processing=config.timeouts_of(name).processing,
+        ahead=not model.protocol,  # an endpoint of somebody else's has one batch at a time
     )

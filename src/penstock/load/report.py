@@ -191,7 +191,7 @@ def _spreads(summary: Summary) -> Table:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return "  ".join(f"{name} {count:,}" for name, count in counts.items())
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def _short(value: float) -> str:

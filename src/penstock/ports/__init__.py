@@ -62,7 +62,10 @@ class ResultBus(Protocol):
 
 
 class Backend(Protocol):
-    """The fixed thing: takes one batch at a time and gives one output for each input.
+    """The fixed thing: runs one batch at a time and gives one output for each input.
+
+    A backend with a true `runs_ahead` may be given the next batch while it runs one, by a second call of `run`: it
+    gets that batch ready, and begins it as soon as the first has ended.
 
     `run` raises a `BackendError`; after one whose class says `fatal` the owner calls `close`,
     waits its back-off and calls `start` again. All methods are called from one event loop, and

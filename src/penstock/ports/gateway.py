@@ -135,6 +135,15 @@ class Gateway(Protocol):
         """The kind of input the model takes; raises NotFound for a model nobody knows."""
         ...
 
+    def takes_bytes(self, model: str | None) -> bool:
+        """Whether an input of the model may be bytes; raises NotFound for a model nobody knows."""
+        ...
+
+    @property
+    def taking_bytes(self) -> Set[str]:
+        """The models that take bytes."""
+        ...
+
     def submit(self, ask: Ask, asker: Asker) -> Leaving: ...
 
     def submit_all(self, asks: Sequence[Ask], asker: CallAsker) -> Leaving:

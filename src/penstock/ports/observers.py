@@ -36,7 +36,7 @@ class BatchObserver(_Watcher):
     """Is told what becomes of batches. Its calls must be as cheap as those of `RequestObserver`."""
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
-        """The batch was handed to a worker. The batcher calls this, and a worker in a process of its own as the
+        """The batch begins on a worker. The batcher calls this, and a worker in a process of its own as the
         batch begins."""
 
     def ended(self, batch: Batch, execution: Execution, failure: Failure | None) -> None:

@@ -39,8 +39,8 @@ WITHDRAWN = Failure(Cancelled.code, "cancelled by its asker")
 def no_such_task(task_id: str, ttl: float) -> NotFound:
     """The error for a task that is not there. `ttl`: seconds that a result is kept."""
     return NotFound(
-        f"no task {task_id[:128]!r}: it never was, or its result is older than {ttl:g} s, or was fetched and made"
-        " room for others"
+        f"no task {task_id[:128]!r}: there never was one, or its result is older than {ttl:g} s"
+        " (limits.result_ttl), or was fetched and has made room for others"
     )
 
 

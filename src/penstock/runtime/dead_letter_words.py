@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.payload import told
 from penstock.types import DeadLetter
 from penstock.units import iso_time
 
@@ -41,7 +42,7 @@ def in_full(letter: DeadLetter) -> dict[str, Any]:
             }
             for attempt in letter.history
         ],
-        "input": letter.input.decode(errors="replace"),
+        **told(letter.input),
         "parameters": letter.parameters.decode(errors="replace"),
     }
 

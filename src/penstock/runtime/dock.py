@@ -8,7 +8,8 @@ from penstock.types import Batch, Failure, Result, WarmUp, WorkerId
 
 class Dock(Protocol):
     def attach(self, worker: WorkerId, take: Callable[[Batch], None]) -> None:
-        """Attach a slot. `take` hands it a batch, and is not called before the slot has said that it is ready."""
+        """Attach a slot. `take` hands it a batch, and is not called before the slot has said that it is ready.
+        While the slot runs a batch it may be handed the next one."""
         ...
 
     def warmed(self, worker: WorkerId, warm_up: WarmUp) -> None:

@@ -6,7 +6,7 @@ that awaits nothing, and the asker is called back. Of asks only tasks are awaite
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from penstock.core.memory import Memory
 from penstock.errors import Draining, NoSuchModel, Overloaded, Refused, Unacceptable, about
@@ -84,6 +84,10 @@ class Gateway:
     def models(self) -> Mapping[str, str]:
         return {name: desk.kind for name, desk in self._desks.items()}
 
+    @property
+    def taking_bytes(self) -> Set[str]:
+        return {name for name, desk in self._desks.items() if desk.takes_bytes}
+
     def describe_models(self) -> Sequence[Mapping[str, object]]:
         return [
             {
@@ -104,6 +108,9 @@ class Gateway:
     def kind_of(self, model: str | None) -> str:
         return self._desk(model).kind
 
+    def takes_bytes(self, model: str | None) -> bool:
+        return self._desk(model).takes_bytes
+
     @property
     def parameters(self) -> Mapping[str, Sequence[str] | None]:
         return {
@@ -118,8 +125,8 @@ class Gateway:
             if not self._desks:
                 raise Overloaded("no model is served yet: no worker has joined", retry_after=1.0)
             raise Unacceptable(
-                f"say which in 'model': this server has {', '.join(sorted(self._desks))}, and none of them is"
-                " the one marked default = true"
+                f"name a 'model': this server has {', '.join(sorted(self._desks))}, and none of them has"
+                " default = true"
             )
         desk = self._desks.get(model)
         if desk is None:

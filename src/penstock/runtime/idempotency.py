@@ -140,7 +140,10 @@ class KeyedStore:
         self._forget_the_old()
         task = self._tasks.get(task_id)
         if task is None or task.keyed.tenant != tenant:
-            raise NotFound(f"no task {task_id!r}: it never was, or its result is older than {self._ttl:g} s")
+            raise NotFound(
+                f"no task {task_id!r}: there never was one, or its result is older than {self._ttl:g} s"
+                " (idempotency.ttl)"
+            )
         return task
 
     def _known(self, keyed: Keyed) -> KeyedTask | None:

@@ -19,7 +19,7 @@ from penstock.ports import Clock, Observer
 from penstock.types import Failure, Reply, Result, WarmUp, WorkerId
 
 Deliver = Callable[[Sequence[Reply]], None]
-Take = Callable[[Sealed], None]  # how a worker is handed a batch
+Take = Callable[[Sealed], None]  # how a worker is handed a batch, one to run now or the one after it
 
 STUCK = 5.0  # seconds a wake-up may be overdue before the loop counts as stuck
 NOT_SENT = Failure(BackendUnavailable.code, "the batch could not be handed to its worker")
@@ -146,13 +146,10 @@ class Pump:
         for ended in effects.ended:
             observer.ended(*ended)
         for worker, batch in effects.dispatches:
-            try:
-                self._workers[worker](batch)
+            if batch.ahead or self._hand_over(worker, batch, now):
                 observer.sent(batch, worker)
-            except Exception as error:
-                self._failed(error)
-                self.batcher.finished(worker, batch.id, NOT_SENT, now)
-                self._kick()
+        for worker, batch in effects.ahead:
+            self._hand_over(worker, batch, now)
         if effects.given_up:
             observer.given_up(effects.given_up, now)
         if effects.replies:
@@ -163,6 +160,16 @@ class Pump:
         self._set_timer(effects.wake, now)
         if self.on_wants is not None and self.batcher.wants_worker(now):
             self.on_wants()
+
+    def _hand_over(self, worker: WorkerId, batch: Sealed, now: float) -> bool:
+        try:
+            self._workers[worker](batch)
+        except Exception as error:
+            self._failed(error)
+            self.batcher.finished(worker, batch.id, NOT_SENT, now)
+            self._kick()
+            return False
+        return True
 
     def _set_timer(self, wake: float | None, now: float) -> None:
         """Keep the timer that is set if it is early enough: an early wake-up only asks again."""

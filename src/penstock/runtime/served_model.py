@@ -89,7 +89,7 @@ class ServedModel:
             state_of(worker, now),
             leaving=leaving,
             utilization=self._utilization.of(worker.id),
-            in_flight=worker.batch.size if worker.batch is not None else 0,
+            in_flight=sum(batch.size for batch in (worker.batch, worker.ahead) if batch is not None),
             batches=worker.batches,
             busy_seconds=worker.busy_seconds,
             relative_service_time=round(worker.speed, 3),

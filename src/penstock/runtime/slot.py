@@ -3,6 +3,8 @@
 start ──warmed up──► wait for a batch ──► run it ──► wait …
   ▲  back-off            │ idle: probe       │ fatal: close
   └──────────────────────┴───────────────────┘
+While it runs a batch it may be handed the next one. A backend that can get that ready is given it at once; its time
+begins when the batch before it has ended.
 A backend's first batch may take long: it may have to load or to compile. The batcher is told after a second, as it
 is of a warm-up.
 A backend that refuses batch after batch is asked for something that was answered before. If it refuses that too it
@@ -14,6 +16,7 @@ A backend that says it is nearly full takes no batch until it has said that it h
 import asyncio
 import gc
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
@@ -99,7 +102,10 @@ class Slot:
         self._successor: Backend | None = None
         self._successor_warm_up: WarmUp | None = None
         self._held_up = 0.0  # seconds that the next batch has waited for a step of the idle ladder
-        self._batch: Batch | None = None
+        self._handed: deque[Batch] = deque()  # batches that were handed over, and wait for the backend
+        self._running = False  # whether a batch is waited for
+        # Batches that the backend was given while it ran another, each with what will come of it.
+        self._given: deque[tuple[Batch, asyncio.Task[Result]]] = deque()
         self._alarm: asyncio.TimerHandle | None = None  # tells how long its first batch takes
         self._arrived = asyncio.Event()
         self._start_seconds: float | None = None  # how long starting took last time
@@ -116,8 +122,23 @@ class Slot:
         return self._first_batches.longest
 
     def take(self, batch: Batch) -> None:
-        self._batch = batch
+        self._handed.append(batch)
         self._arrived.set()
+        self._give_ahead()
+
+    def _give_ahead(self) -> None:
+        """Give the backend the next batch, if it runs one and can get another ready."""
+        if (
+            self._handed
+            and self._running + len(self._given) == 1
+            and self._answered
+            and self._successor is None
+            and getattr(self.backend, "runs_ahead", False)
+        ):
+            batch = self._handed.popleft()
+            if not self._handed:
+                self._arrived.clear()
+            self._given.append((batch, asyncio.ensure_future(self._run(batch))))
 
     async def prepare(self, backend: Backend) -> WarmUp | None:
         """Start a backend that is to take over, and warm it up. Raises BackendError; it is then closed."""
@@ -160,8 +181,7 @@ class Slot:
         """Start the backend and serve, until cancelled."""
         failures = 0
         # An earlier run that failed may have left a batch in hand, which goes to another slot.
-        self._batch = None
-        self._arrived.clear()
+        self._forget()
         self.loading = False
         try:
             while True:
@@ -175,6 +195,7 @@ class Slot:
                 self.restarts += 1
                 await self._pause(failures)
         finally:
+            self._forget()
             self._idle.close()
             self._working.close()
             await self._take_over()
@@ -235,15 +256,23 @@ class Slot:
         good as dead: only a new one can help.
         """
         succeeded, failed_in_a_row, too_many = False, 0, SICK
-        while await self._has_room():
-            await self._take_over()
-            batch = await self._next_batch()
-            if batch is None:
-                if not await self._use_idle_time():
-                    break
-                continue
+        while self._given or await self._has_room():
+            running: asyncio.Task[Result] | None = None
+            if self._given:
+                batch, running = self._given.popleft()
+            else:
+                await self._take_over()
+                next_batch = await self._next_batch()
+                if next_batch is None:
+                    if not await self._use_idle_time():
+                        break
+                    continue
+                batch = next_batch
             held_up, self._held_up = self._held_up, 0.0
-            outcome, fatal = await self._execute(batch)
+            self._running = True
+            self._give_ahead()  # a task, which begins after the call below
+            outcome, fatal = await self._execute(batch, running)
+            self._running = False
             if isinstance(outcome, Result) and outcome.size == batch.size:
                 succeeded, failed_in_a_row, too_many = True, 0, SICK
                 outcome.held_up += held_up
@@ -254,7 +283,7 @@ class Slot:
             else:
                 failed_in_a_row += 1
             leaves = fatal
-            if failed_in_a_row >= too_many and not fatal:
+            if failed_in_a_row >= too_many and not fatal and not self._given:
                 leaves = await self._is_sick(batch)
                 failed_in_a_row, too_many = 0, min(SICK_AGAIN, 2 * too_many)
             takes_more = not leaves and not self.loading and self.pressure <= FULL
@@ -280,8 +309,8 @@ class Slot:
             if error.fatal:
                 self._leave(self._start_seconds)
                 return False
-        if self._batch is not None:  # it came meanwhile, and its wait says nothing of how long batches take
-            self._held_up = self._clock() - self._batch.sent
+        if self._handed:  # it came meanwhile, and its wait says nothing of how long batches take
+            self._held_up = self._clock() - self._handed[0].sent
         return True
 
     async def _is_sick(self, batch: Batch) -> bool:
@@ -301,7 +330,7 @@ class Slot:
         A batch that is in hand already is done first; sending it back would cost it an attempt.
         """
         if not self.full:
-            if self.pressure <= FULL or self._batch is not None:
+            if self.pressure <= FULL or self._handed:
                 return True
             self.full = True
             log.warning("worker full", extra={"worker": self.worker, "pressure": round(self.pressure, 3)})
@@ -322,27 +351,28 @@ class Slot:
 
     async def _next_batch(self) -> Batch | None:
         """The next batch. None when the slot was idle long enough to ask how the backend is."""
-        if self._batch is None:
+        if not self._handed:
             try:
                 with self._idle.within(QUIET if self.warmth.step_is_due else self._health_interval):
                     await self._arrived.wait()
             except TimeoutError:
-                if self._batch is None:
-                    return None
+                pass
         self._arrived.clear()
-        batch, self._batch = self._batch, None
-        return batch
+        return self._handed.popleft() if self._handed else None
 
-    async def _execute(self, batch: Batch) -> tuple[Result | Failure, bool]:
-        """Run a batch. An error is let go of within its `except`: kept in a variable of a frame that its
-        traceback holds, it would keep the batch and the dead backend until the cycle collector comes by, which is
-        rare."""
+    async def _execute(
+        self, batch: Batch, running: asyncio.Task[Result] | None = None
+    ) -> tuple[Result | Failure, bool]:
+        """Run a batch; `running` is that, if the backend was given the batch already.
+
+        An error is let go of within its `except`: kept in a variable of a frame that its traceback holds, it would
+        keep the batch and the dead backend until the cycle collector comes by, which is rare."""
         limit = batch.limit or self._processing_limit
         if not self._answered:
             return await self._execute_first(batch, self._first_batches.limit(limit, self._first_batch_limit))
         try:
             with self._working.within(limit):
-                result = await self._run(batch)
+                result = await (running or self._run(batch))
         except TimeoutError:
             message = _hung(limit, self._processing_limit, "timeouts.processing")
             return self._failure(batch, BackendTimeout(message))
@@ -429,8 +459,23 @@ class Slot:
 
     def _leave(self, back_in: float | None) -> None:
         self._dock.gone(self.worker, back_in)
-        self._batch = None  # a batch that was handed over just now is no longer its own
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of batches that were handed over and have not begun: they are no longer its own."""
+        self._handed.clear()
         self._arrived.clear()
+        self._running = False
+        while self._given:
+            _, running = self._given.pop()
+            running.add_done_callback(_nobody_asks)
+            running.cancel()
+
+
+def _nobody_asks(running: asyncio.Task[Result]) -> None:
+    """Take note of how a batch ended that was given back to the batcher; else asyncio would say that nobody did."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _hung(limit: float, longest: float, setting: str) -> str:

@@ -91,6 +91,10 @@ class Waiters:
         waiter = self._waiters.get(key)
         return None if waiter is None else waiter.request
 
+    def tenants(self) -> Iterator[str]:
+        """Of each waiter, whose request it is. It goes through all of them."""
+        return (waiter.request.tenant for waiter in self._waiters.values())
+
     def find(self, request_id: str) -> Passenger | None:
         """The request with this id of its asker. It searches, so it is for people only."""
         requests = (waiter.request for waiter in self._waiters.values())

@@ -21,10 +21,11 @@ from penstock.core.queued import Queued, Sealed
 from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
-from penstock.service_model import Fault, ServiceModel
-from penstock.types import Failure, Outcome, Reply, Result, Seconds, WorkerId
+from penstock.service_model import Fault, NewShapes, ServiceModel
+from penstock.types import Failure, Outcome, Reply, Result, Rung, Seconds, WarmUp, WorkerId
 
 RESTART = 1.0  # seconds, about, until a crashed or hung worker is back
+AGAIN = 4  # runs of a size in a warm-up, after its first
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Scenario:
     tenant_shares: Sequence[float] = ()  # of the arrivals, by tenant; empty: even shares
     poisoned: Sequence[float] = ()  # by tenant: the part of its requests that carries the service's poison
     own_parameters: bool = False  # each tenant has parameters of its own, so that tenants share no batch
+    warmed: Sequence[int] = ()  # sizes that each worker runs in a warm-up, before the first arrival
     seed: int = 0
 
 
@@ -111,6 +113,7 @@ class Kernel:
         self._sequence = 0
         self._poison = scenario.service.poison.encode()
         self._restarts: Counter[WorkerId] = Counter()
+        self._new_shapes: dict[WorkerId, NewShapes] = {}
 
     def run(
         self, schedule: Sequence[float], costs: Sequence[float] | None = None, warmup: Seconds = 0.0
@@ -120,7 +123,7 @@ class Kernel:
         What arrives before `warmup` is simulated and not counted.
         """
         for index in range(self.scenario.workers):
-            self.batcher.worker_ready(WorkerId(f"sim/{index}"))
+            self._start(WorkerId(f"sim/{index}"))
         events, step, arrive = self._events, self._step, self._arrive
         make = self._requests(costs)
         wake: Seconds | None = None
@@ -139,6 +142,18 @@ class Kernel:
         run.sent = len(schedule) - before
         run.busy_seconds += sum(worker.busy_seconds for worker in self.batcher.fleet.workers.values())
         return run
+
+    def _start(self, worker: WorkerId) -> None:
+        """Make a worker ready, after its warm-up if it has one. Every size that it has not run is new to it."""
+        service, rng = self.scenario.service, self._rng
+        self._new_shapes[worker] = new = NewShapes(service)
+        if self.scenario.warmed:
+            rungs = []
+            for size in self.scenario.warmed:
+                first, *again = [service.seconds(size, rng.gauss(0.0, 1.0)) for _ in range(1 + AGAIN)]
+                rungs.append(Rung(size, first + new.seconds(size), tuple(again)))
+            self.batcher.worker_warmed(worker, WarmUp(tuple(rungs)), 0.0)
+        self.batcher.worker_ready(worker)
 
     def _start_counting(self, now: Seconds) -> None:
         self._measured_from = now
@@ -234,6 +249,7 @@ class Kernel:
         if self._on_dispatch is not None:
             self._on_dispatch(now, worker, batch)
         seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
+        seconds += self._new_shapes[worker].seconds(rows)
         fault = service.fault(rng.random())
         poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
         limit = batch.limit
@@ -256,7 +272,7 @@ class Kernel:
         back = now + backoff(1, RESTART, RESTART, self._restarts[worker])
         self.batcher.finished(worker, batch_id, failure, now)
         self.batcher.worker_gone(worker, now, back)
-        self._at(back, lambda _: self.batcher.worker_ready(worker))
+        self._at(back, lambda _: self._start(worker))
 
     def _at(self, when: Seconds, happen: Callable[[Seconds], None]) -> None:
         self._sequence += 1

@@ -134,7 +134,7 @@ def test_a_result_that_was_read_makes_room_and_one_that_nobody_has_read_is_kept(
             await redis.tasks.peek(first.request_id, "anna")  # by people who look after the server
             assert (await redis.tasks.find(second.request_id, "anna")).status is TaskStatus.SUCCESS
             await redis.new("anna")
-            with pytest.raises(NotFound, match="made room"):
+            with pytest.raises(NotFound, match="has made room"):
                 await redis.tasks.find(second.request_id, "anna")
             await redis.tasks.wait(third.request_id, "anna", 0.0)
             await redis.new("anna")

@@ -1,10 +1,10 @@
 """The program that runs a user's function: `python -m penstock.adapters.backends.child FD NAME`. `keeper.py` starts
 it.
 
-It loads the function, then answers batches one at a time, in its main thread (CUDA and signals need that). An error
-in the function is an answer to the server. If the process dies, the server notices in `spawned.py`. The process
-never outlives the server: the kernel kills both, and a closed socket ends it. When the server tells it to leave, it
-closes the user's object first.
+It loads the function, then runs batches one at a time, in its main thread (CUDA and signals need that). Other
+threads read the next batch and write answers meanwhile (`beside.py`). An error in the function is an answer to the
+server. If the process dies, the server notices in `spawned.py`. The process never outlives the server: the kernel
+kills both, and a closed socket ends it. When the server tells it to leave, it closes the user's object first.
 """
 
 import asyncio
@@ -22,12 +22,15 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NoReturn
 
 import msgspec
 
+from penstock.adapters.backends.beside import Writer, plain
 from penstock.adapters.backends.foreign_text import describe, named, utf8, without_quotes
 from penstock.adapters.backends.frames import (
     BEAT_EVERY,
@@ -48,12 +51,13 @@ from penstock.adapters.backends.frames import (
 )
 from penstock.adapters.backends.loading import CannotLoad, Loaded, load, trace_of, why_not
 from penstock.adapters.backends.out_of_memory import is_out_of_memory
-from penstock.adapters.backends.outputs import ContractBroken, Outputs
+from penstock.adapters.backends.outputs import ContractBroken, Encoded, Outputs
 from penstock.adapters.backends.pressure import Pressure
 from penstock.adapters.backends.reading import Inputs, Reading
 from penstock.adapters.backends.signature import Calling, Unfit
 
 PR_SET_PDEATHSIG = 1  # an option of Linux' prctl
+M_ARENA_MAX = -8  # an option of glibc's mallopt
 # So many tracebacks are logged, one for each line of code: a stream of bad inputs must not flood the log.
 TRACEBACKS = 32
 HERE = Path(__file__).parent
@@ -67,13 +71,14 @@ class Channel:
         self._inbox: Inbox[Question] = Inbox(msgspec.msgpack.Decoder(Question))
         self._lock = threading.Lock()
 
-    def receive(self) -> Question:
+    def receive(self) -> list[Question]:
+        """Wait for the next question. Returns it, and the one after it if both came together."""
         while True:
             count = self.sock.recv_into(self._inbox.room())
             if not count:
                 leave(0)
             if messages := self._inbox.filled(count):
-                return messages[0]  # there is only one, because the server asks one question at a time
+                return messages
 
     def send(self, frame: bytes | bytearray) -> None:
         try:
@@ -148,14 +153,34 @@ class Contract:
         return self._calling(reading.inputs, reading.parameters)
 
     def answer(self, work: Work, reading: Reading, outputs: Any) -> bytearray:
+        encoded, failed = self._encoded(reading, outputs)
+        return self._done(work, encoded, failed, self._pressure.after_batch(), time.monotonic())
+
+    def answer_later(self, work: Work, reading: Reading, outputs: Any) -> Callable[[], bytearray]:
+        """Returns a function that makes the answer, which any thread may call. The user's `pressure()` is called
+        now, in this thread."""
+        pressure, at = self._pressure.after_batch(), time.monotonic()
+
+        def made() -> bytearray:
+            try:
+                encoded, failed = self._encoded(reading, outputs)
+                return self._done(work, encoded, failed, pressure, at)
+            except ContractBroken as error:
+                return self.refusal(work, error)
+
+        return made
+
+    def _encoded(self, reading: Reading, outputs: Any) -> Encoded:
         encoded, failed = self._outputs.encode(outputs, len(reading.inputs))
         if reading.unread:
             encoded, failed = reading.among_all(encoded, failed)
-        return self._done(work, encoded, failed)
+        return Encoded(encoded, failed)
 
-    def _done(self, work: Work, encoded: list[bytes], failed: list[tuple[int, str, str]]) -> bytearray:
+    def _done(
+        self, work: Work, encoded: list[bytes], failed: list[tuple[int, str, str]], pressure: float, at: float
+    ) -> bytearray:
         try:
-            return pack(Done(work.id, encoded, self._pressure.after_batch(), time.monotonic(), failed))
+            return pack(Done(work.id, encoded, pressure, at, failed))
         except BadFrame as error:
             raise ContractBroken(f"{self.name}: {error}") from None
 
@@ -168,7 +193,8 @@ class Contract:
         if isinstance(error, Unfit):  # the parameters do not fit, so that trying again would not help
             why = utf8(f"{self.name} {error}")
             count = len(work.inputs)
-            return self._done(work, [b""] * count, [(position, why, "") for position in range(count)])
+            failed = [(position, why, "") for position in range(count)]
+            return self._done(work, [b""] * count, failed, self._pressure.after_batch(), time.monotonic())
         kind = type(error).__name__
         details = describe(error)
         spent = isinstance(error, MemoryError) and self._memory_is_gone(error)
@@ -195,30 +221,72 @@ class Contract:
         return True
 
 
+# A question and, if it is a batch, its inputs or why they could not be read.
+Coming = tuple[Question, Reading | Exception | None]
+
+
 def serve(channel: Channel, contract: Contract) -> NoReturn:
+    coming: SimpleQueue[Coming] = SimpleQueue()
+    threading.Thread(
+        target=read, args=(channel, contract, coming), name="penstock-reader", daemon=True
+    ).start()
+    writer = Writer()
     while True:
-        work = channel.receive()
-        if isinstance(work, Leave):
+        question, reading = coming.get()
+        if isinstance(question, Leave):
+            writer.wait()
             contract.end()
             leave(0)
-        if isinstance(work, Look):
-            channel.send(contract.seen(work))
+        if isinstance(question, Look):
+            channel.send(contract.seen(question))
             continue
-        assert isinstance(work, Work)
+        assert isinstance(question, Work)
         try:
-            frame = run(contract, work)
+            run(channel, contract, writer, question, reading, coming)
         except SystemExit:
+            writer.wait()
             raise
         except BaseException as error:  # whatever the function raises is an answer to this batch
-            frame = contract.refusal(work, error)
-        del work  # so that a waiting process holds nobody's input
-        channel.send(frame)
-        del frame
+            channel.send(contract.refusal(question, error))
+        del question, reading  # so that a waiting process holds nobody's input
 
 
-def run(contract: Contract, work: Work) -> bytearray:
-    reading = contract.read(work)
-    return contract.answer(work, reading, contract.call(reading))
+def read(channel: Channel, contract: Contract, coming: "SimpleQueue[Coming]") -> NoReturn:
+    """Reads questions in the reading thread, so that the next batch is read while the function runs."""
+    try:
+        while True:
+            for question in channel.receive():
+                coming.put((question, reading_of(contract, question)))
+                del question
+    except BaseException:
+        traceback.print_exc()
+        leave(1)
+
+
+def reading_of(contract: Contract, question: Question) -> Reading | Exception | None:
+    try:
+        return contract.read(question) if isinstance(question, Work) else None
+    except Exception as error:
+        return error
+
+
+def run(
+    channel: Channel, contract: Contract, writer: Writer, work: Work, reading: Reading | Exception | None,
+    coming: "SimpleQueue[Coming]",
+) -> None:  # fmt: skip
+    """Runs one batch. If the next one is there already, this batch's answers are written while the next one
+    runs."""
+    if not isinstance(reading, Reading):
+        assert reading is not None
+        raise reading
+    began = time.monotonic()
+    outputs = contract.call(reading)
+    writer.ran(time.monotonic() - began)
+    if not coming.empty() and writer.worth_it and (kept := plain(outputs)) is not None:
+        answer = contract.answer_later(work, reading, kept)
+        writer.write(lambda: channel.send(answer()))
+    else:
+        channel.send(contract.answer(work, reading, outputs))
 
 
 async def run_async(contract: Contract, work: Work) -> bytearray:
@@ -230,9 +298,12 @@ async def serve_async(channel: Channel, contract: Contract) -> NoReturn:
     """Does what `serve` does, on one event loop. The loop turns between batches too, for tasks that the user's code
     has left on it."""
     questions: asyncio.Queue[Question] = asyncio.Queue()
-    asyncio.get_running_loop().add_reader(
-        channel.sock.fileno(), lambda: questions.put_nowait(channel.receive())
-    )
+
+    def received() -> None:
+        for question in channel.receive():
+            questions.put_nowait(question)
+
+    asyncio.get_running_loop().add_reader(channel.sock.fileno(), received)
     while True:
         work = await questions.get()
         if isinstance(work, Leave):
@@ -287,6 +358,13 @@ def settle() -> None:
         sys.stdout.reconfigure(line_buffering=True)
 
 
+def one_arena() -> None:
+    """Makes all threads take their memory from one arena. Otherwise glibc sets 64 MiB of addresses aside for each
+    thread, and they count against a memory limit."""
+    with contextlib.suppress(OSError, AttributeError):  # not every system has mallopt
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
 def leave(code: int) -> NoReturn:
     """Ends the process now. Neither a thread of the user's nor a library that hangs may keep it alive."""
     for stream in (sys.stdout, sys.stderr):
@@ -301,9 +379,10 @@ def main(fd: int) -> NoReturn:
     sock.set_inheritable(False)
     channel = Channel(sock)
     threading.Thread(target=channel.beat, name="penstock-heartbeat", daemon=True).start()
-    setup = channel.receive()
+    (setup,) = channel.receive()
     assert isinstance(setup, Setup)
     if setup.memory_limit is not None:
+        one_arena()
         resource.setrlimit(resource.RLIMIT_AS, (setup.memory_limit, setup.memory_limit))
     sys.argv = [setup.target.rpartition(":")[0]]
     try:

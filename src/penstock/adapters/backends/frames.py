@@ -6,8 +6,9 @@ Used at both ends: by `spawned.py` and `process.py` in the server, and by `child
     child         ◀── Ready       ◀── Done              ◀── Rejected          ◀── Seen       (it ends)
                   ◀── Broken                                                        (◀── Beat, at any time)
 
-Every question that has an answer carries an id, which the answer repeats. A frame is a length (4 bytes,
-big-endian) and a MessagePack value. Nothing here does I/O: the server reads from its event loop, the child blocks.
+Every question that has an answer carries an id, which the answer repeats. A second Work may be sent before the
+first is Done: the child reads it meanwhile. A frame is a length (4 bytes, big-endian) and a MessagePack value.
+Nothing here does I/O: the server reads from its event loop, the child in a thread that blocks.
 """
 
 from typing import Generic, TypeVar

@@ -91,7 +91,8 @@ class Outputs:
                 f"{self._function} returned {type(output).__name__} for this input, and the model's output is"
                 " set to text: return str, or set output to auto"
             )
-        return with_note(self._json(output), tokens_used)
+        are_bytes = isinstance(output, bytes | bytearray | memoryview)
+        return with_note(self._json(output), tokens_used, are_bytes=are_bytes)
 
     def _json(self, output: Any) -> bytes:
         kind = type(output).__name__

@@ -48,10 +48,13 @@ class StartFailed(BackendUnavailable):
 
 
 class ProcessBackend:
-    """Runs batches through one function in one child process, one batch at a time.
+    """Runs batches through one function in one child process, one batch at a time. The next one may be there while
+    one runs.
 
     `warms_up`: the user's `warmup` is asked for inputs to warm up with. They are run by the slot.
     """
+
+    runs_ahead = True
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Makes the arguments of a function from the JSON of a batch. Used by `child.py`, in the function's process.
+"""Makes the arguments of a function from the payloads of a batch. Used by `child.py`, in the function's process.
 
 The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and
 the function is called with the others.
@@ -12,6 +12,7 @@ import msgspec
 from penstock.adapters.backends.foreign_text import describe
 from penstock.adapters.backends.frames import Work
 from penstock.adapters.backends.signature import Unfit
+from penstock.payload import is_json, value_of
 
 Failures = list[tuple[int, str, str]]  # inputs without an output, as in `frames.Done.failed`
 
@@ -58,13 +59,13 @@ class Inputs:
         try:
             return Reading(list(map(self._decode, work.inputs)), parameters, [])
         except Exception:
-            return self._read_each(work, parameters)
+            return self._read_each(work, parameters)  # one of them is not JSON, or cannot be read
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
         inputs, read, unread = [], [], []
         for position, payload in enumerate(work.inputs):
             try:
-                inputs.append(self._decode(payload))
+                inputs.append(self._decode(payload) if is_json(payload) else value_of(payload))
                 read.append(position)
             except Exception as error:
                 kind = type(error).__name__

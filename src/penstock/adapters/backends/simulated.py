@@ -1,4 +1,4 @@
-"""The backend for `sim:…`, a simulated GPU: one batch at a time, a service time, faults on demand.
+"""The backend for `sim:…`, a simulated GPU: one batch after the other, a service time, faults on demand.
 `roles/backends.py` makes it, and a worker's slot owns it.
 
 `penstock/service_model.py` decides how long a batch takes and what goes wrong. Here that time really passes.
@@ -9,37 +9,37 @@ import time
 from random import Random
 
 from penstock.errors import BackendCrashed, BatchRejected
-from penstock.service_model import Fault, ServiceModel
+from penstock.service_model import Fault, NewShapes, ServiceModel
 from penstock.types import Batch, Result, Seconds
 
 _TICK = 0.001  # seconds; an event loop's timers are no finer
 
 
 class SimulatedBackend:
-    """Implements `ports.Backend`: answers each input with itself, after the time that the service model says.
+    """Implements `ports.Backend`: answers each input with itself, after the time that the service model says. A
+    batch that comes while another runs begins when that one has ended.
 
     `seed` makes the workers of one run differ; the service model's own seed makes runs differ.
     """
 
+    runs_ahead = True
+
     def __init__(self, model: ServiceModel, seed: int = 0) -> None:
         self._model = model
         self._random = Random(f"{model.seed}/{seed}")
-        self._busy = False
+        self._new_shapes = NewShapes(model)
+        self._free = asyncio.Lock()
         self._started = False
 
     async def start(self) -> None:
         self._started = True
+        self._new_shapes = NewShapes(self._model)  # to a new process every size is new
 
     async def run(self, batch: Batch) -> Result:
-        if not self._started:
-            raise BackendCrashed("the simulated GPU is not running")
-        if self._busy:
-            raise BatchRejected("the simulated GPU takes one batch at a time")
-        self._busy = True
-        try:
+        async with self._free:
+            if not self._started:
+                raise BackendCrashed("the simulated GPU is not running")
             return await self._serve(batch)
-        finally:
-            self._busy = False
 
     async def probe(self) -> float:
         if not self._started:
@@ -55,7 +55,7 @@ class SimulatedBackend:
         fault = self._model.fault(u)
         if fault is Fault.HANG:
             await asyncio.get_running_loop().create_future()
-        await _wait(self._model.seconds(batch.size, z))
+        await _wait(self._model.seconds(batch.size, z) + self._new_shapes.seconds(batch.size))
         inputs = [request.input for request in batch.requests]
         poison = self._model.poison.encode()
         if poison and any(poison in text for text in inputs):

@@ -45,8 +45,8 @@ ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": 
 
 
 class Spawned(asyncio.BufferedProtocol):
-    """One process, asked one question at a time. Every start makes a new object, so nothing is left of an old
-    one."""
+    """One process. It is asked one question at a time, or two batches: it reads the second while it runs the first.
+    Every start makes a new object, so nothing is left of an old one."""
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
         self.ended: str | None = None  # how the process ended, once it has
@@ -55,8 +55,7 @@ class Spawned(asyncio.BufferedProtocol):
         self._heard = self._loop.time()
         self._beat = asyncio.Event()
         self._inbox: Inbox[Answer | Beat] = Inbox(msgspec.msgpack.Decoder(Answer | Beat))
-        self._question = -1
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answers: dict[int, asyncio.Future[Answer]] = {}  # by the id of the question
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._disconnected: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
@@ -90,24 +89,31 @@ class Spawned(asyncio.BufferedProtocol):
     async def ask(self, question: Setup | Work | Look) -> Answer:
         if self.ended is not None:
             raise BackendUnavailable(self.ended)
-        if self._answer is not None or self._transport is None:
+        if self._transport is None or not self._free_for(question):
             raise BackendUnavailable(f"{self._name} is not free: it must be started anew")
         try:
             frame = pack(question)
         except BadFrame as error:
             raise BatchRejected(str(error)) from None
-        self._question = question.id
-        self._answer = self._loop.create_future()
+        coming: asyncio.Future[Answer] = self._loop.create_future()
+        self._answers[question.id] = coming
         self._transport.write(frame)
         try:
-            answer = await self._answer
+            answer = await coming
         except BackendCrashed:
-            self._answer = None  # the future holds the error, whose traceback holds this object: a cycle
+            del self._answers[question.id]
+            del coming  # the future refers to the error, and the error's traceback to this frame: a cycle
             raise
-        self._answer = (
-            None  # if cancelled it stays: the process still works on that question and can take no other
-        )
+        del self._answers[question.id]  # if cancelled it stays: the process still works on that question
         return answer
+
+    def _free_for(self, question: Setup | Work | Look) -> bool:
+        """Whether the process can take this question: it has nothing to do, or the question is a batch and the
+        process has one batch that somebody still waits for."""
+        if not self._answers:
+            return True
+        busy = len(self._answers) > 1 or any(coming.cancelled() for coming in self._answers.values())
+        return isinstance(question, Work) and not busy
 
     async def next_beat(self) -> None:
         self._beat.clear()
@@ -115,7 +121,7 @@ class Spawned(asyncio.BufferedProtocol):
 
     async def leave(self, seconds: float) -> None:
         """Gives an idle process this time to end by itself."""
-        if self.ended is None and self._answer is None and self._transport is not None:
+        if self.ended is None and not self._answers and self._transport is not None:
             self._transport.write(pack(Leave()))
             await asyncio.wait((self._exited,), timeout=seconds)
 
@@ -148,8 +154,8 @@ class Spawned(asyncio.BufferedProtocol):
         for message in messages:
             if isinstance(message, Beat):
                 self._beat.set()
-            elif message.id == self._question and self._answer is not None and not self._answer.done():
-                self._answer.set_result(message)
+            elif (coming := self._answers.get(message.id)) is not None and not coming.done():
+                coming.set_result(message)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._disconnected.done():
@@ -168,13 +174,23 @@ class Spawned(asyncio.BufferedProtocol):
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        self._read_the_rest()
         self._kill_group()  # if the keeper itself was killed; its pid cannot belong to another until it is reaped
         code = self._process.wait()
         self._printout.close()
         self.ended = self.ended or f"{self._name} {how_it_ended(code)}"
         self._exited.set_result(None)
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(BackendCrashed(self.ended))
+        for coming in self._answers.values():
+            if not coming.done():
+                coming.set_exception(BackendCrashed(self.ended))
+
+    def _read_the_rest(self) -> None:
+        """Read what the process wrote before it ended, so that an answer is not lost if the next batch kills it."""
+        if self._sock.fileno() < 0 or self.ended is not None:
+            return
+        with contextlib.suppress(OSError):
+            while count := self._sock.recv_into(self.get_buffer(-1), 0, socket.MSG_DONTWAIT):
+                self.buffer_updated(count)
 
     def _kill(self) -> None:
         """Tells the keeper to kill its family and to end; SIGCONT wakes a keeper that was stopped."""

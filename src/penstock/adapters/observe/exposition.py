@@ -79,6 +79,9 @@ class Exposition:
         retries = CounterMetricFamily(
             "penstock_retried_batches", "Batches that were retries", labels=["model"]
         )
+        ahead = CounterMetricFamily(
+            "penstock_ahead_batches", "Batches handed to workers that ran another", labels=["model"]
+        )
         too_large = CounterMetricFamily(
             "penstock_out_of_memory", "Batches that did not fit into a worker's memory", labels=["model"]
         )
@@ -91,6 +94,7 @@ class Exposition:
             batched.add_metric([name], metrics.batched_requests)
             padding.add_metric([name], metrics.padding)
             retries.add_metric([name], metrics.retried_batches)
+            ahead.add_metric([name], metrics.ahead)
             too_large.add_metric([name], metrics.out_of_memory)
         refused = CounterMetricFamily(
             "penstock_refused_requests",
@@ -99,7 +103,7 @@ class Exposition:
         )
         for (model, code), count in self._metrics.refusals.items():
             refused.add_metric([model, code], count)
-        yield from (outcomes, reasons, batched, padding, retries, too_large, refused)
+        yield from (outcomes, reasons, batched, padding, retries, ahead, too_large, refused)
 
     def _levels(self, server: ServerGauges) -> Iterator[Metric]:
         depth = GaugeMetricFamily("penstock_queue_depth", "Requests waiting", labels=["model", "tier"])

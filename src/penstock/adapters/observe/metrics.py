@@ -61,6 +61,7 @@ class ModelMetrics:
         self.outcomes: Counter[str] = Counter()  # requests that did not succeed, by error code
         self.reasons: Counter[str] = Counter()  # batches, by why they were sent
         self.retried_batches = 0
+        self.ahead = 0  # batches that were with their workers before these had ended the one before
         self.out_of_memory = 0  # batches
         self.batched_requests = 0
         self.padding = 0  # inputs that were repeated to fill batches
@@ -82,6 +83,7 @@ class Metrics(Observer):
         model = self.models[batch.model]
         model.reasons[batch.reason] += 1
         model.retried_batches += batch.retry
+        model.ahead += batch.ahead
         model.batched_requests += len(batch.requests)
         model.batch_size.observe(len(batch.requests))
 

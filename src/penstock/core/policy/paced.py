@@ -5,6 +5,8 @@ G·τ = S(rate·τ): G workers, each busy with what arrives in one gap. Sending 
 free worker a moment later (greedy); sending later means waiting for nothing (window). So:
 
 - What goes together is what has the best throughput. If more waits than that, it goes at once.
+- Of two sizes that are nearly as good the smaller one goes, for the sake of latency, but not from a queue that is
+  behind: there only throughput counts, and sizes that were hardly ever run are tried.
 - One worker has nothing to be out of step with: it takes what there is.
 - Of several, one has its turn every τ. Where S grows, a batch goes sooner if it holds a little more than one gap
   brings, and no more than that goes: a batch that is too large makes the next one late, and larger still.
@@ -30,6 +32,8 @@ NEAR_CAPACITY = 0.85
 LEVEL = 1.08  # a curve that has risen less than this is a constant with noise
 LASTING = 3.0  # gaps that an uneven rhythm lasts, times e to the requests in a gap, less 1
 ENDLESS = 30.0  # requests in a gap: with more, none is ever empty
+SOON = 10.0  # full batches: a queue that takes longer than this to drain is behind
+FAR = 2.0  # full batches for each worker: a queue that is behind by so much must not be drained at a wrong guess
 CALM = 0.5  # of the rate in bursts: what is slower is the time between them
 
 
@@ -40,6 +44,8 @@ class Paced:
             return _not_knowing(view)
         waiting = min(view.waiting, view.max_batch)
         size = curve.best_of(waiting)
+        if size < waiting and _behind(view):
+            size = curve.most_of(waiting, far_behind=view.waiting >= FAR * view.max_batch * view.workers)
         if size < waiting or waiting == view.max_batch:
             return Send(size, Reason.FULL)
         if view.idle <= view.reserve:
@@ -85,6 +91,13 @@ def _burst_begins(view: View) -> bool:
     """Arrivals are in bursts that the workers cannot keep up with, and it has been calm."""
     capacity = view.workers * view.curve.best_size / view.curve.best_seconds
     return view.rate < CALM * view.peak and view.peak > capacity
+
+
+def _behind(view: View) -> bool:
+    """What waits would be gone late, were it sent in batches of the best size, or never."""
+    curve = view.curve
+    spare = view.workers * curve.best_size / curve.best_seconds - view.rate
+    return view.waiting > SOON * curve.full * spare
 
 
 def _gap(view: View, rate: float) -> float:

@@ -1,0 +1,80 @@
+"""Which busy worker is handed its next batch before the one in hand has ended, so that it need not stand idle.
+
+What is handed ahead cannot be changed any more: whoever comes later, and is more urgent, waits for it. So nothing
+is handed ahead that would not go just so in a moment:
+
+- It is full: by the policy, and no larger one would be better. As much waits for every other worker that has
+  nothing to go on with, so that none of them has a use for it, whichever is idle first.
+- Its worker should end within `LEAD`, and all that waits can make it behind that.
+- Its worker has answered since it started, has failed nothing since it last succeeded, is not nearly full, and runs
+  nothing that is tried again or feared.
+- No worker is idle, no retry waits, and nobody is set apart. Those go first, and want workers that are idle.
+
+`sealing` asks, after the idle workers have had theirs.
+"""
+
+from math import inf
+
+from penstock.core.estimator import GUARD, LEAST_SPREAD
+from penstock.core.fleet import Worker
+from penstock.core.lane import Lane
+from penstock.core.parts import Parts
+from penstock.types import Seconds
+
+LEAD = 0.02  # seconds before the end of a batch: enough to hand over, and to read, a large one
+EASY = 0.8  # a worker that is fuller than this may be about to pause, and takes no batch ahead
+
+
+class Ahead:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._fleet, self._curve = parts.fleet, parts.curve
+
+    @property
+    def possible(self) -> bool:
+        """Whether any worker may be handed anything ahead now."""
+        parts = self._parts
+        return not (
+            self._fleet.idle
+            or parts.draining
+            or parts.delivery.waiting
+            or parts.apart.known
+            or parts.apart.waiting
+            or parts.safe_sizes.known
+        )
+
+    def next_worker(self) -> Worker | None:
+        """The worker that should end first, of those that may be handed a batch ahead."""
+        return min(filter(self._may_have, self._fleet.at_work), key=self._ends, default=None)
+
+    def _may_have(self, worker: Worker) -> bool:
+        batch = worker.batch
+        assert batch is not None
+        return (
+            worker.ahead is None
+            and worker.ready
+            and bool(worker.met)
+            and not worker.failures
+            and not worker.on_probation
+            and worker.pressure < EASY
+            and not (batch.retry or batch.apart or batch.risky)
+        )
+
+    def _ends(self, worker: Worker) -> Seconds:
+        assert worker.batch is not None
+        return worker.started + self._curve(worker.batch.size)
+
+    def look(self, worker: Worker, lane: Lane, limit: int, now: Seconds) -> Seconds:
+        """When a worker may be handed the next batch of a lane, from what waits there: now or earlier if at once.
+        `limit`: the largest batch it may have."""
+        lane.ahead_from = 0
+        ends = self._ends(worker)
+        if now > ends + LEAD:
+            return inf  # it is late, and nobody knows by how much
+        full = lane.curve.best_of(limit)  # no larger batch is better
+        needed = full * sum(each.ahead is None for each in self._fleet.at_work)
+        if lane.buffer.waiting < needed:
+            lane.ahead_from = needed
+            return inf
+        late = GUARD * max(self._curve.spread, LEAST_SPREAD) * (ends - worker.started)
+        return ends - LEAD if lane.give_up >= ends + late else inf
