@@ -19,11 +19,8 @@ LETTER, APART = 6.5, 12  # pixels: width of a letter at a tick, and of the gap t
 
 Size = tuple[int, int]  # width and height
 FULL, HALF, NARROW = (1080, 270), (530, 300), (350, 250)  # as wide as a page, half a page, a telephone
-NAMES = {
-    FULL: "full",
-    HALF: "half",
-    NARROW: "narrow",
-}  # the class of each size; the style sheet shows one of them
+# The class of each size. The style sheet shows one of them.
+NAMES = {FULL: "full", HALF: "half", NARROW: "narrow"}
 
 
 @dataclass(slots=True, frozen=True)

@@ -57,9 +57,7 @@ class Load:
         self._patience = patience + (plan.timeout or 0.0)
         self._stops = 0
         self._ended = asyncio.Event()  # set when the schedule has ended
-        self._settled = (
-            asyncio.Event()
-        )  # set when nothing is in flight, or we do not wait for answers any more
+        self._settled = asyncio.Event()  # set when nothing is in flight, or we stop waiting for answers
         self._start = 0.0
 
     def stop(self) -> None:
@@ -103,9 +101,8 @@ class Load:
             ticking.cancel()
             opening.cancel()
             await self._pool.close(unanswered="NO_ANSWER" if self._stops < 2 else "INTERRUPTED")
-        start = (
-            plan.warmup if end > plan.warmup else 0.0
-        )  # if stopped in the warm-up, that is what is reported
+        # A run that was stopped in its warm-up reports the warm-up.
+        start = plan.warmup if end > plan.warmup else 0.0
         window = compare(before, closing, plan.model)
         summary = self.outcomes.summary(start, end, timeout=plan.timeout, window=window, source=plan.source)
         return Run(plan, self.outcomes, start, end, summary)

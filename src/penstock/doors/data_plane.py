@@ -77,9 +77,8 @@ class DataPlane:
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         door, query = self._asking.get(url), b""
-        octets = (
-            headers.get(b"content-type") == OCTETS
-        )  # such a body needs no checks, so a large one is read at once
+        # A body of bytes needs no checks, so even a large one is read at once.
+        octets = headers.get(b"content-type") == OCTETS
         if octets and door is None:
             path, _, query = url.partition(b"?")
             door = self._asking.get(path)

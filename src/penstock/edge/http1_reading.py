@@ -46,9 +46,8 @@ BLANK = b"\r\n"
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING = State.SENDING, State.LINGERING
 
-Asked = tuple[
-    bytes, bytes, Headers, bytes, bool
-]  # method, address, headers, body, and whether it is the last
+# A whole request: method, URL, headers, body, and whether it is the last.
+Asked = tuple[bytes, bytes, Headers, bytes, bool]
 Data = bytes | memoryview
 
 

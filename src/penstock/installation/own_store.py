@@ -53,9 +53,7 @@ class OwnStore:
         self._reading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
-        self._failed_starts = (
-            0  # how often in a row it ended by itself while it started, as it does on a bad log
-        )
+        self._failed_starts = 0  # how often in a row it ended while it started, as it does on a bad log
 
     @property
     def url(self) -> str:

@@ -78,9 +78,8 @@ class Rejected(msgspec.Struct, tag=6, array_like=True):
     message: str  # fit for anybody to read
     details: str = ""  # the exception's own words, which may quote an input
     spent: bool = False  # the process's memory is used up: the next batch would fail as well
-    logged: str = (
-        ""  # the exception without what it quotes; empty if the log knows of one raised at that line
-    )
+    # The exception without what it quotes; empty if the log has one that was raised at the same line.
+    logged: str = ""
     trace: str = ""  # where the exception was raised
     too_large: bool = False  # the batch did not fit into memory, and the process is well
 

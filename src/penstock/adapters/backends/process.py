@@ -48,10 +48,10 @@ class StartFailed(BackendUnavailable):
 
 
 class ProcessBackend:
-    """Runs batches through one function in one child process, one batch at a time. The next one may be there while
-    one runs.
+    """Implements `ports.Backend`: runs batches through one function in one child process, one batch at a time. The
+    next batch may be sent while one runs.
 
-    `warms_up`: the user's `warmup` is asked for inputs to warm up with. They are run by the slot.
+    `warms_up`: whether the user's `warmup` is called, which makes inputs to warm up with. The slot runs them.
     """
 
     runs_ahead = True

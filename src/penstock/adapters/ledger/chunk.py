@@ -27,9 +27,8 @@ class Chunk:
     directory: Path
     held: bytes | None = None  # its lines, while they are in memory only
     shared: bool = False  # other gateways may spool the same rows
-    on_fate: Callable[[bool], None] | None = (
-        None  # called once: True if the chunk is safe, False if it was dropped
-    )
+    # Called once: with True if the chunk is safe, with False if it was dropped.
+    on_fate: Callable[[bool], None] | None = None
 
     @property
     def path(self) -> Path:

@@ -95,9 +95,8 @@ class SqliteStore:
     ) -> Sequence[PastRequest]:
         def newest(database: sqlite3.Connection) -> list[PastRequest]:
             found = [_from_rows(database, tenant, since, status)]
-            if (
-                _version(database) > 1
-            ):  # otherwise an older Penstock made it, and there is no table of pages yet
+            # A ledger of version 1, which an older Penstock made, has no table of pages.
+            if _version(database) > 1:
                 found.append(pages.past_requests(database, tenant, since, status))
             return list(islice(merge(*found, key=attrgetter("completed"), reverse=True), limit))
 
@@ -145,9 +144,8 @@ class SqliteStore:
         try:
             if not self._read_only:
                 database.execute("PRAGMA journal_mode = WAL")
-                database.execute(
-                    "PRAGMA synchronous = FULL"
-                )  # a chunk's file is deleted when the database has it
+                # A chunk's file is deleted when the database has it, so the database must have it on disk.
+                database.execute("PRAGMA synchronous = FULL")
             self._migrate(database)
         except BaseException:
             database.close()

@@ -99,9 +99,8 @@ class Writer:
 
     @property
     def state(self) -> LedgerState:
-        added, rows, size, lost, rejected = (
-            self._spool.counts()
-        )  # read first, so that a row on its way is counted
+        # Read before `given`, so that a row on its way to the spool is counted.
+        added, rows, size, lost, rejected = self._spool.counts()
         waiting = self.given - added + rows
         return LedgerState(self._written, waiting, size, lost, rejected, self._forgotten, self._away)
 

@@ -29,9 +29,8 @@ class Appender:
         second."""
         self._store = store
         settings, features = store.settings, store.features
-        seconds = min(
-            seconds, settings.block + settings.timeout
-        )  # what the client's own limit leaves room for
+        # No longer than the time-out of a blocking client allows.
+        seconds = min(seconds, settings.block + settings.timeout)
         self._needed = 1
         self._wait: tuple[str | int, ...] | None = None
         if settings.durability == "replica":

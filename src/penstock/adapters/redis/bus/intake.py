@@ -137,9 +137,8 @@ class Intake(InHand[Taken, bytes]):
     async def _read_all(self, shards: Sequence[int]) -> None:
         """Read these shards with one reader. In a cluster that is one shard, because a read goes to one node."""
         patience = Patience(f"The intake, {_reader(shards)},")
-        self._doubtful |= self._owned.intersection(
-            shards
-        )  # if it failed, it may have lost some that it had read
+        # If this loop failed and was started again, it may have lost entries that it had read.
+        self._doubtful |= self._owned.intersection(shards)
         while not self._closing:
             started = self._clock()
             self._note_changes()

@@ -99,9 +99,8 @@ class RedisKeys:
             why = "it is the record of another key"
         except (msgspec.MsgspecError, UnicodeError) as error:
             why = str(error)
-        self._store.aside.add(
-            "API key", name.decode(errors="replace"), why
-        )  # the text of the record is not quoted: it is a secret
+        # The text of the record is not set aside, because it is a secret.
+        self._store.aside.add("API key", name.decode(errors="replace"), why)
         return self._known.get(name)
 
     @contextmanager

@@ -55,9 +55,7 @@ class Share:
         self.reset_at = now + MINUTE  # when some of what was used no longer counts
         self.more_at = now  # when asking again may help
         self.part = 1.0 / gateways  # our part of the demand of all gateways
-        self.used = (
-            0  # requests let in and not yet reported; negative if reported ones were refused after all
-        )
+        self.used = 0  # requests let in and not yet reported; negative if reported ones were then refused
         self.asked = 0  # requests since the last settlement, denied ones included
         self.asked_at = now
         self.denied = False  # whether one was denied since the last settlement
