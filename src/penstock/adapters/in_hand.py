@@ -65,7 +65,7 @@ class InHand(ABC, Generic[Taken, EntryId]):
         self.in_hand: dict[str, tuple[Taken, Entry[EntryId]]] = {}
         self.on_inherited: Callable[[Taken], None] = lambda request: None
         self.on_lost: Callable[[Sequence[Taken]], None] = lambda requests: None
-        # Called for a request that is in hand and could not be taken in. Whoever is told settles it.
+        # Called for a request that is in hand and could not be taken in. The callback must settle it.
         self.on_refused: Callable[[Taken, Failure], None] = lambda request, failure: None
         # Called with a gateway's mailbox and the keys of requests that could not be read.
         self.on_unreadable: Callable[[str, Sequence[str], Failure], None] = lambda box, keys, failure: None

@@ -67,7 +67,7 @@ def sent(schema: str) -> Part:
     return {"required": True, "content": in_json(schema)}
 
 
-BYTES: Part = {"schema": {}}  # whatever they say; as OpenAPI 3.1 has it
+BYTES: Part = {"schema": {}}  # any bytes, as OpenAPI 3.1 writes it
 
 
 def in_other_forms(schema: str, *, octets: bool) -> Part:

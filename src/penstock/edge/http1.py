@@ -42,7 +42,7 @@ from penstock.types import Reply
 if TYPE_CHECKING:
     from penstock.edge.edge import Edge
 
-# As names of this module they are found faster.
+# Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 
@@ -115,7 +115,7 @@ class Connection(Reading):
         self._edge.connections.discard(self)
         self._edge.deaf.discard(self)
         self.state = CLOSED
-        self._drop()  # the parser holds our methods: this breaks the ring
+        self._drop()  # the parser refers to our methods: this breaks the cycle
         self._all_taken()
         self._transport = self._later = None
         if self._watched >= 0:

@@ -42,7 +42,7 @@ MOST_READ = 256 * 1024  # bytes that a transport may read at once
 PER_REQUEST = 2048  # bytes that a small request takes, about, while it waits for those before it
 BLANK = b"\r\n"
 
-# As names of this module they are found faster.
+# Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING = State.SENDING, State.LINGERING
 
@@ -121,7 +121,7 @@ class Reading(Message):
             return 0
         except OSError:  # the transport is about to find out
             came = 0
-        # Otherwise it waits for something already.
+        # Otherwise the connection already waits for its turn or for an answer.
         if (self._later is None or not came) and not self._paused and not transport.is_closing():
             self._later = None
             transport.resume_reading()

@@ -159,7 +159,7 @@ class Http2Connection(Sending):
         self.state = State.CLOSED
         self._all_gone()
         self._drop()
-        vars(self._machine).clear()  # the machine holds its own methods: this breaks the ring
+        vars(self._machine).clear()  # the machine refers to its own methods: this breaks the cycle
 
     def pause_writing(self) -> None:
         """Called when the client does not read its answers. Nothing more is read from it either."""

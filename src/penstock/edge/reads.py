@@ -59,7 +59,7 @@ class Reads:
 
     def open(self) -> None:
         """Begin to watch. Must be called before the first connection, because it takes a descriptor."""
-        if self._bare and hasattr(select, "epoll"):  # Linux has it
+        if self._bare and hasattr(select, "epoll"):  # only Linux has epoll
             self._kernel = select.epoll()
             self._loop.add_reader(self._kernel.fileno(), self._more_has_come)
 

@@ -45,7 +45,7 @@ from penstock.errors import (
 )
 from penstock.types import Batch, Result, Seconds
 
-_SHOWN = 200  # characters of a foreign text that are worth repeating
+_SHOWN = 200  # characters of an endpoint's text that a message repeats
 _SETTLED = 0.05  # seconds within which a channel notices that its connection is gone
 # The message of a status when the connection was lost in mid-call: gRPC's own, or that of a proxy in between.
 _LOST = re.compile("Stream removed|Socket closed|Connection reset|Broken pipe|GOAWAY|connection termination")

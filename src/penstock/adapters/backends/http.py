@@ -140,7 +140,7 @@ class HttpBackend:
 
     async def start(self) -> None:
         await self.close()
-        # Idle connections are given up before the 5 s after which common servers do so themselves: a
+        # Idle connections are closed before the 5 s after which common servers close them themselves: a
         # batch sent into a closing connection is lost.
         connector = aiohttp.TCPConnector(limit=1, keepalive_timeout=4.0)
         self._session = aiohttp.ClientSession(

@@ -13,7 +13,7 @@ from penstock.adapters.backends.pressure import as_share
 from penstock.errors import BatchRejected
 
 HEADER = "header:"  # begins the setting of a value that comes in a header
-SHOWN = 200  # characters of a foreign text that are worth repeating
+SHOWN = 200  # characters of an endpoint's text that a message repeats
 
 
 class Paths(Protocol):

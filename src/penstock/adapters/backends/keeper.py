@@ -38,7 +38,7 @@ def main(fd: int, name: str, server: int) -> None:
         return  # the server was killed before the kernel could be told to report its death
     child = os.fork()
     if child == 0:
-        # -P: what lies in the working directory must not stand in for what the child itself imports.
+        # -P: a file in the working directory must not take the place of a module that the child imports.
         program = [sys.executable, "-P", "-m", "penstock.adapters.backends.child", str(fd), name]
         os.execv(program[0], program)
     os.close(fd)

@@ -87,7 +87,7 @@ async def _on_one_node(client: RedisCluster, key: str, commands: Sequence[tuple[
     try:
         await node.execute_pipeline(sent)
     except Exception:
-        await client.aclose()  # the node is looked for anew next time
+        await client.aclose()  # redis-py looks for the node anew next time
         raise
     answers = [command.result for command in sent]
     if isinstance(answers[0], AskError):  # an AskError or a MovedError, which is a kind of it

@@ -79,7 +79,7 @@ class Publisher(Outbox):
     async def run(self) -> None:
         """Send what is published until cancelled. The store must be open."""
         self._appender = Appender(self._store)
-        self._trouble.set()  # an earlier run that failed may have left some shards unlooked for
+        self._trouble.set()  # an earlier run that failed may have left lost shards
         try:
             async with Loops() as loops:
                 loops.keep("sending", partial(self._send_all, loops))
