@@ -1,8 +1,8 @@
 """What a function may say of one answer beside its output, and how that note travels. Users import `Output`.
 
-A function returns `Output(value, tokens_used=17)` in the place of a plain value. The note travels behind the
-output, in the same bytes. So it goes wherever the output goes (to another process, into a cache, into the record
-of a task), and none of them needs to know of it. Only the doors, which write answers, take the two apart.
+A function returns `Output(value, tokens_used=17)` instead of a plain value. The note `tokens_used` travels behind
+the output, in the same bytes (`with_note`). So it goes wherever the output goes: to another process, into a cache,
+into the record of a task. Only the doors, which write answers, take the two apart (`without_note`).
 
     "the output"␞"tokens_used":17␞        ␞ is the byte 1E, which JSON never holds unescaped
 
@@ -20,7 +20,7 @@ NOTED = MARK[0]  # the last byte of an output with a note, as a number, which is
 
 
 class Output:
-    """One output of a batch, with what is to be said of it in the answer's `metadata`."""
+    """One output of a batch, with what the answer's `metadata` is to say of it."""
 
     __slots__ = ("tokens_used", "value")
 
@@ -36,7 +36,8 @@ class Output:
 
 
 def with_note(output: bytes, tokens_used: int | None, *, are_bytes: bool = False) -> bytes:
-    """The output, which is JSON, with its note behind it. `are_bytes`: it is base64, and stands for bytes."""
+    """The output, which is JSON, with its note behind it. `are_bytes`: the output is base64 text, and stands for
+    bytes."""
     if are_bytes:
         tokens = b"" if tokens_used is None else b'"tokens_used":%d,' % tokens_used
         return b"%b\x1e%b%b\x1e" % (output, tokens, IN_BASE64.encode())

@@ -1,13 +1,14 @@
-"""What an input is on its way from the door to the function: JSON, or bytes that are not JSON.
+"""The form that an input has on its way from the door to the function: JSON, or bytes that are not JSON. Doors make
+it; functions and logs read it.
 
     "text"  {"any": "JSON"}      JSON as it came
     ␀ bytes                      the input is these bytes
     ␁ MessagePack                a value that has bytes somewhere in it
 
-No JSON begins with either byte. So a payload is one piece of bytes everywhere between, and nobody who keeps,
-compares or hands it on needs to know which it is.
+No JSON begins with either of these bytes. So a payload is plain bytes for all code in between, which can keep,
+compare and send it without knowing its form.
 
-This module imports nothing of Penstock, because it is read in the processes of user code too.
+This module imports nothing of Penstock, because it is imported in the processes of user code too.
 """
 
 from base64 import b64encode
@@ -43,7 +44,7 @@ def value_of(payload: bytes) -> Any:
 
 
 def told(payload: bytes) -> dict[str, str]:
-    """The payload in words, for people: JSON as it is, anything else in base64, as its sender sent it."""
+    """The payload as the admin plane shows it: JSON as it is, anything else in base64."""
     if not payload or is_json(payload):
         return {"input": payload.decode(errors="replace")}
     encoding = "base64" if payload[:1] == RAW else "base64 of MessagePack"

@@ -5,8 +5,8 @@
     sim:a=10ms,knee=16,pad=powers              a batch takes as long as one of the next power of two
     sim:15ms,new_shape=80ms                    the first batch of each size takes 80 ms more, on each worker
 
-The simulator uses it in virtual time and the simulated backend in real time. So there is no clock here, and random
-numbers are handed in.
+The simulator (`sim/`) uses it in virtual time, and `adapters/backends/simulated.py` in real time. So there is no
+clock here, and random numbers are handed in.
 """
 
 import math
@@ -26,15 +26,15 @@ class Fault(StrEnum):
     FAIL = "fail"  # it is refused
     HANG = "hang"  # no answer ever comes
     CRASH = "crash"  # the worker dies with the batch in hand
-    GARBAGE = "garbage"  # more outputs than inputs, none of them anybody's
+    GARBAGE = "garbage"  # more outputs than inputs
     SHORT = "short"  # one output is missing
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceModel:
-    """Seconds for a batch of n: flat up to `knee`, then `b` more for each request past it.
+    """One simulated GPU. A batch takes `a` seconds up to `knee` requests, and `b` more for each request past it.
 
-    Without a knee that is a + b·n; with b = a/knee it is max(a, b·n), the curve of a real GPU.
+    Without a knee that is a + b·n. With b = a/knee it is max(a, b·n), the curve of a real GPU.
     """
 
     a: Seconds = 0.0

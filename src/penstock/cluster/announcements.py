@@ -1,4 +1,5 @@
-"""A model's configuration as its worker announces it, and the other way round."""
+"""Makes the announcement of a model from its configuration (`worker` does), and the configuration from an
+announcement (`announced_desks` and `batched_models` do)."""
 
 from dataclasses import asdict, replace
 
@@ -12,7 +13,7 @@ from penstock.config.schema import Key, items
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
-# Fields that the configuration does not have: which parameters a function takes is known once it has started.
+# Fields of the announcement that are not settings: which parameters a function takes is known once it has started.
 _LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "takes_bytes", "format")
 _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")]
 
@@ -20,7 +21,7 @@ _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not 
 def announcement_of(
     config: Config, name: str, takes_parameters: bool = True, parameter_names: list[str] | None = None
 ) -> ModelAnnouncement:
-    """What to announce of a model. It has time limits as far as this configuration sets any, so that gateways and
+    """What to announce of a model. The time limits that this configuration sets are included, so that gateways and
     batchers go by the same ones."""
     model = config.models[name]
     said = {**asdict(model), **own_limits(config.timeouts, config.models, name), "input": model.input_kind}
@@ -52,4 +53,5 @@ def model_of(said: ModelAnnouncement) -> Model:
 
 
 def with_model(config: Config, name: str, said: ModelAnnouncement) -> Config:
+    """The configuration with only this model in it. Raises ValueError as `model_of` does."""
     return replace(config, models={name: model_of(said)})

@@ -1,4 +1,4 @@
-"""Which requests a gateway of an installation over Redis lets in.
+"""Which requests a gateway over a bus lets in. The desks that `announced_desks` makes ask it.
 
 A gateway knows whether the store is up and has room, whether a batcher is there, and who waits for an answer here
 (`gateway_room`). The batcher knows the queue: it refuses the requests that cannot make their deadlines
@@ -14,8 +14,8 @@ from penstock.ports.registry import Registry
 from penstock.ports.shards import Publisher
 from penstock.types import Request
 
-# Seconds without any batcher in which requests are still accepted: a batcher that is started anew after its death
-# finds them, and they have time left.
+# Seconds without any batcher in which requests are still accepted: a batcher that is started again within this time
+# finds them, and they still have time.
 BATCHER_BACK = 3.0
 # The part of `redis.memory_limit` beyond which no more answers are kept for other gateways.
 CACHE_MEMORY = 0.75
@@ -31,7 +31,7 @@ class GatewayAdmission:
         *,
         memory_limit: float,
     ) -> None:
-        """`waiting`: how many wait for their answers at this gateway."""
+        """`waiting`: says how many requests wait for their answers at this gateway."""
         self._registry, self._publisher, self._waiting = registry, publisher, waiting
         self._room, self._memory_limit = room, memory_limit
         self._has_batcher = False
@@ -64,7 +64,8 @@ class GatewayAdmission:
         return None
 
     def refusal_of_more(self, model: str, request: Request, number: int, now: float) -> Refused | None:
-        """Why so many more than this one, which was let in, are sure not to be let in all."""
+        """Why `number` more requests like this one, which was let in, cannot all be let in. None: that is not
+        sure."""
         full = self._room.is_full(self._waiting(), request.tenant, now, number - 1)
         return self._full(model) if full else None
 
@@ -73,11 +74,11 @@ class GatewayAdmission:
         return Overloaded(message, retry_after=self.backlog_seconds(model))
 
     def no_batcher(self, now: float) -> bool:
-        """No batcher is there, nor has been for longer than a restart takes."""
+        """Whether there has been no batcher for longer than a restart takes."""
         return not self._has_batcher and now - self._last_batcher_left > BATCHER_BACK
 
     def backlog_seconds(self, model: str) -> float:
-        """How long the longest queue will take, by the batchers' own word."""
+        """How long the longest of the batchers' queues will take, by their heartbeats."""
         said = [
             batcher.models[model].backlog_seconds
             for batcher in self._registry.members["batchers"].values()
@@ -86,5 +87,6 @@ class GatewayAdmission:
         return max([0.1, *said])
 
     def has_room_for_answers(self) -> bool:
-        """Whether answers may still be kept in the store: no longer, long before it is too full for requests."""
+        """Whether answers may still be kept in the shared store. This ends long before the store is too full for
+        requests."""
         return self._registry.memory_ratio < CACHE_MEMORY * self._memory_limit

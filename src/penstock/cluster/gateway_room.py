@@ -4,8 +4,8 @@
     as many wait as may                                      there is none
     the last tenth                                           only for tenants with less than an even share
 
-It is the rule that a batcher has for its queue (`core.refusal`). Who waits is counted only while the last tenth is
-touched, and then a few times a second, since all that wait are gone through. What was let in since is added.
+A batcher has the same rule for its queue (`core.refusal`). Counting goes through all that wait. So it is done only
+while the last tenth is in use, a few times a second, and requests that were let in since are added.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ COUNTED_FOR = 0.25  # seconds
 
 class Room:
     def __init__(self, most: int, tenants: Callable[[], Iterable[str]]) -> None:
-        """`tenants`: of each request that waits, whose it is."""
+        """`most`: how many requests may wait. `tenants`: returns the tenant of each request that waits."""
         self.most = most
         self._tenants = tenants
         self._open = most - int(ROOM * most)  # while fewer wait, nobody's share matters
@@ -27,8 +27,8 @@ class Room:
         self._counted = -inf
 
     def is_full(self, waiting: int, tenant: str, now: float, more: int = 0) -> bool:
-        """Whether there is no room for one more of a tenant, once `more` of its requests wait besides those that
-        do now."""
+        """Whether there is no room for one more request of a tenant. `waiting`: how many wait now. `more`: how many
+        further requests of the tenant are to count as waiting."""
         waiting += more
         if waiting < self._open:
             return False
@@ -38,7 +38,7 @@ class Room:
         return is_beyond_share(self._own[tenant] + more, len(self._own), self.most)
 
     def let_in(self, waiting: int, tenant: str) -> None:
-        """Note that a request was let in while so many waited."""
+        """Note that a request was let in while `waiting` others waited."""
         if waiting >= self._open:
             self._own[tenant] += 1
 

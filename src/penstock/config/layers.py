@@ -1,6 +1,7 @@
-"""The three layers that values come from, each laid over the one before: file, environment, command line.
+"""The three layers that values come from: file, environment, command line. A later layer wins over an earlier one.
 
-All three write into one tree of tables whose leaves are `Given`: the value as it stood, and where. Used by `load`.
+All three write into one tree of tables. Its leaves are `Given`: the value as it was written, and where. Used by
+`load`.
 """
 
 import re
@@ -37,7 +38,7 @@ class Given:
 
     value: object
     source: str
-    as_text: bool = False  # it came as text, whatever its type should be
+    as_text: bool = False  # whether it came as text, and must be read by its kind
 
 
 def read_file(file: Path, section: type[Any]) -> Tree:
@@ -147,7 +148,7 @@ def lay_command_line(tree: Tree, overrides: Mapping[str, object], known: Mapping
         _lay(tree, by_key[key], Given(value, option(key), as_text=isinstance(value, str)))
 
 
-# Keys that the command line calls by another name than the rule below would.
+# Keys whose option is not the one that the rule in `option` gives.
 _CALLED = {
     "model.target": "TARGET",
     "model.name": "--model",
@@ -159,7 +160,7 @@ _CALLED = {
 
 
 def option(key: str) -> str:
-    """How the command line calls a key: --port, --max-batch, --retries-attempts."""
+    """The command line's option for a key: --port, --max-batch, --retries-attempts."""
     if key in _CALLED:
         return _CALLED[key]
     section, _, name = key.rpartition(".")

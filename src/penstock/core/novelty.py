@@ -1,15 +1,16 @@
 """Whether a batch has a size that its worker has never run, where each new size is dear once and any is allowed.
 
-A new size makes all in the batch wait for what its first run costs. Instead as many go as fill the largest size
-that the worker has run. The rest goes after them, in batches of that size:
+A new size makes all requests in the batch wait for what its first run costs. The other way is to send as many as
+fill the largest size that the worker has run, and the rest after them, in batches of that size:
 
-- All n wait S(n) − S(run) longer, and the cost of the new size, if they go together.
-- The rest waits for the batches before its own if it is kept. The smaller sum of waits wins.
+- If all n go together, each waits S(n) − S(run) longer, plus the cost of the new size.
+- If the rest is kept, it waits for the batches before its own. The way with the smaller sum of waits is taken.
 - If the rest would then be too late, and nobody is late in the new size, all go.
 
-Whether a first run pays off later nobody can tell, and it usually does: a size that came once comes again. So one
-part in `RARE` of a worker's time goes into new sizes that the sum speaks against, until it has run them all.
-`core.sealing` asks this where `batch_sizes` is `any`. Allowed sizes (`core.sizes`) are run before anybody waits.
+Nobody can tell whether a first run pays off later, but it usually does: a size that came once comes again. So one
+part in `RARE` of a worker's time goes into new sizes although the sum of waits is larger, until it has run them
+all. `core.sealing` asks this where `batch_sizes` is `any`. Allowed sizes (`core.sizes`) are run before anybody
+waits.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from math import ceil
 from penstock.core.fleet import Worker
 from penstock.types import Seconds
 
-RARE = 200
+RARE = 200  # one part in so many of a worker's time may go into new sizes that do not pay at once
 
 
 def to_send(
@@ -29,11 +30,9 @@ def to_send(
     patience: Seconds,
     now: Seconds,
 ) -> int:
-    """How many of so many that wait go to this worker now: all, or what fills a size that it has run.
-
-    `cost`: what the first run of a size costs. `patience`: how long after `now` the most urgent must be answered at
-    the latest. It has no end if another worker is idle, which could take the rest.
-    """
+    """Returns how many of the waiting requests go to this worker now: all, or as many as fill a size that it has
+    run. `cost`: what the first run of a size costs. `patience`: how long after `now` the most urgent must be
+    answered at the latest; infinite if another worker is idle, which could take the rest."""
     if waiting in worker.met:
         return waiting
     run = max((size for size in worker.met if size < waiting), default=0)

@@ -1,4 +1,4 @@
-"""What an input costs, where that can be told from its bytes."""
+"""What an input costs, if that can be told from its bytes. Used where desks are made, and by `warm_up`."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ BYTES_PER_TOKEN = 4  # a rule of thumb for English text and common tokenizers; a
 
 
 def cost_of(kind: str) -> Callable[[bytes], float] | None:
-    """The cost of inputs of this kind; None for `requests`, where each counts one, and for a user's function,
-    which runs elsewhere."""
+    """Returns a function that gives the cost of an input. None for `requests`, where each input costs one, and for
+    a user's function, which runs elsewhere (`runtime/sizing.py`)."""
     return {"bytes": _bytes, "characters": _characters, "tokens": _tokens}.get(kind)
 
 
@@ -20,7 +20,8 @@ def _bytes(payload: bytes) -> float:
 
 
 def _characters(payload: bytes) -> float:
-    """The characters of the string, or of the JSON text where it is not one; of what is not JSON, its bytes."""
+    """The characters of a JSON string; of other JSON, those of its text; of bytes that are not JSON, their
+    number."""
     if not is_json(payload):
         return _bytes(payload)
     if not payload.startswith(b'"'):

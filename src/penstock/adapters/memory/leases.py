@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.adapters.memory.shard import SharedShards
 from penstock.ports import Clock
 from penstock.ports.shards import Alive
-from penstock.shard_plan import plan, quota
+from penstock.shard_plan import even_part, plan
 
 
 class MemoryLeases:
@@ -45,7 +45,7 @@ class MemoryLeases:
             self._changed.clear()
             self.step()
             # A batcher that lacks shards looks more often: their owner has died, or is about to give them back.
-            short = len(self._held) < quota(len(self._shards), self._alive(), self._me)
+            short = len(self._held) < even_part(len(self._shards), self._alive(), self._me)
             try:
                 async with asyncio.timeout(self._heartbeat / 4 if short else self._heartbeat):
                     await self._changed.wait()

@@ -20,7 +20,7 @@ from penstock.adapters.redis.link.connect import Patience, Store, translate
 from penstock.adapters.redis.link.scripts import Call
 from penstock.errors import StoreDown
 from penstock.loops import Loops
-from penstock.shard_plan import plan, quota
+from penstock.shard_plan import even_part, plan
 
 log = logging.getLogger("penstock.batcher")
 
@@ -86,7 +86,7 @@ class Leases:
             if self._closing:
                 return
             batchers = self._alive()
-            short = len(self._held) < quota(self._shards, batchers, self._me)
+            short = len(self._held) < even_part(self._shards, batchers, self._me)
             others = await self._held_by_others() if short else set()
             decided = plan(self._shards, self._held, others, batchers, self._me, self._former)
             await self._give(decided.give)
@@ -105,7 +105,7 @@ class Leases:
                 await asyncio.sleep(patience.failed(error))
                 continue
             # A batcher that lacks shards looks more often: their owner has died, or is about to give them back.
-            short = len(self._held) < quota(self._shards, self._alive(), self._me)
+            short = len(self._held) < even_part(self._shards, self._alive(), self._me)
             pause = heartbeat / 4 if short else heartbeat - (monotonic() - began)
             try:
                 async with asyncio.timeout(max(0.0, pause)):
