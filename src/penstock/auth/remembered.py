@@ -1,6 +1,5 @@
-"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes.
-
-Used by `keys` and by `jwt`, each with one of its own.
+"""Credentials that were verified, so that none is verified twice. Bounded in number and in bytes. `keys.py` and
+`jwt.py` have one each.
 """
 
 from collections.abc import Callable
@@ -9,11 +8,12 @@ from math import inf
 from penstock.auth.identity import Identity
 
 MOST = 100_000  # credentials
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 32 * 2**20  # of all credentials
 
 
 class Remembered:
-    """The oldest goes first. Only verified credentials come in, so strangers cannot push anyone out."""
+    """The identity of each verified credential. If there are too many, the oldest is forgotten. Only verified
+    credentials are kept, so strangers cannot push anyone out."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes

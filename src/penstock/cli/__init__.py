@@ -46,7 +46,8 @@ def _told(message: str, details: str = "") -> int:
 
 
 def _plain(misuse: Exception) -> str:
-    """A wrong option or a missing argument, and where to look; nothing when the help was shown instead."""
+    """Returns the message for a wrong option or a missing argument, and where to look; empty if the help was shown
+    instead."""
     message = " ".join(str(getattr(misuse, "format_message", misuse.__str__)()).split()).rstrip(".")
     message, found = _WRONG_VALUE.subn(r"\1 must be ", message)
     for theirs, ours in _OF_KINDS if found else ():

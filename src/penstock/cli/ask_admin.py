@@ -1,4 +1,4 @@
-"""Asks a running server's admin plane, for `penstock workers` and `penstock dlq`."""
+"""Asks a running server's admin plane. Used by `workers.py` and `dlq.py`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`penstock bench`: puts open-loop load on a running server and reports latencies."""
+"""`penstock bench`: sends load to a running server and reports latencies. It calls `bench/`."""
 
 import asyncio
 import signal
@@ -81,7 +81,7 @@ def bench(
         clients=parse_clients(tiers) if tiers is not None else (),
         seed=seed,
     )
-    for path in (html, Path(json) if json else None):  # found now, not after the run
+    for path in (html, Path(json) if json else None):  # a missing folder is found now, not after the run
         if path is not None and not path.absolute().parent.is_dir():
             raise UserMistake(f"cannot write {path}: there is no folder {path.absolute().parent}")
     plan = make_plan(shape, target)

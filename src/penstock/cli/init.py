@@ -1,4 +1,5 @@
-"""`penstock init`: a first penstock.toml and app.py, which serve as they are."""
+"""`penstock init`: writes a first penstock.toml and app.py, which serve as they are. The defaults that it shows
+come from `config/`."""
 
 from pathlib import Path
 from typing import Annotated, NamedTuple

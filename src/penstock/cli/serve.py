@@ -1,4 +1,5 @@
-"""`penstock serve`: one process that serves everything but the functions."""
+"""`penstock serve`: one process that holds gateway, batchers and slots; functions run in child processes. It calls
+`roles/serve.py`."""
 
 import os
 from functools import partial

@@ -1,4 +1,5 @@
-"""`penstock sim`: plays the server's own decisions in virtual time and prints what came of it."""
+"""`penstock sim`: plays the server's own decisions in virtual time and prints the results. It calls
+`sim/study.py`."""
 
 import json as json_format
 import os
@@ -22,7 +23,7 @@ from penstock.from_config.tiers import tier_names
 from penstock.load.traffic import Traffic, make_schedule
 from penstock.roles.simulation import scenario_of
 from penstock.sim.floor import floor
-from penstock.sim.study import Finding, shown, study
+from penstock.sim.study import Finding, render, study
 
 STEADY = ("poisson", "uniform")  # arrivals that have a floor
 
@@ -121,7 +122,7 @@ def sim(
         seed,
     )
     shares = None if tiers is None else dict(parse_clients(tiers))
-    if json is not None and not Path(json).absolute().parent.is_dir():  # found now, not after the run
+    if json is not None and not Path(json).absolute().parent.is_dir():  # found now, and not after the run
         raise UserMistake(f"cannot write {json}: there is no folder {Path(json).absolute().parent}")
     scenarios, names = {}, []
     for chosen in [None] if policy is None else [part.strip() for part in policy.split(",")]:
@@ -160,7 +161,7 @@ def sim(
             watch = None if progress is None else progress.of(chosen)
             findings[chosen] = study(scenario, schedule, traffic.warmup, names, best, watch)
     _write(findings, json)
-    (errors if json == "-" else Console()).print(shown(findings))
+    (errors if json == "-" else Console()).print(render(findings))
 
 
 def _only(models: list[str], chosen: str | None) -> str:

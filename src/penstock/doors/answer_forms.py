@@ -1,10 +1,11 @@
-"""Answers that are not JSON, for clients that want them (`Accept`).
+"""Makes answers that are not JSON, for clients that ask for them with `Accept`. Used by `native.py`.
 
-    application/octet-stream    an output that is bytes, and nothing else; what JSON says beside it is left out
+    application/octet-stream    the output, if it is bytes, and nothing else
     application/msgpack         the same object as in JSON; an output that is bytes is bytes here too
 
-An output on its way is JSON, and its note says if it stands for bytes. An answer that cannot be given in the form
-that is wanted is JSON, and so is every failure: the function has run by then, and what it made must not be lost.
+Inside the server an output is JSON, and its note says whether it stands for bytes. If an answer cannot have the
+form that the client wants, it is JSON: the function has run by then, and its output must not be lost. Failures are
+JSON too.
 """
 
 from base64 import b64decode
@@ -22,7 +23,7 @@ from penstock.types import Reply
 
 
 def in_form(media: Media, render: Render) -> Render:
-    """Makes answers in this form. `render` makes them in JSON."""
+    """Returns a function that makes answers in this form. `render` makes them in JSON."""
     if media is Media.JSON:
         return render
     return partial(_octets if media is Media.OCTETS else _msgpack, render)
@@ -48,12 +49,12 @@ def _msgpack(render: Render, reply: Reply, now: float) -> Answer:
         said["output"] = msgspec.json.decode(output)
     try:
         return _answer(Media.MSGPACK, around, msgspec.msgpack.encode(said))
-    except OverflowError:  # an integer of more than 64 bits, which JSON alone can say
+    except OverflowError:  # an integer of more than 64 bits, which only JSON can hold
         return render(reply, now)
 
 
 def _around(render: Render, reply: Reply, now: float) -> Answer:
-    """The answer in JSON, without its output."""
+    """Returns the answer in JSON, with null for its output."""
     _, mark, note = reply.output.partition(b"\x1e")
     return render(replace(reply, output=b"null" + mark + note), now)
 

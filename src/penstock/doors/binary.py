@@ -1,9 +1,10 @@
-"""Bodies that are not JSON: bytes that are the input themselves, and MessagePack.
+"""Reads bodies of `/v1/inference` that are not JSON: bytes that are the input themselves, and MessagePack. Used by
+`native.py`.
 
-    application/octet-stream    the body is the input; all else stands in the query: ?model=…&timeout_ms=…
+    application/octet-stream    the body is the input; all else is in the query: ?model=…&timeout_ms=…
     application/msgpack         the object that would be sent as JSON; bytes in it are bytes for the function
 
-Only functions take bytes. Whoever speaks JSON to its model says so, and what to send in their place.
+Only functions take bytes. For other models a body with bytes is refused, and the refusal says what to send instead.
 """
 
 import msgspec
@@ -27,6 +28,8 @@ _packed = msgspec.msgpack.Decoder(InferenceBody).decode
 
 
 class Binary:
+    """Makes an ask of such a body."""
+
     def __init__(self, inside: Inside) -> None:
         self._gateway = inside.gateway
         self._limits = inside.limits
@@ -78,7 +81,7 @@ class Binary:
 
 
 def _json(parameters: str) -> bytes:
-    """Parameters of a query, if they are JSON."""
+    """Returns the parameters of a query as bytes. Refuses them if they are not JSON."""
     text = parameters.encode()
     if text:
         try:

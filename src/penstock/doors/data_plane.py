@@ -1,4 +1,5 @@
-"""The application of the data plane: a table made from the doors, and the one place where errors become answers."""
+"""The application of the data plane: it leads each request to its door, and is the one place where errors become
+answers. `roles/data_plane.py` makes it; the edge calls it."""
 
 import asyncio
 import logging
@@ -38,7 +39,7 @@ log = logging.getLogger("penstock.doors")
 
 
 class Errand:
-    """A request that takes a while; it has no point any more once its client has gone."""
+    """A request that takes a while, in a task of its own. The task is cancelled if its client leaves."""
 
     __slots__ = ("task",)
 
@@ -50,6 +51,8 @@ class Errand:
 
 
 class DataPlane:
+    """Implements `edge.app.App`."""
+
     def __init__(
         self,
         inside: Inside,
@@ -57,7 +60,7 @@ class DataPlane:
         make_id: Callable[[], str],
         doorman: Doorman | None = None,
     ) -> None:
-        """`doorman`: finds out who asks. None: nobody is asked."""
+        """`doorman`: finds out who asks. None: clients need not say who they are."""
         self._inside = inside
         self._gateway = inside.gateway
         self._asynchronous = inside.gateway.asynchronous
@@ -70,11 +73,12 @@ class DataPlane:
         self._table = Table(doors)
         self._asking = {door.path.encode(): door for door in doors if isinstance(door, AskingDoor)}
 
-    # ---- the edge's questions ------------------------------------------------------------------------------
+    # ---- what the edge calls -------------------------------------------------------------------------------
 
     def handle(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         door, query = self._asking.get(url), b""
-        octets = headers.get(b"content-type") == OCTETS  # nothing in them has to be looked through
+        # A body of bytes needs no checks, so even a large one is read at once.
+        octets = headers.get(b"content-type") == OCTETS
         if octets and door is None:
             path, _, query = url.partition(b"?")
             door = self._asking.get(path)
@@ -93,7 +97,7 @@ class DataPlane:
                 self._submit(caller, door, asks, _render(door, headers))
                 return
             except KeysWanted:
-                pass  # who asks is to be found out, which takes a while
+                pass  # to find out who asks takes a while
             except Exception as exc:
                 self._failed(caller, door, exc, headers)
                 return
@@ -117,7 +121,7 @@ class DataPlane:
                 self._sign(asks, identity, head.headers)
                 self._submit(caller, door, asks, door.render)
                 return
-            if identity is not None:  # what `_sign` and `_submit` do, spelt out for the usual case
+            if identity is not None:  # the same as `_sign` and `_submit` do, without their calls
                 ask.identity = identity
             if head.request_id is not None:
                 ask.request_id = head.request_id.decode()
@@ -136,8 +140,8 @@ class DataPlane:
             self._failed(caller, door, exc, head.headers)
 
     def who(self, method: bytes, url: bytes, headers: Headers) -> str:
-        """Who sends a body, before more of it is taken. Whatever the head alone can be refused for, it is refused
-        for now."""
+        """Returns who sends a body, before more of it is taken. If the head alone is enough to refuse the request,
+        it is refused now."""
         path, _ = split(url)
         door = self._table.find(path)
         if self._doorman is None or door.public:
@@ -145,7 +149,7 @@ class DataPlane:
         try:
             tenant = self._doorman.identify(headers).tenant
         except KeysWanted:
-            return ""  # who asks is to be found out, which takes a while
+            return ""  # to find out who asks takes a while
         if method == POST:
             media_of(headers, isinstance(door, AskingDoor) and door.others)
         return tenant
@@ -153,7 +157,7 @@ class DataPlane:
     def refuse(self, caller: Caller, exc: Exception, url: bytes, headers: Headers) -> None:
         self._failed(caller, self._table.find_by_url(url), exc, headers)
 
-    # ---- the way of all others -----------------------------------------------------------------------------
+    # ---- requests that take a while ------------------------------------------------------------------------
 
     async def _visit(self, caller: Caller, method: bytes, url: bytes, headers: Headers, body: bytes) -> None:
         door: Door | None = None
@@ -206,7 +210,8 @@ class DataPlane:
             caller.leaving = self._gateway.submit_keyed(asks[0], key, KeyedAnswer(caller, render))
 
     def _within_quota(self, identity: Identity | None, steps: Steps[Sequence[Ask]]) -> Steps[Sequence[Ask]]:
-        """Check the quota when a large body's turn has come: the bodies before it may have used it up."""
+        """Check the quota when it is a large body's turn, because the bodies before it may have used the quota
+        up."""
         if identity is not None and self._charges is not None:
             self._charges.check(identity)
         return (yield from steps)
@@ -228,7 +233,7 @@ class DataPlane:
         return asks
 
     def _sign(self, asks: Sequence[Ask], identity: Identity | None, headers: Headers) -> None:
-        """Put what the head says into each ask. Several asks of one call have the same id."""
+        """Put what the head says (identity, id, trace) into each ask. Several asks of one call have the same id."""
         asked, (parent, state) = request_id(headers), trace(headers)
         if asked is None and len(asks) > 1:
             asked = self._make_id()
@@ -237,15 +242,15 @@ class DataPlane:
             ask.traceparent, ask.tracestate = parent, state
 
     def _submit(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
-        """Submit asks whose head has no wishes."""
+        """Submit asks whose head has neither Prefer nor Idempotency-Key."""
         if self._becomes_task(door, asks, None):
             caller.leaving = Errand(asyncio.create_task(self._become_task(caller, door, asks[0])))
         else:
             self._send(caller, door, asks, render)
 
     def _send(self, caller: Caller, door: AskingDoor, asks: Sequence[Ask], render: Render) -> None:
-        """Send asks to the gateway. The answer is `caller.reply`, or that of what joins the replies: nothing here
-        waits for it."""
+        """Send asks to the gateway, which replies to the caller, or to a `Joined` for several asks. Nothing here
+        waits for the reply."""
         if len(asks) == 1:
             caller.render = render
             caller.leaving = self._gateway.submit(asks[0], caller)
@@ -255,8 +260,8 @@ class DataPlane:
     # ---- tasks ---------------------------------------------------------------------------------------------
 
     def _becomes_task(self, door: AskingDoor, asks: Sequence[Ask], preferred: bool | None) -> bool:
-        """Whether the asks become a task. A client can say that it waits all the same for a model that responds
-        later."""
+        """Whether the asks become a task. `preferred`: what the client says in Prefer, which goes before the
+        model's setting; None: nothing."""
         if door.tasks is Tasks.NEVER or len(asks) > 1:
             return False
         if preferred is None and door.tasks is Tasks.AS_MODEL:
@@ -285,7 +290,7 @@ class DataPlane:
     # ---- endings -------------------------------------------------------------------------------------------
 
     def _failed(self, caller: Caller, door: Door | None, exc: Exception, headers: Headers) -> None:
-        """Answer an error, in the shape of the door where there is one. No other place does."""
+        """Answer an error, in the shape of the door if there is one. No other place does so."""
         if self._charges is not None:
             exc = self._charges.after(exc, headers)
         if isinstance(exc, PenstockError):

@@ -1,5 +1,5 @@
-"""What every answer says in its head, and every error; and the native shape of an error, which is that of all doors
-without one of their own."""
+"""The header fields of every answer and every error, and the native shape of an error, which doors without their
+own shape use. Used by the doors and by `data_plane.py`."""
 
 from math import ceil
 
@@ -30,10 +30,12 @@ def status_of(failure: Failure) -> int:
 
 
 def in_full(failure: Failure) -> str:
+    """Returns the message of a failure with its details."""
     return f"{failure.message}: {failure.details}" if failure.details else failure.message
 
 
 def failed(failure: Failure, request_id: str) -> Answer:
+    """Returns the answer to a failure in the native shape."""
     said: dict[str, object] = {"error": failure.code, "message": in_full(failure), "request_id": request_id}
     if failure.retry_after is not None:
         said["retry_after_ms"] = ceil(failure.retry_after * 1e3)

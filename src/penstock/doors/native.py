@@ -1,6 +1,8 @@
-"""The native doors: one input in, one output out, on the same connection or as a task.
+"""The native doors, `/v1/inference` and `/api/inference`: one input in, one output out, on the same connection or
+as a task. `open_doors.py` opens them.
 
-Answers are spliced around the output, which is never decoded here. Fields nobody knows are refused by name.
+The output is never decoded here: the rest of the answer is written around its bytes. Unknown fields of a body are
+refused, and the refusal names them.
 """
 
 from collections.abc import Sequence
@@ -33,6 +35,8 @@ from penstock.types import Ask, Execution, Reply
 
 
 class ShortBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body at `/api/inference`."""
+
     input: msgspec.Raw
 
 
@@ -42,6 +46,8 @@ _SHORT = msgspec.json.Decoder(ShortBody)
 
 
 class Inference(AskingDoor):
+    """The full form: a body with everything that a client may say of a request."""
+
     path = "/v1/inference"
     tasks = Tasks.AS_MODEL
     others = True
@@ -87,8 +93,8 @@ class Inference(AskingDoor):
         return self.render(replies[0], now)
 
     def render(self, reply: Reply, now: float) -> Answer:
-        """The answer to a reply. The output goes last, as it is; what the members of a batch share is rendered
-        once."""
+        """Returns the answer to a reply. The output goes last, as it is. The part that the members of a batch have
+        in common is rendered once."""
         execution = reply.execution
         if execution is None:
             return super().render(reply, now)
@@ -111,7 +117,8 @@ class Inference(AskingDoor):
 
 
 class ShortInference(AskingDoor):
-    """The short form: its answer is the output, whatever the model, unless the client wants a task."""
+    """The short form: a body with nothing but an input, for the default model. The client waits for the answer,
+    even if the model's setting makes tasks, unless it asks for a task."""
 
     path = "/api/inference"
     tasks = Tasks.IF_ASKED

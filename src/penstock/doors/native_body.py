@@ -1,4 +1,5 @@
-"""What a body of `/v1/inference` says, in whatever form it comes: JSON (`native`) or not (`binary`)."""
+"""What a body of `/v1/inference` says, in whatever form it comes: JSON (`native.py`) or not (`binary.py`). Both
+make it and then an ask of it."""
 
 import msgspec
 
@@ -6,11 +7,13 @@ from penstock.doors.inputs import canonical
 from penstock.errors import Unacceptable
 from penstock.types import Ask
 
-# Milliseconds that can be read; the gateway allows less, but a number with 400 digits must not reach arithmetic.
+# Milliseconds. The gateway allows less, but a number with 400 digits must not get into arithmetic.
 LONGEST_MS = 24 * 3600 * 1000
 
 
 class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The fields of a body."""
+
     input: msgspec.Raw
     model: str | None = None
     parameters: msgspec.Raw = msgspec.Raw()
@@ -19,6 +22,7 @@ class InferenceBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check(said: InferenceBody) -> None:
+    """Refuses fields that are not acceptable. The input is checked elsewhere."""
     if said.client_id is not None and not 0 < len(said.client_id) <= 128:
         raise Unacceptable("'client_id' must be 1 to 128 characters long")
     timeout = said.timeout_ms
@@ -27,6 +31,7 @@ def check(said: InferenceBody) -> None:
 
 
 def asked(said: InferenceBody, payload: bytes) -> Ask:
+    """Returns the ask. `payload`: the checked input."""
     timeout = said.timeout_ms
     return Ask(
         payload,

@@ -1,4 +1,4 @@
-"""The native doors, for the document at /openapi.json."""
+"""Describes the native doors for the document at /openapi.json. Used by `native.py`."""
 
 from collections.abc import Sequence
 
@@ -206,7 +206,7 @@ def _request(
 
 
 def _parameters(taken: Sequence[str] | None) -> Part:
-    """The schema of a model's parameters: those named, or any."""
+    """Returns the schema of a model's parameters: those named, or any."""
     named: Part = {}
     if taken is not None:
         named = {"properties": {name: {} for name in taken}, "additionalProperties": False}

@@ -1,4 +1,5 @@
-"""The words in which doors describe themselves for the document at /openapi.json."""
+"""The parts of which doors make their descriptions for the document at /openapi.json. Used by the doors and by
+`openapi.py`."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -42,10 +43,10 @@ TEXT = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$"  # ta
 
 @dataclass(frozen=True)
 class Offer:
-    """What this server has to offer just now, for doors to describe."""
+    """What this server offers now. Doors describe it."""
 
     models: Mapping[str, str]  # the kind of input, text or json, that each takes
-    default: str | None  # the model meant by requests that name none
+    default: str | None  # the model for requests that name none
     taking_bytes: Set[str]  # models whose inputs may be bytes
     asynchronous: Set[str]  # models whose requests become tasks
     parameters: Mapping[str, Sequence[str] | None]  # the names each model takes, as `Gateway.parameters`
@@ -56,6 +57,8 @@ class Offer:
 
 
 class Described(NamedTuple):
+    """One door's part of the document."""
+
     paths: Part = {}  # noqa: RUF012 - nobody adds to it
     schemas: Part = {}  # noqa: RUF012
 
@@ -64,11 +67,11 @@ def sent(schema: str) -> Part:
     return {"required": True, "content": in_json(schema)}
 
 
-BYTES: Part = {"schema": {}}  # whatever they say; as OpenAPI 3.1 has it
+BYTES: Part = {"schema": {}}  # any bytes, as OpenAPI 3.1 writes it
 
 
 def in_other_forms(schema: str, *, octets: bool) -> Part:
-    """The contents of a body that may be JSON, or MessagePack, or bytes alone."""
+    """Returns the content of a body that may be JSON, MessagePack or, with `octets`, bytes alone."""
     packed = {"application/msgpack": in_json(schema)["application/json"]}
     return {**in_json(schema), **packed, **({"application/octet-stream": BYTES} if octets else {})}
 
@@ -79,7 +82,7 @@ def answered(about: str, schema: str, *headers: str) -> Part:
 
 
 def refused(*statuses: int) -> Part:
-    """The responses with these statuses, in the native shape."""
+    """Returns the responses with these statuses, in the native shape."""
     return {str(status): {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in statuses}
 
 
@@ -141,7 +144,7 @@ TRACESTATE = parameter(
 
 
 def input_schema(kind: str, clean: bool) -> Part:
-    if kind != "text":  # no schema can say of all texts inside a value what they may contain
+    if kind != "text":  # a schema cannot say what the texts inside a value may contain
         return {
             "description": "Any JSON value" + ("; its texts hold no control characters." if clean else ".")
         }

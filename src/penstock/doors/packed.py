@@ -1,9 +1,9 @@
-"""What a value in MessagePack may be, before it is decoded: its depth, its parts, its numbers.
+"""Checks a value in MessagePack before it is decoded: its depth, its parts, its numbers. Used by `binary.py`.
 
-Decoding makes an object of each part, and a mebibyte can have a million of them. So the bytes are walked through
-first, in steps, and what has too many parts is refused. What has no bytes in it goes on as the JSON that it could
-have been: it is treated like it, and may have the same answer in a cache. The decoder has seen to it that the value
-is well formed.
+Decoding makes an object of each part, and a mebibyte can have a million parts. So the bytes are walked through
+first, in steps, and a value with too many parts is refused. A value without bytes in it goes on as JSON, so that it
+is treated as if it had come as JSON, and may get the same answer from the cache. The decoder of the body has
+checked that the value is well formed.
 """
 
 import re
@@ -24,7 +24,7 @@ BINARY = (0xC4, 0xC5, 0xC6)  # with a length of 1, 2 or 4 bytes
 TEXT = (0xD9, 0xDA, 0xDB)
 ARRAY = (0xDC, 0xDD)  # with a length of 2 or 4 bytes
 MAP = (0xDE, 0xDF)
-# Bytes behind the first one of nil, booleans and numbers.
+# How many bytes follow the first one, of nil, booleans and numbers.
 SCALARS = {
     0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4,
     0xD3: 8,
@@ -37,7 +37,7 @@ decode = msgspec.msgpack.Decoder().decode
 
 
 class Walk:
-    """A walk through one value. What was found is known at its end."""
+    """A walk through one value. `has_bytes` and `has_controls` are known at its end."""
 
     def __init__(self, packed: bytes, max_depth: int, field: str) -> None:
         self.has_bytes = self.has_controls = False
@@ -71,7 +71,7 @@ class Walk:
                 is_map.append(inside[1])
 
     def _part(self, is_key: bool) -> tuple[int, bool] | None:
-        """Walk through one part. Gives how many parts an array or a map has, and whether it is a map."""
+        """Walk through one part. Returns, for an array or a map, how many parts it has and whether it is a map."""
         packed, first = self._packed, self._packed[self._at]
         self._at += 1
         is_text = FIX_TEXT <= first < NIL or first in TEXT
@@ -110,8 +110,8 @@ class Walk:
 
 
 def input_of(packed: bytes, max_depth: int, controls: str) -> Steps[bytes]:
-    """The payload of an input: JSON where it has no bytes in it. `controls`: the rule for control characters, which
-    are looked for here only where it is not JSON."""
+    """Returns the payload of an input: as JSON if it has no bytes in it. `controls`: the rule for control
+    characters. They are looked for here only if the payload is not JSON."""
     walk = Walk(packed, max_depth, "input")
     yield from walk.steps()
     if not walk.has_bytes:
@@ -127,7 +127,7 @@ def input_of(packed: bytes, max_depth: int, controls: str) -> Steps[bytes]:
 
 
 def parameters_of(packed: bytes, max_depth: int) -> Steps[bytes]:
-    """Parameters, which are JSON."""
+    """Returns parameters as JSON. Refuses them if they hold bytes."""
     walk = Walk(packed, max_depth, "parameters")
     yield from walk.steps()
     if walk.has_bytes:

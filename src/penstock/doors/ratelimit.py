@@ -1,8 +1,9 @@
-"""What a tenant with a quota is told with every answer.
+"""The header fields that tell a tenant of its quota, with every answer. Used by `every_answer.py`, `native.py` and,
+for refusals, `data_plane.py`.
 
 RateLimit-Limit      requests in any sixty seconds
-RateLimit-Remaining  of these, how many may come, as of the one that was let in last
-RateLimit-Reset      seconds until some of what was used no longer counts; with a 429 the same as Retry-After
+RateLimit-Remaining  how many of these are left, as of the request that was let in last
+RateLimit-Reset      seconds until some of the used ones no longer count; with a 429 the same as Retry-After
 """
 
 from math import ceil
@@ -23,7 +24,7 @@ def quota_of(account: Account, now: Seconds) -> Quota | None:
 
 
 def refusal_fields(error: OverQuota) -> Fields:
-    """The fields for a refusal. `Retry-After` comes with every error that knows when to come back."""
+    """Returns the fields for a refusal. `Retry-After` is not among them: `every_answer.py` adds it."""
     if error.limit is None:
         return ()
     return (

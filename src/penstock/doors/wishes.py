@@ -1,7 +1,5 @@
-"""What stands beside the path of a request: its query, what its body is said to be, what its client prefers.
-
-For `data_plane` and `results`, which is where people fetch the answers of tasks. Pure: what cannot be accepted is
-raised, as an error with a status.
+"""Reads what a request says besides its path and body: the query, Content-Type, Accept and Prefer. Used by
+`data_plane.py`, `results.py` and `binary.py`. Pure: it raises a refusal for what cannot be accepted.
 """
 
 from enum import Enum
@@ -12,7 +10,7 @@ from penstock.errors import Malformed, Unacceptable, UnsupportedMedia
 
 
 def read_query(text: str, *known: str) -> dict[str, str]:
-    """The parameters of a query. One that is not `known` here is refused, and one that is given twice."""
+    """Returns the parameters of a query. Refuses one that is not `known` here, or is given twice."""
     try:
         pairs = parse_qs(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=16)
     except ValueError:
@@ -26,7 +24,8 @@ def read_query(text: str, *known: str) -> dict[str, str]:
 
 
 def prefers_task(headers: Headers) -> bool | None:
-    """What a client says in `Prefer` (RFC 7240): True, a task; False, it waits for the answer; None, neither."""
+    """Returns what a client says in `Prefer` (RFC 7240): True for a task, False if it waits for the answer, None if
+    it says neither."""
     said = headers.get(b"prefer")
     if said is None:
         return None
@@ -37,7 +36,7 @@ def prefers_task(headers: Headers) -> bool | None:
 
 
 class Media(Enum):
-    """What a body is, or an answer."""
+    """The forms of a body or an answer."""
 
     JSON = "application/json"
     OCTETS = "application/octet-stream"
@@ -52,8 +51,8 @@ _NAMES = {
 
 
 def media_of(headers: Headers, others: bool = False) -> Media:
-    """What the body is said to be; JSON, if nothing is said. Refuses what is compressed, and what is not read here:
-    anything but JSON in UTF-8, or if there are `others`, but these."""
+    """Returns the form that the head gives for the body; JSON if it gives none. Refuses a compressed body, and any
+    form but JSON in UTF-8. `others`: the forms other than JSON are accepted too."""
     kind, media = headers.get(b"content-type"), Media.JSON
     if kind != b"application/json" and kind is not None:
         name, _, parameter = kind.lower().partition(b";")
@@ -71,8 +70,8 @@ def media_of(headers: Headers, others: bool = False) -> Media:
 
 
 def wanted(headers: Headers) -> Media:
-    """What the client wants the answer to be: the first in `Accept` that there is, whatever its weight; JSON, if
-    there is none."""
+    """Returns the form that the client wants for the answer: the first in `Accept` that we can make, whatever its
+    weight; JSON if there is none."""
     said = headers.get(b"accept")
     if said is not None:
         for part in said.lower().split(b","):

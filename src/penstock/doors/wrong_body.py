@@ -1,4 +1,5 @@
-"""What is wrong with a body, in plain words instead of a decoder's. Used by the doors, for what msgspec refuses.
+"""Says in plain words what is wrong with a body that msgspec cannot decode. Used by `inputs.py`, `native.py` and
+`binary.py`.
 
     Object contains unknown field `inputs`            unknown field 'inputs'; known here: input, model
     Object missing required field `input`             the field 'input' is missing
@@ -6,7 +7,7 @@
     Expected `object`, got `array`                    the body must be a JSON object, not an array
     JSON is malformed: trailing characters (byte 14)  the body is not JSON: trailing characters (byte 14)
 
-What msgspec says that is none of these is told as it stands.
+Any other message of msgspec is passed on as it is.
 """
 
 import re
@@ -16,7 +17,7 @@ import msgspec
 
 from penstock.errors import Malformed, Unacceptable
 
-LONGEST_QUOTE = 200  # characters of what a client sent that are told to that client
+LONGEST_QUOTE = 200  # characters of a message that may quote what the client sent
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)", re.S)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
@@ -35,10 +36,10 @@ _CALLED = {
 
 
 def in_words(exc: Exception, fields: Sequence[str] = (), form: str = "JSON") -> Unacceptable | Malformed:
-    """The refusal for what a decoder says of a body. `fields`: those that the body may have."""
+    """Returns the refusal for a decoder's error. `fields`: those that the body may have."""
     if isinstance(exc, RecursionError):
         return Unacceptable("the body is nested too deeply")
-    said = str(exc)[:LONGEST_QUOTE]  # it may quote the name of a field, which is as long as its sender likes
+    said = str(exc)[:LONGEST_QUOTE]  # cut, because it may quote the name of a field, which may be very long
     if isinstance(exc, msgspec.ValidationError):
         return Unacceptable(_of_a_field(said, fields))
     if said == "Input data was truncated":

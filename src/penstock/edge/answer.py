@@ -1,5 +1,5 @@
-"""What is answered, whatever the version of HTTP: a status, header fields and a body. Each version writes its own
-head around it, with the date and the length of the body."""
+"""What a client is answered, whatever the version of HTTP: a status, header fields and a body. The doors and the
+admin plane make answers. Each version of HTTP writes its own head, with the date and the length of the body."""
 
 from collections.abc import Sequence
 

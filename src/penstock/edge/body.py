@@ -1,19 +1,21 @@
-"""A body that comes in pieces.
+"""A request's body that comes in pieces. Used by `http1_message.py` and `http2_stream.py`.
 
-Where many wait for their ends, a large one lies in memory of its own, which goes back to the system in the end. The
-allocator would keep it: what a crowd of bodies took that never ended would stay with the process.
+While much is held for unfinished requests, a large body lies in memory of its own, which goes back to the system in
+the end. Memory from the allocator might stay with the process after many such bodies.
 """
 
 import mmap
 import os
 
 LARGE = 64 * 1024  # bytes
-# bytes: a shorter piece is joined to the one before, for each piece costs some fifty bytes besides
+# Bytes. A shorter piece is joined to the one before, because each piece costs some fifty bytes more.
 SMALL = 1024
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Body:
+    """The pieces of one body. `crowded`: much is held for unfinished requests now."""
+
     __slots__ = ("_apart", "_length", "_pieces", "size")
 
     def __init__(self, first: bytes = b"", length: int = 0) -> None:
@@ -33,7 +35,8 @@ class Body:
             room[start:end] = piece
 
     def read(self, descriptor: int, most: int, *, crowded: bool = False) -> int:
-        """Add what can be read there now, up to so many bytes. Gives how many it was; zero at the end."""
+        """Add what can be read from the descriptor now, up to `most` bytes. Returns how many it was; 0 at the
+        end."""
         start, end = self.size, self.size + most
         room = self._room(end, crowded)
         if room is None:
@@ -47,7 +50,7 @@ class Body:
         return came
 
     def _room(self, end: int, crowded: bool) -> mmap.mmap | None:
-        """The memory of its own, if it is to have some: at least up to `end`."""
+        """Returns the body's own memory, with room up to `end`; None if it is not to have any."""
         if self._apart is None and not (crowded and max(end, self._length) > LARGE):
             return None
         if self._apart is None or end > len(self._apart):

@@ -1,10 +1,10 @@
-"""The head of an answer, as HTTP/1.1 has it."""
+"""Writes the head of an answer for HTTP/1.1. Used by `http1.py`."""
 
 from http import HTTPStatus
 
 from penstock.edge.answer import JSON_ALONE, Answer
 
-GOES_ON, ENDS = "\r\n", "connection: close\r\n\r\n"  # whether more may follow on this connection
+GOES_ON, ENDS = "\r\n", "connection: close\r\n\r\n"  # the end of a head: more answers may follow, or none
 
 _FIRST_LINE = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _FIRST_LINES_OF_JSON = {

@@ -1,4 +1,5 @@
-"""A server's configuration, as the simulator takes it: the same rules, limits and time-outs, the GPU made up."""
+"""Turns a server's configuration into a scenario for the simulator: the same rules, limits and time-outs, with a
+simulated GPU. Used by `cli/sim.py`."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,9 @@
-"""The server's own decisions in virtual time: arrivals and completions are events, nothing ever sleeps.
+"""The server's own decisions in virtual time: arrivals and completions are events, and nothing ever sleeps. Used by
+`study.py`, by tests and by the benchmarks.
 
 The kernel takes the place of the runtime: it feeds `core` with events and `now`, and carries out what `core`
-decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth; how
-close a server comes to it is measured by `penstock bench`. Used by `study`, by tests and by the benchmarks.
+decides. The gateway is ideal: nothing takes time but the GPU. So the result shows what the policy is worth.
+`penstock bench` measures how close a server comes to it.
 """
 
 from array import array
@@ -23,13 +24,13 @@ from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, NewShapes, ServiceModel
 from penstock.types import Failure, Outcome, Reply, Result, Rung, Seconds, WarmUp, WorkerId
 
-RESTART = 1.0  # a crashed or hung worker is back after about this long
+RESTART = 1.0  # seconds, about, until a crashed or hung worker is back
 AGAIN = 4  # runs of a size in a warm-up, after its first
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is simulated; only the schedule of arrivals is apart."""
+    """What is simulated, except the schedule of arrivals."""
 
     service: ServiceModel
     workers: int = 1
@@ -72,7 +73,8 @@ class Run:
 
 
 def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
-    """Tenant and tier of each arrival. Drawn from random numbers of their own, the same for every policy."""
+    """Yields tenant and tier of each arrival. They are drawn from random numbers of their own, so that they are the
+    same for every policy."""
     rng = Random(f"{scenario.seed}/askers")
     shares, tenants = list(scenario.tier_shares), scenario.tenants
     ranks, parts = range(len(shares)), list(scenario.tenant_shares)
@@ -85,11 +87,13 @@ def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
 
 
 def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
-    """When to wake. As in a server, a timer that is set early enough is kept: it asks the batcher when it fires."""
+    """Returns when to wake. As in a server, a timer that rings early enough is kept: it asks the batcher then."""
     return asked if wake is None or asked is None or asked < wake else wake
 
 
 class Kernel:
+    """Plays one schedule against one batcher."""
+
     def __init__(
         self,
         scenario: Scenario,
@@ -140,7 +144,7 @@ class Kernel:
         return run
 
     def _start(self, worker: WorkerId) -> None:
-        """The worker is ready, after its warm-up if it has one, and every other size is new to it."""
+        """Make a worker ready, after its warm-up if it has one. Every size that it has not run is new to it."""
         service, rng = self.scenario.service, self._rng
         self._new_shapes[worker] = new = NewShapes(service)
         if self.scenario.warmed:
@@ -157,7 +161,8 @@ class Kernel:
         self.run_so_far = Run(busy_seconds=-busy)
 
     def _next_event(self, wake: Seconds | None) -> Seconds | None:
-        """Plays what comes first: a completion, or the time at which the batcher asked to be woken."""
+        """Plays what comes first: a completion, or the time at which the batcher asked to be woken. Returns when to
+        wake next."""
         if self._events and (wake is None or self._events[0][0] <= wake):
             now, _, happen = heappop(self._events)
             happen(now)
@@ -193,7 +198,7 @@ class Kernel:
         return make
 
     def _arrive(self, request: Queued, now: Seconds) -> bool:
-        """Whether the batcher must take a step. A refused request changes nothing."""
+        """Offers a request, or refuses it. Returns whether the batcher must take a step."""
         run, admission = self.run_so_far, self._admission
         run.sent_by_tier[request.tier] += 1
         run.sent_by_tenant[request.tenant] += 1

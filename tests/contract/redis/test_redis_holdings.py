@@ -12,7 +12,7 @@ from penstock.adapters.redis.bus.mailbox import Post
 from penstock.adapters.redis.link.connect import RedisSettings, Store
 from penstock.adapters.redis.records import holdings
 from penstock.adapters.redis.records.idempotency import RedisClaims
-from penstock.adapters.redis.records.task_endings import Outcomes
+from penstock.adapters.redis.records.task_endings import RedisEndings
 from penstock.adapters.redis.records.tasks import RedisTasks
 from penstock.errors import NotFound, Overloaded, OverQuota
 from penstock.idempotency import Keyed
@@ -49,7 +49,7 @@ class Kit:
         post = Post(store)
         self.tasks = RedisTasks(store, "here", post, ttl, holdings.tasks(number, size, 0.4))
         self._claims = RedisClaims(store, post, ttl, ttl, holdings.keyed(size, 0.4))
-        self._outcomes = Outcomes(store, post)
+        self._outcomes = RedisEndings(store, post)
 
     async def new(self, tenant: str, size: int = 10) -> Passenger:
         request = ask(b"x" * size, task=True)

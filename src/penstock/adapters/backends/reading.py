@@ -1,4 +1,4 @@
-"""From the payloads of a batch to what a function is called with. Used by `child`, in the function's process.
+"""Makes the arguments of a function from the payloads of a batch. Used by `child.py`, in the function's process.
 
 The server accepts only what can be read here. An input that cannot be read all the same fails its own request, and
 the function is called with the others.
@@ -21,14 +21,15 @@ decode_text = msgspec.json.Decoder(str).decode
 
 
 class Reading(NamedTuple):
-    """What of a batch can be read, and what cannot."""
+    """The inputs of a batch that could be read, its parameters, and the inputs that could not be read."""
 
     inputs: list[Any]
     parameters: Any
     unread: Failures
 
     def among_all(self, encoded: list[bytes], failed: Failures) -> tuple[list[bytes], Failures]:
-        """Outputs and failures of what was read, each at its position among all inputs."""
+        """Returns outputs and failures at their positions among all inputs of the batch; those that could not be
+        read are failures too."""
         unread = {position for position, _, _ in self.unread}
         count = len(encoded) + len(unread)
         read = [position for position in range(count) if position not in unread]
@@ -47,7 +48,8 @@ class Inputs:
         self._per_item = per_item
 
     def read(self, work: Work) -> Reading:
-        """Raises Unfit if the parameters cannot be read, which the whole batch has in common."""
+        """Reads a batch. Raises Unfit if the parameters cannot be read, because the whole batch has them in
+        common."""
         try:
             parameters = decode_json(work.parameters) if work.parameters else None
         except Exception as error:

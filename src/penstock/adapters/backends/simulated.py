@@ -1,6 +1,7 @@
 """The backend for `sim:…`, a simulated GPU: one batch after the other, a service time, faults on demand.
+`roles/backends.py` makes it, and a worker's slot owns it.
 
-How long a batch takes and what goes wrong is decided by `penstock.service_model`; here time really passes.
+`penstock/service_model.py` decides how long a batch takes and what goes wrong. Here that time really passes.
 """
 
 import asyncio
@@ -15,10 +16,10 @@ _TICK = 0.001  # seconds; an event loop's timers are no finer
 
 
 class SimulatedBackend:
-    """Answers each input with itself after the time the model says. A batch that comes while another runs begins
-    when that has ended.
+    """Implements `ports.Backend`: answers each input with itself, after the time that the service model says. A
+    batch that comes while another runs begins when that one has ended.
 
-    `seed` makes the workers of one run differ; the model's own seed makes runs differ.
+    `seed` makes the workers of one run differ; the service model's own seed makes runs differ.
     """
 
     runs_ahead = True
@@ -32,7 +33,7 @@ class SimulatedBackend:
 
     async def start(self) -> None:
         self._started = True
-        self._new_shapes = NewShapes(self._model)  # as of a new process, to which every size is new
+        self._new_shapes = NewShapes(self._model)  # to a new process every size is new
 
     async def run(self, batch: Batch) -> Result:
         async with self._free:
@@ -74,8 +75,8 @@ class SimulatedBackend:
 async def _wait(seconds: Seconds) -> None:
     """Waits this long: never shorter, and longer by one tick of the loop at most.
 
-    Timers of the loop may fire up to a tick early, and a GPU that is faster than it claims would
-    flatter every figure taken with it.
+    Timers of the loop may fire up to a tick early. A simulated GPU that is faster than it claims would make every
+    figure taken with it too good.
     """
     if seconds <= 0:
         return

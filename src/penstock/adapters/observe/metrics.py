@@ -1,5 +1,5 @@
-"""The counters and histograms of the hot path. Nothing here formats, locks or allocates per request beyond an
-integer. `exposition` turns it into Prometheus' format when somebody asks."""
+"""The counters and histograms of the hot path. `roles/observers.py` makes them. Nothing here formats, locks, or
+allocates more than an integer for a request. `exposition.py` makes Prometheus' text of them when somebody asks."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -9,6 +9,7 @@ from penstock.errors import BackendOutOfMemory
 from penstock.ports import Observer
 from penstock.types import Batch, Execution, Failure, Refusal, Reply, WorkerId
 
+# Upper bounds of the buckets, in seconds.
 SECONDS = (
     0.001,
     0.0025,
@@ -29,10 +30,13 @@ SECONDS = (
     4.0,
     10.0,
 )
+# Upper bounds of the buckets, in requests of a batch.
 SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
 
 
 class Histogram:
+    """How many values fell into each bucket, and their sum."""
+
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -57,6 +61,8 @@ class Histogram:
 
 
 class ModelMetrics:
+    """The counters of one model."""
+
     def __init__(self) -> None:
         self.latency = Histogram(SECONDS)  # from arrival to reply, of requests that succeeded
         self.queue_wait = Histogram(SECONDS)  # from arrival to dispatch
@@ -64,7 +70,7 @@ class ModelMetrics:
         self.batch_size = Histogram(SIZES)
         self.succeeded = 0
         self.outcomes: Counter[str] = Counter()  # requests that did not succeed, by error code
-        self.reasons: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()  # batches, by why they were sent
         self.retried_batches = 0
         self.ahead = 0  # batches that were with their workers before these had ended the one before
         self.out_of_memory = 0  # batches
@@ -73,15 +79,15 @@ class ModelMetrics:
 
 
 class Metrics(Observer):
-    """Counts requests and batches. The label sets are closed: the models that are served, and codes from the
-    error tree."""
+    """The observer that counts requests and batches. There are few labels: the models that are served, and the
+    codes of the error tree."""
 
     def __init__(self, models: Iterable[str]) -> None:
         self.models = {name: ModelMetrics() for name in models}
         self.refusals: Counter[tuple[str, str]] = Counter()  # by model (empty where it is not known) and code
 
     def add_model(self, name: str) -> None:
-        """Count for a model that was not in the configuration: a worker has announced it."""
+        """Count for this model too. It was not in the configuration, but a worker has announced it."""
         self.models.setdefault(name, ModelMetrics())
 
     def sent(self, batch: Batch, worker: WorkerId) -> None:
@@ -109,7 +115,9 @@ class Metrics(Observer):
             if other is None:
                 assert reply.failure is not None
                 model.outcomes[reply.failure.code] += 1
-            elif not other.counted or type(reply) is not Reply:  # given again: no worker was asked
+            elif (
+                not other.counted or type(reply) is not Reply
+            ):  # another execution gave it, which is counted there
                 model.succeeded += 1
                 model.latency.observe(now - reply.request.arrival)
             else:
