@@ -52,7 +52,7 @@ from penstock.errors import (
     StoreDown,
     Unacceptable,
 )
-from penstock.output import without_note
+from penstock.output import in_json
 from penstock.types import Ask, Failure, Reply
 
 MOST_DIMENSIONS = 2**31 - 1
@@ -136,7 +136,7 @@ class Embed(AskingDoor):
         return texts
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
-        outputs = [without_note(reply.output)[0] for reply in replies]
+        outputs = [in_json(reply.output)[0] for reply in replies]
         return Answer(200, answer_fields(replies[0].request, now), b"[%b]" % b",".join(outputs))
 
     def failure(self, failure: Failure, request_id: str) -> Answer:

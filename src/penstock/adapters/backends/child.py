@@ -146,7 +146,7 @@ class Contract:
         return self._calling(reading.inputs, reading.parameters)
 
     def answer(self, work: Work, reading: Reading, outputs: Any) -> bytearray:
-        encoded, failed = self._outputs.encode(outputs, len(reading.inputs))
+        encoded, failed = self._outputs.encode(outputs, len(reading.inputs), reading.binary)
         if reading.unread:
             encoded, failed = reading.among_all(encoded, failed)
         return self._done(work, encoded, failed)
