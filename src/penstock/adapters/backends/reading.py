@@ -61,8 +61,8 @@ class Inputs:
             return self._read_each(work, parameters)  # one of them is not JSON, or cannot be read
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
-        inputs, read, unread = [], [], []
-        binary = set()
+        inputs, read, unread = list[Any](), list[int](), Failures()
+        binary = set[int]()
         for position, payload in enumerate(work.inputs):
             try:
                 if is_json(payload):
