@@ -5,7 +5,8 @@ while all others wait. So a connection with a large body on its way is read from
 come and it is its turn. The same goes for connections that have said nothing since they were accepted, and for
 those that were refused and still send. A turn of the loop takes so many bytes from all of them together. The new
 ones come first, and of each only as much as a head or a small body needs. Then tenants take turns, and nobody waits
-for all that another one sends.
+for all that another one sends. In a crowd of large bodies, the loop does something else for as long as it has read
+from them: a process that never waits has to wait for its processor, with whoever asks it something.
 
 The kernel says who has sent something. To read from those who have not would mean that they all are read from when
 they send at the same moment. What has come is read from the socket, and not by the transport, which would take up
@@ -15,10 +16,12 @@ to 256 KB of each. With TLS only the transport can read, and a turn goes on with
 import asyncio
 import select
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
 from penstock.edge.bounds import State
+from penstock.ports import Clock
 
 AT_ONCE = 256 * 1024  # bytes that are read in one turn
 NEW_AT_ONCE = 16  # new connections that are read from in one turn
@@ -41,9 +44,19 @@ class Sender(Protocol):
 
 
 class Reads:
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
-        """`bare`: what has come lies in the socket. With TLS the transport may have taken it out already."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        bare: bool,
+        crowded: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
+    ) -> None:
+        """`bare`: what has come lies in the socket. With TLS the transport may have taken it out already.
+        `crowded`: whether large bodies have half of the loop's time at most."""
         self._loop = loop
+        self._crowded = crowded
+        self._clock = clock or loop.time
         self._bare = bare
         self._kernel: select.epoll | None = None
         self._watched: dict[int, Sender] = {}  # connections by descriptor: those that the kernel watches
@@ -51,7 +64,8 @@ class Reads:
         # large bodies by their holders.
         self._new: deque[Sender] = deque()
         self._large: dict[str, deque[Sender]] = {}
-        self._due = False
+        self._due: asyncio.Handle | None = None
+        self._rested = 0.0  # when the large bodies may be read from again
 
     def open(self) -> None:
         """Open the watch. To be called before the first connection, so that the descriptor it takes is there from
@@ -98,21 +112,37 @@ class Reads:
         self._come_back()
 
     def _come_back(self) -> None:
-        if (self._new or self._large) and not self._due:
-            self._due = True
-            self._loop.call_soon(self._take)
+        if not self._new and not self._large:
+            return
+        pause = 0.0 if self._new else self._rested - self._clock()
+        if self._due is not None:
+            if pause > 0 or not isinstance(self._due, asyncio.TimerHandle):
+                return
+            self._due.cancel()
+        if pause > 0:
+            self._due = self._loop.call_later(pause, self._take)
+        else:
+            self._due = self._loop.call_soon(self._take)
 
     def _take(self) -> None:
-        self._due = False
+        self._due = None
         left = AT_ONCE
         try:
             for _ in range(min(NEW_AT_ONCE, len(self._new))):
                 left -= self._new.popleft().hear(FIRST_WORDS)
-            while self._large and left > 0:
-                sender = self._next_large()
-                left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
+            began = self._clock()
+            if began >= self._rested:
+                self._take_large(left)
+                if self._crowded():
+                    ended = self._clock()
+                    self._rested = ended + (ended - began)
         finally:
             self._come_back()
+
+    def _take_large(self, left: int) -> None:
+        while self._large and left > 0:
+            sender = self._next_large()
+            left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
 
     def _next_large(self) -> Sender:
         holder = next(iter(self._large))
