@@ -7,7 +7,14 @@ SERVERS = Path(__file__).parent / "peers" / "servers"
 TARGET = f"{SERVERS / 'penstock_echo.py'}:batchstring"
 MAX_BATCH = ("--max-batch", "64")
 FLAGS = ("--workers", "1", *MAX_BATCH)
-TEXT = "".join(chr(ord("a") + index % 26) for index in range(2048))
+SIZE = 2048  # characters
+
+
+def text_of(size: int) -> str:
+    return "".join(chr(ord("a") + index % 26) for index in range(size))
+
+
+TEXT = text_of(SIZE)
 
 
 def body(text: str = TEXT) -> bytes:

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from benchmarks import wrk
-from benchmarks.echo import TEXT
+from benchmarks.echo import SIZE, text_of
 
 REALISTIC, SAME = "realistic", "same"
 KINDS = (REALISTIC, SAME)
 DIFFERENT = 6_000  # requests that are sent in turn
+MOST_BYTES = 32 * 2**20  # of all requests that are sent in turn: there are fewer large ones
 SHORTER = 100  # characters by which a text is shorter than the longest, at most
 ABOUT = {
     REALISTIC: f"{DIFFERENT:,} different heads in turn, as behind a proxy",
@@ -26,26 +27,32 @@ ABOUT = {
 
 
 def prepared(
-    kind: str, url: str, body: Callable[[str], bytes], credentials: Sequence[str] = ()
+    kind: str, url: str, body: Callable[[str], bytes], credentials: Sequence[str] = (), size: int = SIZE
 ) -> Callable[[wrk.Load], wrk.Measurement]:
     """A load on this URL with requests of this kind, to be run as often as need be.
 
-    `body` wraps a text as the server's API wants it; `credentials` go into the Authorization header, in turn.
+    `body` wraps a text as the server's API wants it; `credentials` go into the Authorization header, in turn;
+    `size` is the length of the text.
     """
     if kind == REALISTIC:
-        return partial(wrk.replay, url, realistic(url, body, credentials))
+        count = max(1, min(DIFFERENT, MOST_BYTES // size))
+        return partial(wrk.replay, url, realistic(url, body, credentials, count, size))
     if credentials:
-        return partial(wrk.replay, url, plain(url, body(TEXT), credentials))
-    return partial(wrk.measure, url, body(TEXT))
+        return partial(wrk.replay, url, plain(url, body(text_of(size)), credentials))
+    return partial(wrk.measure, url, body(text_of(size)))
 
 
 def realistic(
-    url: str, body: Callable[[str], bytes], credentials: Sequence[str] = (), count: int = DIFFERENT
+    url: str,
+    body: Callable[[str], bytes],
+    credentials: Sequence[str] = (),
+    count: int = DIFFERENT,
+    size: int = SIZE,
 ) -> list[bytes]:
     """Requests that differ as a proxy's do: in their heads, and a little in their length."""
-    to, random, requests = urlsplit(url), Random(0), []
+    to, random, requests, text = urlsplit(url), Random(0), [], text_of(size)
     for index in range(count):
-        content = body(TEXT[: len(TEXT) - random.randrange(SHORTER + 1)])
+        content = body(text[: max(1, size - random.randrange(SHORTER + 1))])
         fields = {
             "host": to.netloc,
             "user-agent": "python-httpx/0.28.1",

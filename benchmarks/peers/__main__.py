@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import heads, machine, wrk
+from benchmarks.echo import SIZE
 from benchmarks.figure import RESULTS, at_least_one, chosen
 from benchmarks.peers import report
 from benchmarks.peers.roster import PENSTOCK, ROSTER, Peer, behind_keys
@@ -29,6 +30,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument(
         "--seconds", type=at_least_one, default=5, help="measured in each round, after a warm-up"
+    )
+    parser.add_argument(
+        "--size", type=at_least_one, default=SIZE, help="characters of each input; 200000 is a large one"
     )
     parser.add_argument("--connections", type=at_least_one, default=512)
     parser.add_argument("--threads", type=at_least_one, default=1, help="wrk's own")
@@ -59,12 +63,14 @@ def main(argv: Sequence[str]) -> int:
     here = machine.describe()
     print(f"{here}\n", flush=True)
     try:
-        standings = play(peers, options.rounds, options.heads, load, lambda line: print(line, flush=True))
+        standings = play(
+            peers, options.rounds, options.heads, load, lambda line: print(line, flush=True), options.size
+        )
     except KeyboardInterrupt:
         print("stopped; nothing was written", file=sys.stderr)
         return 130
     command = shlex.join(["python", "-m", "benchmarks.peers", *argv])
-    report.write(options.out, standings, options.heads, load, here, command)
+    report.write(options.out, standings, options.heads, load, here, command, options.size)
     print(
         f"\n{report.table(standings, options.heads)}\nwritten: {options.out}/peers.md, peers.svg, peers.json"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks import heads
 from benchmarks.chart import Bar, bar_chart
+from benchmarks.echo import SIZE
 from benchmarks.figure import reach
 from benchmarks.machine import Machine
 from benchmarks.peers.rounds import Standing
@@ -53,7 +54,7 @@ def ratio(rate: float, other: float | None) -> str:
     return f"{times:.2f}" if times >= 0.1 else f"{times:.3f}"
 
 
-def chart(standings: Sequence[Standing], kind: str, load: Load) -> str:
+def chart(standings: Sequence[Standing], kind: str, load: Load, size: int = SIZE) -> str:
     bars = [
         Bar(
             label=s.peer.title,
@@ -64,13 +65,14 @@ def chart(standings: Sequence[Standing], kind: str, load: Load) -> str:
         for s in _by_rate(standings)
     ]
     title = f"Requests per second to an echo function and back, {kind} heads"
-    return bar_chart(title, method(standings, kind, load), bars)
+    return bar_chart(title, method(standings, kind, load, size), bars)
 
 
-def method(standings: Sequence[Standing], kind: str, load: Load) -> str:
+def method(standings: Sequence[Standing], kind: str, load: Load, size: int = SIZE) -> str:
     rounds = max((len(s.measurements) for s in standings), default=0)
     return (
-        f"wrk, {load.connections} connections, {heads.ABOUT[kind]}, 2 KB JSON in and out, batches up to 64; "
+        f"wrk, {load.connections} connections, {heads.ABOUT[kind]}, "
+        f"{round(size / 1e3):,} KB JSON in and out, batches up to 64; "
         f"median of {rounds} interleaved rounds of {load.seconds} s"
     )
 
@@ -96,13 +98,19 @@ def figures(standings: Sequence[Standing], kind: str, load: Load, machine: Machi
 
 
 def write(
-    folder: Path, standings: Sequence[Standing], kind: str, load: Load, machine: Machine, command: str
+    folder: Path,
+    standings: Sequence[Standing],
+    kind: str,
+    load: Load,
+    machine: Machine,
+    command: str,
+    size: int = SIZE,
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    words = f"{method(standings, kind, load)}.\n\n{machine}.\n\n`{command}`\n"
+    words = f"{method(standings, kind, load, size)}.\n\n{machine}.\n\n`{command}`\n"
     page = f"# Overhead beside the peers\n\n{words}\n{table(standings, kind)}\n![requests per second](peers.svg)\n"
     (folder / "peers.md").write_text(page)
-    (folder / "peers.svg").write_text(chart(standings, kind, load))
+    (folder / "peers.svg").write_text(chart(standings, kind, load, size))
     (folder / "peers.json").write_text(json.dumps(figures(standings, kind, load, machine), indent=2) + "\n")
 
 

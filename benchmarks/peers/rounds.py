@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import heads, wrk
+from benchmarks.echo import SIZE
 from benchmarks.peers.environment import CannotSetUp, prepare
 from benchmarks.peers.roster import Peer
 from benchmarks.peers.server import Unfit, check_echo, running
@@ -32,9 +33,14 @@ class Standing:
 
 
 def play(
-    peers: Sequence[Peer], rounds: int, kind: str, load: wrk.Load, say: Callable[[str], None]
+    peers: Sequence[Peer],
+    rounds: int,
+    kind: str,
+    load: wrk.Load,
+    say: Callable[[str], None],
+    size: int = SIZE,
 ) -> list[Standing]:
-    """`kind`: of heads."""
+    """`kind`: of heads. `size`: characters of each input."""
     standings = [Standing(peer) for peer in peers]
     programs = {s.peer.name: _programs(s) for s in standings}
     for number in range(rounds):
@@ -42,7 +48,7 @@ def play(
         for standing in standings if number % 2 == 0 else reversed(standings):
             folder = programs[standing.peer.name]
             if folder is not None and not standing.not_run:
-                said = _turn(standing, folder, kind, load)
+                said = _turn(standing, folder, kind, load, size)
                 say(f"round {number + 1}/{rounds}  {standing.peer.title:<20} {said}")
     return standings
 
@@ -55,11 +61,11 @@ def _programs(standing: Standing) -> Path | None:
         return None
 
 
-def _turn(standing: Standing, programs: Path, kind: str, load: wrk.Load) -> str:
+def _turn(standing: Standing, programs: Path, kind: str, load: wrk.Load, size: int) -> str:
     peer = standing.peer
     try:
         with running(peer, programs) as url:
-            offer = heads.prepared(kind, url, peer.payload, peer.credentials)
+            offer = heads.prepared(kind, url, peer.payload, peer.credentials, size)
             offer(load.lasting(WARM_UP_SECONDS))
             # This is answered only when the server has done what the warm-up left in its queue.
             check_echo(peer, url)

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.adapters.backends.frames import LARGEST, ROOMY, BadFrame, Done, Inbox, Work, pack
+from penstock.adapters.backends.frames import (
+    LARGEST,
+    ROOMY,
+    BadFrame,
+    Done,
+    Inbox,
+    Work,
+    pack,
+    pack_in_pieces,
+)
 
 payloads = st.lists(st.one_of(st.binary(max_size=50), st.just(b"x" * ROOMY)), max_size=3)
 
@@ -42,6 +51,12 @@ def test_messages_come_out_whole_and_in_order_however_they_are_cut(
     ]
 
     assert received == sent
+
+
+@given(payloads, st.binary(max_size=10))
+def test_a_frame_in_pieces_says_the_same(inputs: list[bytes], parameters: bytes) -> None:
+    work = Work(7, parameters, inputs)
+    assert fill(inbox(), b"".join(pack_in_pieces(work))) == fill(inbox(), bytes(pack(work))) == [work]
 
 
 def test_the_room_grows_to_a_large_frame_and_shrinks_after_it() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from penstock.doors import clean, depth, steps
 from penstock.doors.door import AskingDoor, HttpLimits, Inside
-from penstock.doors.inputs import inputs_of
+from penstock.doors.inputs import inputs_of, is_plain
 from penstock.doors.large import LARGE
 from penstock.doors.native import Inference, ShortInference
 from penstock.doors.steps import PIECE, Steps
@@ -135,3 +135,20 @@ def test_many_texts_in_one_body_are_looked_at_one_after_the_other() -> None:
 
 def test_a_body_that_does_not_wait_for_its_turn_is_one_piece() -> None:
     assert LARGE <= PIECE
+
+
+@pytest.mark.parametrize(
+    ("body", "plain"),
+    [
+        (b'{"input": "%b"}' % (b"x" * 100_000), True),
+        (b'{"input": "%b", "model": "m"}' % (b"[{1," * 100_000), True),  # within a text they are letters
+        (b'{"input": "%b"}' % (b"\\n" * 100_000), False),
+        (b'{"input": "%b"}' % ("é" * 100_000).encode(), False),
+        (b'{"input": "%b' % (b"x" * 100_000), False),
+        (b'{"input": [%b]}' % (b'"x",' * 100_000), False),
+        (b'{"input": [%b]}' % (b"1," * 100_000), False),
+        (b"[" * 100_000, False),
+    ],
+)
+def test_only_a_body_of_a_few_plain_texts_is_looked_through_at_once(body: bytes, plain: bool) -> None:
+    assert is_plain(body) is plain

@@ -1,5 +1,7 @@
 """A body that comes in pieces is what was sent, however large the pieces are."""
 
+from socket import socketpair
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,23 @@ def test_small_ones(first: bytes, pieces: list[bytes], crowded: bool) -> None:
         made.add(piece, crowded=crowded)
     assert made.whole() == first + b"".join(pieces)
     assert made.size == len(first + b"".join(pieces))
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+@pytest.mark.parametrize("length", [0, 3 * LARGE])
+def test_what_is_read_from_a_socket_is_kept_like_what_was_handed_over(length: int, crowded: bool) -> None:
+    ours, theirs = socketpair()
+    with ours, theirs:
+        made, sent = Body(b"first", length), b"first"
+        for number, size in enumerate((10, LARGE, 1)):
+            piece = bytes([number]) * size
+            theirs.sendall(piece)
+            while len(sent) + size > made.size:
+                assert 0 < made.read(ours.fileno(), len(sent) + size - made.size, crowded=crowded) <= size
+            sent += piece
+        theirs.close()
+        assert made.read(ours.fileno(), 100, crowded=crowded) == 0
+    assert made.whole() == sent
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,21 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from itertools import pairwise
 from math import ceil
 from socket import create_connection, socket
 from typing import Any
 
+import pytest
 import uvloop
 
 from edge_kit import EchoApp
+from penstock.edge.bounds import State
 from penstock.edge.edge import Edge, EdgeLimits
 from penstock.edge.http1 import Connection
 from penstock.edge.reads import AT_ONCE, FIRST_WORDS, LEAST, NEW_AT_ONCE, Reads
 from penstock.server.listen import DataListener, bind
+from penstock.testing import run_virtual
 from wire import post
 
 CLIENTS = 40
@@ -204,3 +208,39 @@ def test_tenants_take_turns_whatever_one_of_them_has_sent_before() -> None:
         assert order[:4] == ["greedy", "modest", "greedy", "modest"]
 
     uvloop.run(body())
+
+
+def test_a_crowd_of_large_bodies_has_half_of_the_time_and_new_clients_do_not_wait_for_that() -> None:
+    now, order = 0.0, list[tuple[str, float]]()
+
+    class Slow(Sender):
+        def hear(self, most: int) -> int:
+            nonlocal now
+            now += 0.01
+            order.append((self.holder, now))
+            return AT_ONCE
+
+    class New(Sender):
+        state = State.NEW
+
+        def hear(self, most: int) -> int:
+            order.append((self.holder, now))
+            return most
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        # The clock goes on with the loop's, and stands still otherwise.
+        reads = Reads(loop, bare=False, crowded=lambda: True, clock=lambda: now + loop.time() - began)
+        for _ in range(5):
+            reads.wait(Slow("large", []), -1)
+        await asyncio.sleep(0.005)
+        reads.wait(New("new", []), -1)
+        await asyncio.sleep(0.001)
+        assert [holder for holder, _ in order] == ["large", "new"]
+        await asyncio.sleep(1.0)
+        assert [holder for holder, _ in order] == ["large", "new", *["large"] * 4]
+        for (_, before), (_, after) in pairwise(each for each in order if each[0] == "large"):
+            assert after - before == pytest.approx(0.01)  # of work; the rest between them is the loop's
+
+    run_virtual(body())

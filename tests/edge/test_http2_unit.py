@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edge_kit import Client, EchoApp, edge_with, in_virtual_time, settle
 from http2_client import Http2Client
-from penstock.edge.bounds import State
+from penstock.edge.bounds import BULK, State
 from penstock.edge.http2 import Http2Connection
 from penstock.testing import run_virtual
 
@@ -252,3 +252,18 @@ def test_however_a_connection_is_cut_into_pieces_the_answers_are_the_same(cuts: 
         (200, b"POST /empty ", True),
         (0, b"", False),
     ]
+
+
+@in_virtual_time
+async def test_between_two_pieces_of_a_large_body_others_have_their_turn() -> None:
+    line, piece = line_to(), b"x" * 16_000
+    number = line.ask("POST", "/", piece, whole=False)
+    line.talk()
+    read_at_once = []
+    for _ in range(8):
+        line.machine.send_data(number, piece)
+        line.wire.send(line.outgoing())
+        read_at_once.append(line.wire.is_read())
+        line.talk()
+    small = BULK // len(piece) - 1  # pieces until the body is a large one
+    assert read_at_once == [True] * small + [False] * (8 - small)

@@ -1,10 +1,11 @@
-"""What a function says of single inputs, over Redis: failures, tokens, and which parameters it takes."""
+"""What a function says of single inputs, over Redis: failures, tokens, bytes, and which parameters it takes."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from up_kit import Up, up
 
@@ -107,3 +108,23 @@ def test_a_call_of_several_texts_is_answered_in_their_order_or_with_the_first_fa
     assert (failed.status, failed.json()["error_type"]) == (424, "Backend")
     assert "returned NaN for this input" in failed.json()["error"]
     assert embed(installed, ["a", "b"]).json() == ["a", "b"]
+
+
+def test_bytes_go_to_the_function_and_come_back_through_every_gateway_task_and_cache(installed: Up) -> None:
+    data = bytes(range(256)) * 1000
+    octets = {"content_type": "application/octet-stream"}
+    for gateway in ("gateway-1", "gateway-2"):
+        answer = installed.ask(
+            gateway, "POST", "/v1/inference", data, accept="application/octet-stream", **octets
+        )
+        assert (answer.status, answer.body) == (200, data)
+    said = installed.ask("gateway-1", "POST", "/v1/inference", b"abc", **octets).json()
+    assert (said["output"], said["metadata"]["tokens_used"]) == ("YWJj", 17)
+    task = installed.ask(
+        "gateway-1", "POST", "/v1/inference", b"task", prefer="respond-async", **octets
+    ).json()
+    done = installed.ask("gateway-2", "GET", f"/v1/result/{task['task_id']}?wait_ms=30000").json()
+    assert (done["output"], done["metadata"]["output_encoding"]) == ("dGFzaw==", "base64")
+    mixed = msgspec.msgpack.encode({"input": [b"x", {"a": 1}]})
+    answer = installed.ask("gateway-2", "POST", "/v1/inference", mixed, content_type="application/msgpack")
+    assert answer.json()["output"] == ["eA==", {"a": 1}]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.cluster.announcements import with_model
-from penstock.cluster.condition import has_worker, worker_rows
+from penstock.cluster.condition import TakesBytes, has_worker, worker_rows
 from penstock.cluster.gateway_admission import GatewayAdmission
 from penstock.config import Config
 from penstock.from_config.input_cost import cost_of
@@ -80,7 +80,7 @@ class AnnouncedDesks:
             sharing=as_announced(name, model, None if former is None else former.sharing),
             default=model.default,
             responds_async=self._config.responds_async(model),
-            takes_bytes=said.takes_bytes,
+            takes_bytes=TakesBytes(self._registry, name) if former is None else former.takes_bytes,
             output=model.output,
             max_batch=largest_batch(model),
             ready=partial(has_worker, self._registry, name),

@@ -14,7 +14,7 @@ from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
 # Fields of the announcement that are not settings: which parameters a function takes is known once it has started.
-_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "takes_bytes", "format")
+_LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
 _CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")]
 
 
@@ -29,7 +29,6 @@ def announcement_of(
         **{item: said[item] for item in _CONFIGURED},
         takes_parameters=takes_parameters,
         parameter_names=parameter_names,
-        takes_bytes=model.takes_bytes,
         scalar_parameters=model.protocol == "grpc",
         batch_sizes=UNSET if model.batch_sizes == ANY else model.batch_sizes,
     )

@@ -110,6 +110,21 @@ def has_worker(registry: Registry, model: str) -> bool:
     return any(row.model == model and row.status == HEALTHY for row in worker_rows(registry))
 
 
+class TakesBytes:
+    """Whether all workers of a model take bytes. While there is none, what was known last holds."""
+
+    def __init__(self, registry: Registry, model: str) -> None:
+        self._registry = registry
+        self._model = model
+        self._known = False
+
+    def __call__(self) -> bool:
+        said = [row.takes_bytes for row in worker_rows(self._registry) if row.model == self._model]
+        if said:
+            self._known = all(said)
+        return self._known
+
+
 def still_loading(registry: Registry) -> list[str]:
     """The models that load, while no model can be served yet. Empty otherwise: one model that is served is enough
     to send traffic here, and a client that asks for another is told that it loads."""

@@ -341,10 +341,5 @@ class Model:
         return self.input
 
     @property
-    def takes_bytes(self) -> bool:
-        """Whether an input may be bytes, which only a function can be given."""
-        return self.is_function and self.input_kind != "text"
-
-    @property
     def is_function(self) -> bool:
         return not self.protocol and not self.target.startswith("sim:")

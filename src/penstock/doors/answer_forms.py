@@ -8,7 +8,6 @@ form that the client wants, it is JSON: the function has run by then, and its ou
 JSON too.
 """
 
-from base64 import b64decode
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from penstock.doors.wishes import Media
 from penstock.edge.answer import Answer
 from penstock.edge.caller import Render
-from penstock.output import is_bytes, without_note
+from penstock.output import as_bytes, without_note
 from penstock.types import Reply
 
 
@@ -30,33 +29,30 @@ def in_form(media: Media, render: Render) -> Render:
 
 
 def _octets(render: Render, reply: Reply, now: float) -> Answer:
-    output, note = without_note(reply.output)
-    if reply.execution is None or not is_bytes(note):
+    if reply.execution is None:
         return render(reply, now)
-    return _answer(Media.OCTETS, _around(render, reply, now), b64decode(output[1:-1]))
+    output, note = as_bytes(reply.output)
+    if output is None:
+        return render(reply, now)
+    return _answer(Media.OCTETS, _around(render, reply, note, now), output)
 
 
 def _msgpack(render: Render, reply: Reply, now: float) -> Answer:
     if reply.execution is None:
         return render(reply, now)
-    output, note = without_note(reply.output)
-    around = _around(render, reply, now)
+    output, note = as_bytes(reply.output)
+    around = _around(render, reply, note, now)
     said: dict[str, Any] = msgspec.json.decode(around.whole)
-    if is_bytes(note):
-        del said["metadata"]["output_encoding"]
-        said["output"] = b64decode(output[1:-1])
-    else:
-        said["output"] = msgspec.json.decode(output)
+    said["output"] = msgspec.json.decode(without_note(reply.output)[0]) if output is None else output
     try:
         return _answer(Media.MSGPACK, around, msgspec.msgpack.encode(said))
     except OverflowError:  # an integer of more than 64 bits, which only JSON can hold
         return render(reply, now)
 
 
-def _around(render: Render, reply: Reply, now: float) -> Answer:
+def _around(render: Render, reply: Reply, note: str, now: float) -> Answer:
     """Returns the answer in JSON, with null for its output."""
-    _, mark, note = reply.output.partition(b"\x1e")
-    return render(replace(reply, output=b"null" + mark + note), now)
+    return render(replace(reply, output=b"null\x1e%b\x1e" % note.encode() if note else b"null"), now)
 
 
 def _answer(media: Media, around: Answer, body: bytes) -> Answer:

@@ -9,6 +9,7 @@ from penstock.doors.charges import Charges
 from penstock.doors.door import AskingDoor, Door, Inside, Tasks, TellingDoor, Visit
 from penstock.doors.every_answer import failed
 from penstock.doors.idempotency import KeyedAnswer, idempotency_key
+from penstock.doors.inputs import is_plain
 from penstock.doors.joined import Joined
 from penstock.doors.large import LARGE, LargeBodies
 from penstock.doors.ratelimit import refusal_fields
@@ -85,7 +86,7 @@ class DataPlane:
         if (
             door is not None
             and method == POST
-            and (octets or len(body) <= LARGE)
+            and (octets or len(body) <= LARGE or is_plain(body))
             and b"prefer" not in headers
             and b"idempotency-key" not in headers
         ):
@@ -106,7 +107,7 @@ class DataPlane:
     def handle_ordinary(self, caller: Caller, head: Head, body: bytes) -> None:
         """Handle an ordinary request: nearly every request comes this way."""
         door = self._asking.get(head.url)
-        if door is None or len(body) > LARGE:
+        if door is None or (len(body) > LARGE and not is_plain(body)):
             self.handle(caller, POST, head.url, head.headers, body)
             return
         try:
@@ -189,7 +190,7 @@ class DataPlane:
         query: str,
     ) -> None:
         media = media_of(headers, door.others)
-        if len(body) > LARGE and media is not Media.OCTETS:
+        if len(body) > LARGE and media is not Media.OCTETS and not is_plain(body):
             steps = self._within_quota(identity, _reading(door, media, body, headers, query))
             asks = self._checked(await self._large.look("" if identity is None else identity.tenant, steps))
         else:

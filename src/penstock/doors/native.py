@@ -30,7 +30,7 @@ from penstock.doors.wrong_body import in_words
 from penstock.edge.answer import JSON_ALONE, Answer
 from penstock.edge.caller import Render
 from penstock.edge.fields import Headers
-from penstock.output import NOTED, without_note
+from penstock.output import NOTED, in_json
 from penstock.types import Ask, Execution, Reply
 
 
@@ -103,7 +103,7 @@ class Inference(AskingDoor):
         timing, metadata = execution.rendered or _render(execution, request.model)
         queue = f"{(execution.started - arrival) * 1e3:.3f}"
         if output[-1] == NOTED:
-            output, note = without_note(output)
+            output, note = in_json(output)
             metadata = f",{note}{metadata}"
         start = (
             f'{{"request_id":"{request_id}","task_id":"{request_id}",'
@@ -149,7 +149,7 @@ class ShortInference(AskingDoor):
         timing, _ = execution.rendered or _render(execution, request.model)
         queue = f"{(execution.started - request.arrival) * 1e3:.3f}"
         start = f'{{"request_id":"{request.request_id}","latency_ms":{(now - request.arrival) * 1e3:.3f},"output":'
-        output, _ = without_note(reply.output)
+        output, _ = in_json(reply.output)
         told = usual_of(request, now, f"queue;dur={queue}{timing}")
         return Answer(200, JSON_ALONE, output, told, start.encode(), b"}")
 

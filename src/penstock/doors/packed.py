@@ -39,8 +39,10 @@ decode = msgspec.msgpack.Decoder().decode
 class Walk:
     """A walk through one value. `has_bytes` and `has_controls` are known at its end."""
 
-    def __init__(self, packed: bytes, max_depth: int, field: str) -> None:
+    def __init__(self, packed: bytes, max_depth: int, field: str, *, reads_texts: bool = False) -> None:
+        """`reads_texts`: control characters are looked for."""
         self.has_bytes = self.has_controls = False
+        self._reads_texts = reads_texts
         self._packed = packed
         self._at = 0
         self._max_depth = max_depth
@@ -80,7 +82,8 @@ class Walk:
         if is_text:
             size = first - FIX_TEXT if first < NIL else self._length(1 << (first - TEXT[0]))
             end = self._at + size
-            self.has_controls = self.has_controls or _CONTROLS.search(packed, self._at, end) is not None
+            if self._reads_texts and not self.has_controls:
+                self.has_controls = _CONTROLS.search(packed, self._at, end) is not None
             self._at = end
         elif first < FIX_MAP or first >= NEGATIVE:
             pass  # a small number
@@ -118,11 +121,14 @@ def input_of(packed: bytes, max_depth: int, controls: str) -> Steps[bytes]:
         return msgspec.json.encode(decode(packed))
     if packed[0] in BINARY:
         return payload.of_bytes(decode(packed))
-    if walk.has_controls and controls != "allow":  # nothing is stripped from what is not JSON
-        raise Unacceptable(
-            "'input' holds a control character in a string: remove it; limits.control_characters can let the server"
-            " allow them"
-        )
+    if controls != "allow":  # nothing is stripped from what is not JSON
+        walk = Walk(packed, max_depth, "input", reads_texts=True)
+        yield from walk.steps()
+        if walk.has_controls:
+            raise Unacceptable(
+                "'input' holds a control character in a string: remove it; limits.control_characters can let the"
+                " server allow them"
+            )
     return payload.of_packed(packed)
 
 

@@ -25,7 +25,7 @@ from penstock.doors.openapi_parts import (
 from penstock.doors.wishes import read_query
 from penstock.edge.answer import JSON, Answer
 from penstock.errors import Unacceptable
-from penstock.output import without_note
+from penstock.output import in_json
 from penstock.ports import Task
 from penstock.types import TaskStatus
 
@@ -149,7 +149,7 @@ def _where_it_stands(task: Task) -> Answer:
     if reply is not None and reply.failure is not None:
         said["error"] = {"error": reply.failure.code, "message": in_full(reply.failure)}
     elif reply is not None:
-        output, note = without_note(reply.output)
+        output, note = in_json(reply.output)
         said["output"] = msgspec.Raw(output)
         if note:
             said["metadata"] = msgspec.Raw(f"{{{note}}}".encode())

@@ -52,7 +52,7 @@ from penstock.errors import (
     StoreDown,
     Unacceptable,
 )
-from penstock.output import without_note
+from penstock.output import in_json
 from penstock.types import Ask, Failure, Reply
 
 MOST_DIMENSIONS = 2**31 - 1
@@ -142,7 +142,7 @@ class Embed(AskingDoor):
         return texts
 
     def answer(self, replies: Sequence[Reply], now: float) -> Answer:
-        outputs = [without_note(reply.output)[0] for reply in replies]
+        outputs = [in_json(reply.output)[0] for reply in replies]
         told = usual_of(replies[0].request, now)
         return Answer(200, JSON_ALONE, b"[%b]" % b",".join(outputs), told)
 

@@ -101,7 +101,7 @@ class Edge:
         self.held = Held(limits.max_unfinished, keys=keys)
         self.unsent = Held(limits.max_unsent, keys=keys)
         self.turns = Turns(loop)
-        self.reads = Reads(loop, bare=tls is None)
+        self.reads = Reads(loop, bare=tls is None, crowded=lambda: self.held.crowded)
         self.sending = Turns(loop)  # large answers, piece by piece
         self.hellos = Turns(loop, HELLOS)  # handshakes, step by step
         self._crowd = Crowd()

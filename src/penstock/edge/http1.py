@@ -183,14 +183,13 @@ class Connection(Reading):
         if transport is None:
             return
         self.leaving = None
-        data = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
-        if not self._without_body:
-            data += answer.whole
-        if len(data) <= PIECE:
-            transport.write(data)
+        head = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
+        body = b"" if self._without_body else answer.whole
+        if len(body) <= PIECE:
+            transport.write(head + body)
             self._sent(tenant)
         else:
-            self._send_in_pieces(data, tenant)
+            self._send_in_pieces(head, body, tenant)
 
     @property
     def _ends(self) -> bool:
@@ -198,7 +197,7 @@ class Connection(Reading):
         still served."""
         return self._last or (self._edge.closing and not self._later and not self._rest)
 
-    def _send_in_pieces(self, data: bytes, tenant: str) -> None:
+    def _send_in_pieces(self, head: bytes, body: bytes, tenant: str) -> None:
         transport = self._transport
         assert transport is not None
         self._last = self._ends  # the head says the same
@@ -206,7 +205,7 @@ class Connection(Reading):
         self.state = SENDING
         transport.pause_reading()
         self._paused = True  # true until the last piece has gone
-        self._unsent = Unsent(self._edge, self, tenant, memoryview(data), len(data))
+        self._unsent = Unsent(self._edge, self, tenant, memoryview(body), len(head) + len(body), head)
         self._unsent.wait()  # not sent at once: the answers of a whole batch may have come together
 
     def push(self) -> None:
@@ -215,7 +214,7 @@ class Connection(Reading):
         if transport is None or unsent is None or transport.is_closing():
             return
         while unsent.rest and not unsent.full and sent < AT_ONCE:
-            piece, unsent.rest = bytes(unsent.rest[:PIECE]), unsent.rest[PIECE:]
+            piece = unsent.next_piece()
             transport.write(piece)
             sent += len(piece)
         if unsent.rest:

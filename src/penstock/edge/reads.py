@@ -6,7 +6,8 @@ megabytes, while all others wait. So a connection with a large body is read from
 come and it is its turn. New connections, and refused ones that still send, are treated in the same way. In one turn
 of the loop a bounded number of bytes is read from all of them together. New connections come first, and from each
 only as much is read as a head or a small body needs. Then tenants take turns, so that none waits for all that
-another sends.
+another sends. In a crowd of large bodies the loop does something else for as long as it has read from them: a
+process that never waits has to wait for its processor, and so does whoever asks it something.
 
 epoll tells which connections have sent something. If we read from those that have not, all of them would be read
 from when they send at the same moment. The bytes are read from the socket and not by the transport, which would
@@ -17,10 +18,12 @@ connection.
 import asyncio
 import select
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
 from penstock.edge.bounds import State
+from penstock.ports import Clock
 
 AT_ONCE = 256 * 1024  # bytes that are read in one turn
 NEW_AT_ONCE = 16  # new connections that are read from in one turn
@@ -44,10 +47,19 @@ class Sender(Protocol):
 class Reads:
     """The connections of one edge that wait to be read from."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, bare: bool) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        bare: bool,
+        crowded: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
+    ) -> None:
         """`bare`: there is no TLS, so that unread bytes are in the socket. The transport of TLS may have taken them
-        out already."""
+        out already. `crowded`: whether large bodies have half of the loop's time at most."""
         self._loop = loop
+        self._crowded = crowded
+        self._clock = clock or loop.time
         self._bare = bare
         self._kernel: select.epoll | None = None
         self._watched: dict[int, Sender] = {}  # connections by descriptor: those that the kernel watches
@@ -55,7 +67,8 @@ class Reads:
         # large bodies by their holders.
         self._new: deque[Sender] = deque()
         self._large: dict[str, deque[Sender]] = {}
-        self._due = False
+        self._due: asyncio.Handle | None = None
+        self._rested = 0.0  # when the large bodies may be read from again
 
     def open(self) -> None:
         """Begin to watch. Must be called before the first connection, because it takes a descriptor."""
@@ -101,21 +114,37 @@ class Reads:
         self._come_back()
 
     def _come_back(self) -> None:
-        if (self._new or self._large) and not self._due:
-            self._due = True
-            self._loop.call_soon(self._take)
+        if not self._new and not self._large:
+            return
+        pause = 0.0 if self._new else self._rested - self._clock()
+        if self._due is not None:
+            if pause > 0 or not isinstance(self._due, asyncio.TimerHandle):
+                return
+            self._due.cancel()
+        if pause > 0:
+            self._due = self._loop.call_later(pause, self._take)
+        else:
+            self._due = self._loop.call_soon(self._take)
 
     def _take(self) -> None:
-        self._due = False
+        self._due = None
         left = AT_ONCE
         try:
             for _ in range(min(NEW_AT_ONCE, len(self._new))):
                 left -= self._new.popleft().hear(FIRST_WORDS)
-            while self._large and left > 0:
-                sender = self._next_large()
-                left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
+            began = self._clock()
+            if began >= self._rested:
+                self._take_large(left)
+                if self._crowded():
+                    ended = self._clock()
+                    self._rested = ended + (ended - began)
         finally:
             self._come_back()
+
+    def _take_large(self, left: int) -> None:
+        while self._large and left > 0:
+            sender = self._next_large()
+            left -= max(LEAST, sender.hear(min(left, PIECE) if self._large else left))
 
     def _next_large(self) -> Sender:
         holder = next(iter(self._large))

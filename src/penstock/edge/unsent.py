@@ -36,14 +36,17 @@ class Sender(Protocol):
 class Unsent:
     """One answer that waits."""
 
-    __slots__ = ("_edge", "_sender", "full", "held", "holder", "rest")
+    __slots__ = ("_edge", "_sender", "full", "head", "held", "holder", "rest")
 
-    def __init__(self, edge: "Edge", sender: Sender, tenant: str, rest: memoryview, size: int) -> None:
-        """`rest`: what the transport does not have yet. `size`: the bytes that are kept for the answer; counting
-        them may make another client give way."""
+    def __init__(
+        self, edge: "Edge", sender: Sender, tenant: str, rest: memoryview, size: int, head: bytes = b""
+    ) -> None:
+        """`head` and then `rest`: what the transport does not have yet. `size`: the bytes that are kept for the
+        answer; counting them may make another client give way."""
         self._edge = edge
         self._sender = sender
         self.full = False  # the transport takes no more
+        self.head = head
         self.rest = rest
         self.held = 0
         self.holder = tenant if edge.keys else STRANGERS
@@ -53,6 +56,12 @@ class Unsent:
         """Note that the transport has the whole answer, and that `size` bytes of it have not gone."""
         if self.held:
             self._edge.unsent.change(self, size)
+
+    def next_piece(self) -> bytes | memoryview:
+        """The next piece of the answer. Only the one with the head is a copy."""
+        head, size = self.head, PIECE - len(self.head)
+        piece, self.head, self.rest = self.rest[:size], b"", self.rest[size:]
+        return b"".join((head, piece)) if head else piece
 
     def release(self) -> None:
         self.rest = memoryview(b"")

@@ -91,7 +91,7 @@ class ModelStack:
             sharing=sharing_of(name, model),
             default=model.default,
             responds_async=config.responds_async(model),
-            takes_bytes=model.takes_bytes,
+            takes_bytes=served.takes_bytes,
             output=model.output,
             max_batch=batcher.rules.max_batch,
             ready=served.ready,

@@ -86,8 +86,14 @@ def report_of(
         ],
         warm_up_too_large=warm_up.too_large,
         warm_up_length=warm_up.length,
+        takes_bytes=takes_bytes(slot),
         largest_fitting=largest_fitting,
     )
+
+
+def takes_bytes(slot: Slot) -> bool:
+    """Whether an input of this slot may be bytes: a backend that does not say so speaks JSON."""
+    return bool(getattr(slot.backend, "takes_bytes", False))
 
 
 def row_of(worker: str, host: str, pid: int | None, last_seen: float, report: SlotReport) -> WorkerRow:

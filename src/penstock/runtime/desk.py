@@ -38,7 +38,7 @@ class Desk:
     sharing: Sharing | None = None  # None: every request is executed
     default: bool = False  # whether requests that name no model go here
     responds_async: bool = False  # whether a request becomes a task, unless its client asks otherwise
-    takes_bytes: bool = False  # whether an input may be bytes, which only functions can be given
+    takes_bytes: Callable[[], bool] = lambda: False  # whether an input may be bytes
     output: str = "text"  # the kind of output: text or json
     max_batch: int = 1
     ready: Callable[[], bool] = lambda: True  # whether a worker can serve the model now

@@ -88,7 +88,7 @@ class Gateway:
 
     @property
     def taking_bytes(self) -> Set[str]:
-        return {name for name, desk in self._desks.items() if desk.takes_bytes}
+        return {name for name, desk in self._desks.items() if desk.takes_bytes()}
 
     def describe_models(self) -> Sequence[Mapping[str, object]]:
         return [
@@ -111,7 +111,7 @@ class Gateway:
         return self._desk(model).kind
 
     def takes_bytes(self, model: str | None) -> bool:
-        return self._desk(model).takes_bytes
+        return self._desk(model).takes_bytes()
 
     @property
     def parameters(self) -> Mapping[str, Sequence[str] | None]:

@@ -13,7 +13,14 @@ from penstock.core.capacity import CapacityRules
 from penstock.core.forecast import backlog_seconds
 from penstock.gauges import ModelGauges
 from penstock.ports import Clock
-from penstock.runtime.condition import Utilization, WorkerRow, condition, report_of, row_here
+from penstock.runtime.condition import (
+    Utilization,
+    WorkerRow,
+    condition,
+    report_of,
+    row_here,
+    takes_bytes,
+)
 from penstock.runtime.model_condition import capacity_health, model_gauges, state_of, utilization_of
 from penstock.runtime.pump import Pump
 from penstock.runtime.slot import Slot
@@ -41,6 +48,9 @@ class ServedModel:
         knows."""
         known = (getattr(slot.backend, "parameter_names", None) for slot in self.slots)
         return next(filter(None, known), None)
+
+    def takes_bytes(self) -> bool:
+        return all(map(takes_bytes, self.slots))
 
     def ready(self) -> bool:
         return self.batcher.fleet.healthy > 0

@@ -20,7 +20,7 @@ from penstock.server.descriptors import raise_limit
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 ADMIN_BODY = 64 * 1024  # bytes; no request to the admin plane needs a body
-TAKEN_ALONG = 63  # further connections that are accepted along with one, at most, in one turn of the loop
+TAKEN_ALONG = 15  # further connections that are accepted along with one, at most, in one turn of the loop
 LOOK = 0.01  # seconds between two looks at whether all clients have gone, when a server ends
 LAST_WORDS = 0.5  # seconds for clients to notice that their connection has ended
 

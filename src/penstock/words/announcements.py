@@ -36,14 +36,13 @@ class ModelAnnouncement(RegistryWord, kw_only=True):
     takes_parameters: bool = True
     parameter_names: list[str] | None = None  # the names of the parameters that the model takes; None: any
     scalar_parameters: bool = False  # whether it takes strings, numbers and switches only
-    takes_bytes: bool = False  # whether an input may be bytes; an older worker knows of none
     # The sizes that a batch may have. Absent if any size is allowed, which is all that an older process knows.
     batch_sizes: str | tuple[int, ...] | UnsetType = UNSET
 
     @property
     def batching(self) -> "ModelAnnouncement":
         """The part that matters to a batcher: only gateways have a use for the rest."""
-        return structs.replace(self, takes_parameters=True, parameter_names=None, takes_bytes=False)
+        return structs.replace(self, takes_parameters=True, parameter_names=None)
 
 
 read_announcement = reader(ModelAnnouncement)

@@ -77,6 +77,7 @@ class SlotReport(Struct, kw_only=True):
     warm_up: list[RungReport] = []  # what was run before the first batch, or in idle moments
     warm_up_too_large: Count | None = None  # the size that did not fit into memory then
     warm_up_length: Count = 0  # bytes of its input
+    takes_bytes: bool = False  # whether an input may be bytes; an older worker takes none
     largest_fitting: Count | None = None  # the largest batch that fits into memory; None while all do
 
 

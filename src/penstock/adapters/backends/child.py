@@ -171,7 +171,7 @@ class Contract:
         return made
 
     def _encoded(self, reading: Reading, outputs: Any) -> Encoded:
-        encoded, failed = self._outputs.encode(outputs, len(reading.inputs))
+        encoded, failed = self._outputs.encode(outputs, len(reading.inputs), reading.binary)
         if reading.unread:
             encoded, failed = reading.among_all(encoded, failed)
         return Encoded(encoded, failed)

@@ -19,6 +19,13 @@ HEADER = 4  # bytes with the length of a frame
 LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
 ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
+LARGE_WORK = 1 << 16  # bytes of inputs that are not copied into a frame
+EMPTY_LIST, LIST, BINARY = (
+    0x90,
+    0xDD,
+    0xC6,
+)  # of MessagePack; the last two are followed by four bytes of length
+
 BEAT_EVERY = 0.5  # seconds from one heartbeat to the next
 
 
@@ -121,9 +128,26 @@ def pack(message: Question | Answer | Beat) -> bytearray:
     _encoder.encode_into(message, frame, HEADER)
     size = len(frame) - HEADER
     if size > LARGEST:
-        raise BadFrame(f"a batch of {size} bytes is too large: at most {LARGEST} can be carried at once")
+        raise _too_large(size)
     frame[:HEADER] = size.to_bytes(HEADER, "big")
     return frame
+
+
+def pack_in_pieces(work: Work) -> list[bytes]:
+    """The same bytes as `pack` makes, with the inputs as they are. Large ones would be copied several times."""
+    head = _encoder.encode(Work(work.id, work.parameters, []))
+    assert head[-1] == EMPTY_LIST  # the inputs are the last field
+    pieces = [head[:-1], bytes((LIST,)) + len(work.inputs).to_bytes(4, "big")]
+    for each in work.inputs:
+        pieces += (bytes((BINARY,)) + len(each).to_bytes(4, "big"), each)
+    size = sum(map(len, pieces))
+    if size > LARGEST:
+        raise _too_large(size)
+    return [size.to_bytes(HEADER, "big"), *pieces]
+
+
+def _too_large(size: int) -> BadFrame:
+    return BadFrame(f"a batch of {size} bytes is too large: at most {LARGEST} can be carried at once")
 
 
 class Inbox(Generic[M]):

@@ -5,7 +5,7 @@ models, bytes) are recognised by the methods that they have, so that no library 
 not imported itself. An output that JSON cannot hold fails its own request; the others of its batch are served.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.adapters.backends.foreign_text import describe, utf8
-from penstock.output import Output, with_note
+from penstock.output import Output, of_bytes, with_note
 
 _encode_text = msgspec.json.Encoder().encode
 
@@ -48,7 +48,8 @@ class Outputs:
         self._function = function
         self._text_only = kind == "text"
 
-    def encode(self, outputs: Any, count: int) -> Encoded:
+    def encode(self, outputs: Any, count: int, binary: Container[int] = ()) -> Encoded:
+        """`binary`: the positions of inputs that were not JSON. For these, bytes stay as they are."""
         if type(outputs) is not list:
             outputs = self._listed(outputs)
         if len(outputs) != count:
@@ -61,7 +62,7 @@ class Outputs:
         encoded, failed = [], []
         for position, output in enumerate(outputs):
             try:
-                encoded.append(self._encode_one(output))
+                encoded.append(self._encode_one(output, binary=position in binary))
             except ItemFailed as why:
                 encoded.append(b"")
                 failed.append((position, why.message, why.details))
@@ -79,7 +80,7 @@ class Outputs:
             return rows
         raise ContractBroken(f"{self._function} returned {kind}, not a list: {_advice(outputs)}")
 
-    def _encode_one(self, output: Any) -> bytes:
+    def _encode_one(self, output: Any, *, binary: bool) -> bytes:
         tokens_used = None
         if isinstance(output, Output):
             output, tokens_used = output.value, output.tokens_used
@@ -92,6 +93,8 @@ class Outputs:
                 " set to text: return str, or set output to auto"
             )
         are_bytes = isinstance(output, bytes | bytearray | memoryview)
+        if are_bytes and binary:
+            return of_bytes(output, tokens_used)
         return with_note(self._json(output), tokens_used, are_bytes=are_bytes)
 
     def _json(self, output: Any) -> bytes:

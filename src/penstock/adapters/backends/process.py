@@ -86,6 +86,10 @@ class ProcessBackend:
         return bool(self.function)
 
     @property
+    def takes_bytes(self) -> bool:
+        return self._setup.input_kind != "text"
+
+    @property
     def takes_parameters(self) -> bool:
         return self.parameter_names is None or len(self.parameter_names) > 0
 

@@ -4,7 +4,7 @@ The server accepts only what can be read here. An input that cannot be read all 
 the function is called with the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ class Reading(NamedTuple):
     inputs: list[Any]
     parameters: Any
     unread: Failures
+    binary: Container[int] = ()  # the positions, among `inputs`, of those that were not JSON
 
     def among_all(self, encoded: list[bytes], failed: Failures) -> tuple[list[bytes], Failures]:
         """Returns outputs and failures at their positions among all inputs of the batch; those that could not be
@@ -62,10 +63,15 @@ class Inputs:
             return self._read_each(work, parameters)  # one of them is not JSON, or cannot be read
 
     def _read_each(self, work: Work, parameters: Any) -> Reading:
-        inputs, read, unread = [], [], []
+        inputs, read, unread = list[Any](), list[int](), Failures()
+        binary = set[int]()
         for position, payload in enumerate(work.inputs):
             try:
-                inputs.append(self._decode(payload) if is_json(payload) else value_of(payload))
+                if is_json(payload):
+                    inputs.append(self._decode(payload))
+                else:
+                    inputs.append(value_of(payload))
+                    binary.add(len(read))
                 read.append(position)
             except Exception as error:
                 kind = type(error).__name__
@@ -73,4 +79,4 @@ class Inputs:
                 unread.append((position, why, describe(error)))
         if self._per_item:
             parameters = [parameters[position] for position in read]
-        return Reading(inputs, parameters, unread)
+        return Reading(inputs, parameters, unread, binary)

@@ -19,6 +19,7 @@ from typing import cast
 import msgspec
 
 from penstock.adapters.backends.frames import (
+    LARGE_WORK,
     Answer,
     BadFrame,
     Beat,
@@ -28,6 +29,7 @@ from penstock.adapters.backends.frames import (
     Setup,
     Work,
     pack,
+    pack_in_pieces,
 )
 from penstock.adapters.backends.keeper import END
 from penstock.adapters.backends.printout import Printout
@@ -91,13 +93,14 @@ class Spawned(asyncio.BufferedProtocol):
             raise BackendUnavailable(self.ended)
         if self._transport is None or not self._free_for(question):
             raise BackendUnavailable(f"{self._name} is not free: it must be started anew")
+        large = isinstance(question, Work) and sum(map(len, question.inputs)) > LARGE_WORK
         try:
-            frame = pack(question)
+            frame = pack_in_pieces(cast(Work, question)) if large else [pack(question)]
         except BadFrame as error:
             raise BatchRejected(str(error)) from None
         coming: asyncio.Future[Answer] = self._loop.create_future()
         self._answers[question.id] = coming
-        self._transport.write(frame)
+        self._transport.writelines(frame)
         try:
             answer = await coming
         except BackendCrashed:
