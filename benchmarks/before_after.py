@@ -228,8 +228,8 @@ def figure(
         method=(
             f"wrk, {load.connections} connections, 2 KB of text in and out, echo, batches up to 64, {where}; both "
             f"servers running, in turns of {load.seconds} s; rates are medians, the part is the median of the "
-            f"pairs of turns. µs/request: "
-            f"processor time of the server, without its function. Realistic: {heads.ABOUT[heads.REALISTIC]}; API keys: {USERS:,} tenants, a key each."
+            f"pairs of turns. µs/request: processor time of the server, without its function. Realistic: "
+            f"{heads.ABOUT[heads.REALISTIC]}; API keys: {USERS:,} tenants, a key each."
         ),
         tables=[markdown_table(header, [each.row() for each in found], left=2)],
         checks=[
