@@ -179,7 +179,7 @@ class Connection(Reading):
         self.leaving = None
         data = head_of(answer, self._edge.date, ENDS if self._ends else GOES_ON)
         if not self._without_body:
-            data += answer.whole
+            data = b"".join((data, answer.before, answer.body, answer.after))
         if len(data) <= PIECE:
             transport.write(data)
             self._sent(tenant)
