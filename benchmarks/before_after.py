@@ -5,7 +5,7 @@ felt by both. Each turn of the one is held against the next of the other. Every 
 cores. A checkout is served by its own `.venv`, or by this Python with its `src` where it has none.
 
 Beside the rates stands what a request costs: processor time of the server's own process. On a machine that others
-use too, it tells far more than the rate.
+use too, that tells more than the rate.
 """
 
 import argparse
