@@ -5,6 +5,7 @@ from math import inf
 
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
+from penstock.core.room import Room
 from penstock.core.sizes import ANY, Sizes
 from penstock.types import Seconds
 
@@ -18,6 +19,7 @@ class BatchingRules:
     sizes: Sizes = ANY
     max_wait: Seconds = 0.05
     max_cost: float = inf
+    padded_cost: bool = False  # a batch costs rows × its dearest request; else what they cost together
     policy: str = "paced"
     reserve: int = 0
     group_lengths: bool = False
@@ -29,3 +31,7 @@ class BatchingRules:
     max_lanes: int = 256
     processing: Seconds = 3.0  # the longest a batch may run
     shared: bool = False  # other batchers send to the same workers
+
+    def room(self) -> Room | None:
+        """The room in the next batch; None: as much as one wants."""
+        return None if self.max_cost == inf else Room(self.max_cost, padded=self.padded_cost)

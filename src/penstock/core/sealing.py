@@ -66,7 +66,7 @@ class Sealing:
                 wakes.append(inf if risk else self._caution.sure_at(now))
                 break
             size = min(apart.size_of(lane), self._largest(worker, lane.key[1], now))
-            requests = lane.buffer.take(size, self._rules.max_cost, now)
+            requests = lane.buffer.take(size, self._rules.room(), now)
             apart.delivery.budget.earn()
             lane.last_dispatch = now
             batch = Sealed(
@@ -164,7 +164,7 @@ class Sealing:
         rules, buffer, fleet = self._rules, lane.buffer, self._fleet
         if self._parts.draining:
             return Send(rules.max_batch, Reason.DRAIN)
-        if buffer.cost >= rules.max_cost:
+        if rules.max_cost < inf and buffer.together >= rules.max_cost:
             return Send(rules.max_batch, Reason.COST)
         oldest = buffer.oldest()
         assert oldest is not None  # the caller saw that something waits
@@ -193,7 +193,7 @@ class Sealing:
     def _seal_one(self, lane: Lane, decision: Send, worker: Worker, now: Seconds, effects: Effects) -> None:
         """Seal the best of what waits in this lane for this worker."""
         size = self._size_for(lane, min(decision.size, self._largest(worker, lane.key[1], now)), now)
-        requests = lane.buffer.take(size, self._rules.max_cost, now)
+        requests = lane.buffer.take(size, self._rules.room(), now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
             for request in [request for part in guilty for request in part]:
@@ -212,7 +212,8 @@ class Sealing:
         sizes, buffer = self._rules.sizes, lane.buffer
         if not sizes.allowed:
             return most
-        room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)  # with padding, at the mean cost
+        # With padding, at the mean cost; where a batch costs rows × its dearest, at the cost of the dearest.
+        room = self._rules.max_cost * buffer.waiting / (buffer.together or 1.0)
         waiting = min(buffer.waiting, most, sizes.largest_in(room))
         return self._goes_of(lane, waiting, inf if self._fleet.free > 1 else lane.give_up - now)
 
@@ -230,7 +231,8 @@ class Sealing:
             parameters = (request.parameters or b"{}" for request in batch.requests)
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)
-        batch.limit = self._patience.limit(self._curve, batch.size, hurry=batch.hurried)
+        known = self._lanes.own_curve_of(batch.requests[0])
+        batch.limit = self._patience.limit(known, batch.size, hurry=batch.hurried)
         if batch.apart:
             self._apart.charge(self._curve(batch.size), self._parts.workers_apart(now), now)
         batch.sent = now

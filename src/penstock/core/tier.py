@@ -14,6 +14,7 @@ from math import ceil, inf
 from penstock.core.by_urgency import ByUrgency
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
+from penstock.core.room import Room
 from penstock.types import Seconds
 
 SLACK = 512  # dead entries not worth compacting for
@@ -91,14 +92,14 @@ class Tier:
         taken: list[Queued],
         enough: int,
         count: int,
-        room: float,
+        room: Room | None,
         until: float,
         now: Seconds,
         ageing: Seconds,
     ) -> float:
         """Add the next requests to `taken`, until these are `count`; or until they are `enough` and this tier's
-        virtual time is no longer below `until`; or until the next does not fit in `room`. Gives what they cost.
-        Something must wait. The tier is as old as the first of them."""
+        virtual time is no longer below `until`; or until there is no `room` for the next (None: there always is).
+        Gives what they cost. Something must wait. The tier is as old as the first of them."""
         if until == inf and len(self.tenants) == 1:
             return self._serve_only(taken, count, room, now, ageing)
         before, virtual = len(taken), self.virtual
@@ -106,7 +107,7 @@ class Tier:
         last = min(count, before + self.waiting)
         bound = last if until == inf else min(last, max(enough, before + 1))
         while True:
-            spent_now, share_now = self._take_turns(taken, bound, room - spent)
+            spent_now, share_now = self._take_turns(taken, bound, room)
             if len(taken) == before:
                 return 0.0
             spent, share = spent + spent_now, share + share_now
@@ -122,8 +123,8 @@ class Tier:
         self.waiting -= len(taken) - before
         return spent
 
-    def _take_turns(self, taken: list[Queued], bound: int, room: float) -> tuple[float, float]:
-        """Add requests whose turn it is to `taken` until these are `bound`, or the next does not fit in `room`.
+    def _take_turns(self, taken: list[Queued], bound: int, room: Room | None) -> tuple[float, float]:
+        """Add requests whose turn it is to `taken` until these are `bound`, or there is no `room` for the next.
         As many must wait. Gives what they cost, and the same with a place for each that costs nothing."""
         tenants, turns, late = self.tenants, self._turns, self._late
         spent, for_nothing, wanted = 0.0, 0, bound - len(taken)
@@ -144,7 +145,7 @@ class Tier:
             elif not token.waiting:
                 continue
             cost = request.cost
-            if spent + cost > room and taken:
+            if room is not None and not room.takes(cost):
                 tenants[request.tenant] = found
                 turns.appendleft(token)  # what was next still is, and so goes before all others
                 break
@@ -161,7 +162,7 @@ class Tier:
         return spent, spent + for_nothing
 
     def _serve_only(
-        self, taken: list[Queued], count: int, room: float, now: Seconds, ageing: Seconds
+        self, taken: list[Queued], count: int, room: Room | None, now: Seconds, ageing: Seconds
     ) -> float:
         """Serve as `serve` does, where all that waits is one tenant's: there is nobody to be fair to, and the
         books are kept once."""
@@ -171,7 +172,7 @@ class Tier:
         before = len(taken)
         for request in found.each() if isinstance(found, Ordered) else [found]:
             cost = request.cost
-            if taken and (spent + cost > room or len(taken) == count):
+            if len(taken) == count or (room is not None and not room.takes(cost)):
                 break
             request.waiting = False
             taken.append(request)

@@ -243,7 +243,8 @@ class Kernel:
         run.reasons[batch.reason] += 1
         if self._on_dispatch is not None:
             self._on_dispatch(now, worker, batch)
-        seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
+        longest = max([request.length for request in batch.requests]) if service.length else 0
+        seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0, longest)
         seconds += self._new_shapes[worker].seconds(rows)
         fault = service.fault(rng.random())
         poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
