@@ -26,6 +26,7 @@ from benchmarks import (
     redis_pacing,
     redis_scaling,
     redis_throughput,
+    simulator,
     waiting,
 )
 from benchmarks.figure import Check, above_zero, chosen, options
@@ -43,6 +44,7 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     fairness.NAME: fairness.main,
     first_minute.NAME: first_minute.main,
     lengths.NAME: lengths.main,
+    simulator.NAME: simulator.main,
     waiting.NAME: waiting.main,
     ledger.NAME: ledger.main,
     everything_on.NAME: everything_on.main,
@@ -88,7 +90,7 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
         seconds = [] if given.seconds is None else ["--seconds", str(max(1, round(given.seconds)))]
         return ["--only", "penstock,granian", "--out", str(given.out / name), *seconds]
     flags = ["--out", str(given.out)]
-    if given.seconds is not None and name not in (waiting.NAME, lengths.NAME):
+    if given.seconds is not None and name not in (waiting.NAME, lengths.NAME, simulator.NAME):
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
         flags += ["--recorded", flags[-1]] if name == ledger.NAME else []

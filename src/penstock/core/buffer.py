@@ -11,6 +11,7 @@ it still stands; where the dead outnumber the living by far, everything is compa
 amortised and memory is bounded by four times what waits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
@@ -72,6 +73,21 @@ class Buffer:
         depth.by_tier[rank] += 1
         depth.bytes += len(request.input)
 
+    def extend(self, requests: Sequence[Queued]) -> None:
+        """Take in more requests of a tenant and a tier that has one waiting. They are in order, by both limits."""
+        number, rank, depth, size = len(requests), requests[0].tier, self._depth, 0
+        for request in requests:
+            request.waiting = True
+            self.cost += request.cost
+            size += len(request.input)
+            if self._dearest is not None:
+                self._dearest.push(request)
+        self._tiers[rank].extend(requests)
+        self.waiting += number
+        depth.total += number
+        depth.by_tier[rank] += number
+        depth.bytes += size
+
     def discard(self, request: Queued) -> None:
         """Take a request out of the queue: it left, was cancelled, or can no longer make its deadline."""
         request.waiting = False
@@ -131,7 +147,9 @@ class Buffer:
             if tier.waiting:
                 urgent = tier.by_urgency.most_urgent(horizon)
                 assert urgent is not None
-                limit = min(urgent.expires, urgent.deadline - horizon)
+                limit = urgent.deadline - horizon
+                if urgent.expires < limit:
+                    limit = urgent.expires
                 if found is None or limit < first:
                     found, first = urgent, limit
         return found

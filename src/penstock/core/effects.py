@@ -1,7 +1,8 @@
 """What is to be done after a decision."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from penstock.core.queued import Sealed
 from penstock.types import Execution, Failure, GivenUp, Reply, Seconds, WorkerId
@@ -15,13 +16,12 @@ class Ended(NamedTuple):
     failure: Failure | None  # None: it has outputs
 
 
-@dataclass(slots=True)
-class Effects:
+class Effects(Struct):
     """What is to be done now."""
 
-    dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
+    dispatches: list[tuple[WorkerId, Sealed]] = []
+    replies: list[Reply] = []
     # Requests that failed for good, which are among the replies.
-    given_up: list[GivenUp] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)  # batches that have ended
+    given_up: list[GivenUp] = []
+    ended: list[Ended] = []  # batches that have ended
     wake: Seconds | None = None

@@ -96,11 +96,13 @@ class Sealing:
         if self._parts.in_doubt(now):
             return 0.0
         curve, waiting = lane.curve, lane.buffer.waiting
-        size = self._goes_of(lane, waiting, inf)
+        size = self._goes_of(lane, waiting, inf) if self._rules.sizes.allowed else waiting
         if waiting <= self._fleet.free:
             return curve(size)  # with workers to spare, trying costs nobody anything
         # No request is given up for what a size may take that has never been seen: a smaller batch can be sent.
-        return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
+        largest, spread = curve.largest, curve.spread
+        guard = GUARD * (spread if spread > LEAST_SPREAD else LEAST_SPREAD)
+        return curve(size if size < largest else largest) * (1.0 + guard)
 
     def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
         fleet = self._fleet
@@ -136,7 +138,7 @@ class Sealing:
     def _seal(self, lanes: list[Lane], now: Seconds, effects: Effects) -> list[Seconds]:
         if len(lanes) > 1:
             lanes = self._turns.in_order(lanes, strict=self._rules.tiers.strict)
-        load = sum(lane.meter.rate(now) for lane in lanes)
+        load = sum([lane.meter.rate(now) for lane in lanes])
         wakes: list[Seconds] = []
         for lane in lanes:
             if effects.dispatches:  # a batch on its way ends any doubt, so lanes are looked at again
@@ -218,10 +220,9 @@ class Sealing:
         return self._goes_of(lane, waiting, inf if self._fleet.free > 1 else lane.give_up - now)
 
     def _goes_of(self, lane: Lane, waiting: int, patience: Seconds) -> int:
-        """How many go of so many that wait in a lane, if its next batch is as large as it may be."""
+        """How many go of so many that wait in a lane, if its next batch is as large as it may be. Batches have the
+        allowed sizes only."""
         sizes = self._rules.sizes
-        if not sizes.allowed:
-            return waiting
         return sizes.to_send(min(waiting, sizes.allowed[-1]), lane.curve.hopeful, patience)
 
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:

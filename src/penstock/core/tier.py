@@ -8,6 +8,7 @@ made for the second one only.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import ceil, inf
 
@@ -62,11 +63,27 @@ class Tier:
                 self._queue(request, turn)
             return
         if not isinstance(found, Ordered):
-            only, found = found, Ordered()
-            found.push((only.deadline, self._sequence, only))
-            self.tenants[name] = found
+            found = self._several(found)
         self._sequence = sequence = self._sequence + 1
         found.push((request.deadline, sequence, request))
+
+    def extend(self, requests: Sequence[Queued]) -> None:
+        """Take in more requests of a tenant that has one waiting. They are in order, by both limits."""
+        number, before = len(requests), self._sequence
+        self.waiting += number
+        self.by_urgency.extend(requests)
+        found = self.tenants[requests[0].tenant]
+        if not isinstance(found, Ordered):
+            found = self._several(found)
+        self._sequence = last = before + number
+        deadlines = [request.deadline for request in requests]
+        found.extend(list(zip(deadlines, range(before + 1, last + 1), requests, strict=True)))
+
+    def _several(self, only: Queued) -> Ordered:
+        """Make a queue for a tenant that has had one request here until now."""
+        self.tenants[only.tenant] = found = Ordered()
+        found.push((only.deadline, self._sequence, only))
+        return found
 
     def discard(self) -> None:
         """Note that one of the requests here waits no longer."""
@@ -168,26 +185,24 @@ class Tier:
         books are kept once."""
         token = self._next()
         found = self.tenants.pop(token.tenant)
-        spent = share = 0.0
-        before = len(taken)
-        for request in found.each() if isinstance(found, Ordered) else [found]:
-            cost = request.cost
-            if len(taken) == count or (room is not None and not room.takes(cost)):
-                break
-            request.waiting = False
-            taken.append(request)
-            spent += cost
-            share += cost or 1.0
-        served = len(taken) - before
+        if isinstance(found, Ordered):
+            served = found.take(count - len(taken), room)
+        else:
+            served = [found] if room is None or room.takes(found.cost) else []
+            found.waiting = not served
         if not served:  # the next request does not fit, and its tenant keeps its turn
             self.tenants[token.tenant] = found
             self._turns.appendleft(token)
             return 0.0
-        age = max(0.0, now - taken[before].arrival)
+        taken += served
+        costs = [request.cost for request in served]
+        spent = sum(costs)
+        share = spent + costs.count(0.0)  # one that costs nothing still takes a place
+        age = max(0.0, now - served[0].arrival)
         weight = self.weight * (1.0 + age / ageing)
         self.virtual += share / weight
-        self.start = self.virtual - _share(taken[-1]) / weight
-        self.waiting -= served
+        self.start = self.virtual - _share(served[-1]) / weight
+        self.waiting -= len(served)
         self._clock = token.turn + share - _share(token)
         if isinstance(found, Ordered):
             self._come_again(found, self._clock)

@@ -1,7 +1,8 @@
 """The view a policy looks at, and the two things it can say."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from penstock.core.estimator import ServiceCurve
 from penstock.types import Reason, Seconds
@@ -23,8 +24,7 @@ class Wait(NamedTuple):
 Decision = Send | Wait
 
 
-@dataclass(slots=True)
-class View:
+class View(Struct, gc=False):
     """One lane at one moment. There is an idle worker, and something waits: nobody asks otherwise."""
 
     now: Seconds
