@@ -1,7 +1,7 @@
 """How many requests the simulator plays in a second of its processor's time.
 
-Processor time and not wall time, so that other programs on the machine matter less; the best of the rounds, since what
-they take from its caches only ever makes it slower.
+Processor time and not wall time, so that other programs matter less. The best of the rounds, since those only ever make
+it slower.
 """
 
 import argparse

@@ -1,6 +1,5 @@
 """Rates that are learned on line: how many come in a second, and how many come around each that does."""
 
-from collections.abc import Sequence
 from math import exp
 
 GRAIN = 1 / 256  # of a window: what comes closer together than this comes at once
@@ -26,7 +25,7 @@ class RateMeter:
             self._forget(now)
         self._count += number
 
-    def add_each(self, times: Sequence[float]) -> None:
+    def add_each(self, times: list[float]) -> None:
         """Count one arrival at each of these times, in order."""
         count, look = self._count, self._next
         for now in times:
@@ -70,10 +69,8 @@ class ArrivalMeter(RateMeter):
 
     def _forget(self, now: float) -> None:
         self._look_back(now)
-        self._count *= exp((self._last - now) / self.window)
+        super()._forget(now)
         self._marked = self._count
-        self._last = now
-        self._next = now + GRAIN * self.window
 
     def widen(self, window: float) -> None:
         self._marked *= window / self.window
@@ -82,7 +79,7 @@ class ArrivalMeter(RateMeter):
     def rate(self, now: float) -> float:
         """While it is young it has had no time to count to more, and says so: one of two that came together
         belongs to a flood until time has shown otherwise."""
-        rate = self._count * exp((self._last - now) / self.window) / self.window
+        rate = super().rate(now)
         if self._began is None or now - self._began > YOUNG * self.window:
             return rate
         return rate / (1.0 - exp((self._began - now) / self.window - GRAIN))
