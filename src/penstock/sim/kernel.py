@@ -133,8 +133,9 @@ class Kernel:
         events, step, offer = self._events, self._step, self.batcher.offer
         make = self._requests(costs)
         wake: Seconds | None = None
-        # What arrives from this place in the schedule on is counted.
+        # What arrives from this place in the schedule on is counted; all of it, if the warm-up is longer.
         before = bisect_left(schedule, warmup) if warmup > 0.0 else 0
+        before = before if before < len(schedule) else 0
         alike, taken = costs is None and self._alike, 0
         for index, arrival in enumerate(schedule):
             if index < taken:
@@ -196,20 +197,13 @@ class Kernel:
             number = self._admission.let_in(like, number)
         if not number or batcher.apart.known:
             return 0
-        model, text, queue, limit = (
-            like.model,
-            like.input,
-            self.scenario.queue_limit,
-            self.scenario.request_limit,
-        )
-        start = places.start
-        batcher.offer_more(
-            like,
-            [
-                Queued(str(index), model, text, now, now + queue, now + limit)
-                for index, now in enumerate(schedule[start : start + number], start)
-            ],
-        )
+        model, text, start = like.model, like.input, places.start
+        queue, limit = self.scenario.queue_limit, self.scenario.request_limit
+        more = [
+            Queued(str(index), model, text, now, now + queue, now + limit)
+            for index, now in enumerate(schedule[start : start + number], start)
+        ]
+        batcher.offer_more(like, more)
         return number
 
     def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Queued]:
