@@ -17,6 +17,7 @@ from benchmarks import (
     first_minute,
     hot_keys,
     ledger,
+    lengths,
     overload,
     overload_tiers,
     pacing,
@@ -25,6 +26,7 @@ from benchmarks import (
     redis_pacing,
     redis_scaling,
     redis_throughput,
+    simulator,
     waiting,
 )
 from benchmarks.figure import Check, above_zero, chosen, options
@@ -41,6 +43,8 @@ FIGURES: dict[str, Callable[[Sequence[str]], int]] = {
     overload_tiers.NAME: overload_tiers.main,
     fairness.NAME: fairness.main,
     first_minute.NAME: first_minute.main,
+    lengths.NAME: lengths.main,
+    simulator.NAME: simulator.main,
     waiting.NAME: waiting.main,
     ledger.NAME: ledger.main,
     everything_on.NAME: everything_on.main,
@@ -68,7 +72,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="NAMES", help=f"some of: {', '.join(FIGURES)}")
     parser.add_argument("--large", action="store_true", help=f"also {' and '.join(LARGE)}")
     parser.add_argument("--seconds", type=above_zero, help="of each measurement, instead of each one's own")
-    parser.add_argument("--traces", type=Path, metavar="FOLDER", help="for pacing: the Azure traces")
+    parser.add_argument(
+        "--traces", type=Path, metavar="FOLDER", help="for pacing and lengths: the Azure traces"
+    )
     return parser.parse_args(argv)
 
 
@@ -84,11 +90,11 @@ def passed_on(name: str, given: argparse.Namespace) -> list[str]:
         seconds = [] if given.seconds is None else ["--seconds", str(max(1, round(given.seconds)))]
         return ["--only", "penstock,granian", "--out", str(given.out / name), *seconds]
     flags = ["--out", str(given.out)]
-    if given.seconds is not None and name != waiting.NAME:
+    if given.seconds is not None and name not in (waiting.NAME, lengths.NAME, simulator.NAME):
         whole = name in WHOLE_SECONDS
         flags += ["--seconds", f"{max(1, round(given.seconds)) if whole else given.seconds:g}"]
         flags += ["--recorded", flags[-1]] if name == ledger.NAME else []
-    if given.traces is not None and name == pacing.NAME:
+    if given.traces is not None and name in (pacing.NAME, lengths.NAME):
         flags += ["--traces", str(given.traces)]
     return flags
 

@@ -3,6 +3,7 @@
     sim:100ms                                  100 ms, whatever the batch
     sim:a=50ms,b=0.5ms,jitter=5%,fail=1%       50 ms + 0.5 ms for each request, and so on
     sim:a=10ms,knee=16,pad=powers              a batch takes as long as one of the next power of two
+    sim:5ms,length=0.5us                       5 ms, or 0.5 µs for each row × the longest input, if that is more
     sim:15ms,new_shape=80ms                    the first batch of each size takes 80 ms more, on each worker
 
 The simulator (`sim/`) uses it in virtual time, and `adapters/backends/simulated.py` in real time. So there is no
@@ -40,6 +41,7 @@ class ServiceModel:
     a: Seconds = 0.0
     b: Seconds = 0.0
     knee: int | None = None
+    length: Seconds = 0.0  # and at least so much for each row × the length of the longest input
     padded: bool = False  # to the next power of two, as many real models are: the curve is a staircase
     jitter: float = 0.0  # standard deviation of the time, as a share of it
     slow_factor: float = 1.0  # times slower than `a` and `b` say
@@ -60,9 +62,13 @@ class ServiceModel:
         """The size at which a batch of n is run."""
         return 1 << (n - 1).bit_length() if self.padded and n > 0 else n
 
-    def seconds(self, n: int, z: float = 0.0) -> Seconds:
-        """The time of a batch of n. `z` is a random number from the standard normal distribution."""
-        steady = self.a + self.b * max(0, self.rows(n) - (self.knee or 0))
+    def seconds(self, n: int, z: float = 0.0, longest: int = 0) -> Seconds:
+        """The time of a batch of n, the longest of which is so long. `z` is a random number from the standard
+        normal distribution."""
+        rows = self.rows(n)
+        steady = self.a + self.b * max(0, rows - (self.knee or 0))
+        if self.length:
+            steady = max(steady, self.length * rows * longest)
         return steady * self.slow_factor * max(0.0, 1.0 + self.jitter * z)
 
     def fault(self, u: float) -> Fault | None:
@@ -180,6 +186,7 @@ SETTINGS: dict[str, Callable[[str], Any]] = {
     "knee": _knee,
     "jitter": _share,
     "slow_factor": _factor,
+    "length": _duration,
     "pad": _pad,
     "new_shape": _duration,
     **dict.fromkeys(Fault, _share),

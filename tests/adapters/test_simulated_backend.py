@@ -169,6 +169,23 @@ def test_the_result_is_a_plain_result_without_a_version() -> None:
     run(body())
 
 
+def test_the_longest_input_decides_how_long_a_batch_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def passes(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(simulated, "_wait", passes)
+
+    async def body() -> None:
+        backend = await started("sim:5ms,length=1ms")
+        await backend.run(batch_of(b"1", b"123456789"))
+        await backend.run(batch_of(b"1", b"2"))
+
+    run(body())
+    assert waits == pytest.approx([0.018, 0.005])
+
+
 def test_the_first_batch_of_each_size_is_dear_until_it_is_started_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -34,7 +34,9 @@ def test_a_batcher_seals_batches_of_the_sizes_that_the_worker_allows(
 
 
 def test_of_a_model_whose_batches_have_any_size_nothing_new_is_said() -> None:
-    assert b"batch_sizes" not in write(announcement_of(Config(models={"x": Model("f")}), "x"))
+    said = write(announcement_of(Config(models={"x": Model("f")}), "x"))
+    assert b"batch_sizes" not in said
+    assert b"batch_cost" not in said
 
 
 @pytest.mark.parametrize("sizes", ["squares", (), (0, 1), (8, 200)])
@@ -47,3 +49,13 @@ def test_sizes_that_are_no_numbers_are_garbled() -> None:
     said = json.decode(write(heard(Model("f", batch_sizes=(1, 2)))))
     with pytest.raises(Garbled):
         read_announcement(json.encode({**said, "batch_sizes": ["a"]}))
+
+
+@pytest.mark.parametrize("kind", ["sum", "padded"])
+def test_batchers_count_the_cost_of_a_batch_as_its_worker_says(kind: str) -> None:
+    assert model_of(heard(Model("f", max_cost=9.0, batch_cost=kind))).batch_cost == kind
+
+
+def test_a_kind_of_cost_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="most"):
+        model_of(structs.replace(heard(Model("f")), batch_cost="most"))

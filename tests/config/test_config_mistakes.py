@@ -308,6 +308,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
             "models.x.max_batch is 32, but no batch is larger than the largest of models.x.batch_sizes, 8",
         ),
         (Config(models={"x": Model("f", gpus=("0", "1"))}), "models.x.gpus lists 2 GPUs for 1 workers"),
+        (
+            Config(models={"x": Model("f", batch_cost="padded")}),
+            "models.x.batch_cost is set, but models.x.max_cost",
+        ),
         (Config(models={"x": Model("f", cache="shared")}), "models.x.cache is set, but"),
         (Config(models={"x": Model("f", http=HttpEndpoint(item="a"))}), "models.x.http is set"),
         (Config(models={"x": Model("f", grpc=GrpcEndpoint(version="1"))}), "models.x.grpc is set"),

@@ -54,6 +54,7 @@ class AnythingGoes(RuleBasedStateMachine):
     @initialize(
         max_batch=st.sampled_from([1, 4, 8]),
         max_cost=st.sampled_from([6.0, 10.0, float("inf")]),
+        padded_cost=st.booleans(),
         per_item=st.booleans(),
         group_lengths=st.booleans(),
         reserve=st.sampled_from([0, 0, 1]),
@@ -65,6 +66,7 @@ class AnythingGoes(RuleBasedStateMachine):
         self,
         max_batch: int,
         max_cost: float,
+        padded_cost: bool,
         per_item: bool,
         group_lengths: bool,
         reserve: int,
@@ -81,6 +83,7 @@ class AnythingGoes(RuleBasedStateMachine):
             }[sizes],
             max_wait=0.05,
             max_cost=max_cost,
+            padded_cost=padded_cost,
             policy=self.policy,
             reserve=reserve,
             group_lengths=group_lengths,
@@ -243,7 +246,8 @@ class AnythingGoes(RuleBasedStateMachine):
     def check_batch(self, batch: Sealed, now: float, *, in_time: bool) -> None:
         rules, batcher = self.rules_in_force, self.batcher
         assert 1 <= batch.size <= rules.max_batch
-        assert sum(request.cost for request in batch.requests) <= rules.max_cost
+        costs = [request.cost for request in batch.requests]
+        assert (len(costs) * max(costs) if rules.padded_cost else sum(costs)) <= rules.max_cost
         keys = {
             lane_key(request, per_item=rules.per_item_parameters, group_lengths=rules.group_lengths)
             for request in batch.requests

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from penstock.core.buffer import Buffer, TierRules
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
+from penstock.core.room import Room
 from penstock.core.tier import SLACK
 
 NO_LIMIT = float("inf")
 
 
 def take(buffer: Buffer, count: int, now: float = 0.0, max_cost: float = NO_LIMIT) -> list[Queued]:
-    return buffer.take(count, max_cost, now)
+    return buffer.take(count, None if max_cost == NO_LIMIT else Room(max_cost), now)
 
 
 def let_pass(buffer: Buffer, count: int) -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.buffer import Depth, TierRules
+from penstock.core.buffer import Depth
 from penstock.core.estimator import REFIT, STALE, ServiceCurve
 from penstock.core.lane import FORGOTTEN, Lane
 from penstock.core.meters import ArrivalMeter, RateMeter
+from penstock.core.rules import BatchingRules
 
 
 def learned(
@@ -101,7 +102,7 @@ def test_one_hiccup_hardly_widens_the_spread() -> None:
 
 def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
     model = ServiceCurve(8)
-    lane = Lane((b"", 0), TierRules(), Depth(3), model)
+    lane = Lane((b"", 0), BatchingRules(), Depth(3), model)
     assert lane.curve is model
     for _ in range(4):
         model.observe(4, 1.0)
@@ -113,7 +114,7 @@ def test_a_lane_is_judged_by_its_own_curve_only_while_it_is_fresh() -> None:
 
 
 def test_the_rate_is_counted_over_three_service_times_if_that_is_longer() -> None:
-    lane = Lane((b"", 0), TierRules(), Depth(3), ServiceCurve(8))
+    lane = Lane((b"", 0), BatchingRules(), Depth(3), ServiceCurve(8))
     lane.learn(1, 0.01, first=False, alone=False)
     assert lane.meter.window == 0.25
     for _ in range(4):

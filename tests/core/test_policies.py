@@ -1,11 +1,11 @@
 """When a batch goes, and how large, each policy by what is written of it."""
 
-from dataclasses import replace
 from math import ceil, exp
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.core.estimator import ServiceCurve
 from penstock.core.policy import POLICIES, Send, View, Wait
@@ -27,7 +27,7 @@ def view(**changed: object) -> View:
         all_workers=6, idle=1, busy=5, last_dispatch=99.995, max_batch=32, max_wait=0.05,
         reserve=0, curve=curve_of(0.1),
     )  # fmt: skip
-    return replace(usual, **changed)  # type: ignore[arg-type]
+    return replace(usual, **changed)
 
 
 def about(until: float) -> Wait:

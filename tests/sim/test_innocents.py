@@ -45,7 +45,7 @@ class Nameless(Kernel):
         request.tenant = ""
         if b"poison" in request.input:
             request.input = b'"poison"'
-        return super()._arrive(request, now)
+        return super()._lets_in(request, now)
 
 
 def beside(
@@ -110,9 +110,9 @@ def test_where_nobody_says_who_they_are_an_input_that_keeps_failing_costs_the_ot
 
 def test_poison_that_is_new_each_time_fails_nobody_else_while_halving_keeps_up() -> None:
     class Anonymous(Kernel):
-        def _arrive(self, request: Queued, now: Seconds) -> bool:
+        def _lets_in(self, request: Queued, now: Seconds) -> bool:
             request.tenant = ""
-            return super()._arrive(request, now)
+            return super()._lets_in(request, now)
 
     told = beside(4.0, kind=Anonymous)
     assert set(told.endings) == {Outcome.SUCCESS}

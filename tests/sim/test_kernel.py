@@ -156,6 +156,27 @@ def test_costs_bound_batches_and_group_lengths() -> None:
     assert run.errors["UNACCEPTABLE"] == sum(cost > 100.0 for cost in costs)
 
 
+def test_padded_costs_bound_rows_times_the_dearest() -> None:
+    costs: list[float] = []
+    rules = BatchingRules(max_batch=32, max_cost=100.0, padded_cost=True)
+
+    def watch(now: Seconds, worker: WorkerId, batch: Batch) -> None:
+        costs.append(batch.size * max(request.cost for request in batch.requests))
+
+    schedule = poisson(200.0, 5.0, Random(1))
+    rng = Random(2)
+    lengths = array("d", (rng.choice((5.0, 40.0)) for _ in schedule))
+    run = Kernel(scenario(rules=rules), watch).run(schedule, lengths)
+    assert max(costs) <= 100.0
+    assert run.batched > run.batches
+
+
+def test_a_batch_takes_as_long_as_its_longest_input_says() -> None:
+    service = ServiceModel(a=0.005, length=0.001)
+    run = Kernel(scenario(service, workers=1)).run([1.0, 2.0], array("d", (3.0, 40.0)))
+    assert list(run.latencies) == pytest.approx([0.005, 0.04])
+
+
 def test_arrivals_fall_to_the_tiers_by_their_shares() -> None:
     run = Kernel(scenario(tier_shares=(0.2, 0.3, 0.5))).run(poisson(1000.0, 10.0, Random(1)))
     shares = [run.sent_by_tier[tier] / run.sent for tier in range(3)]

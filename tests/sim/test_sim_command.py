@@ -62,6 +62,21 @@ def test_what_new_sizes_cost_is_shown_and_gone_once_each_was_run_in_a_warm_up(tm
     assert simulated(*dear, "--config", str(settings))["latency_ms"]["p99"] == warm
 
 
+def test_like_lengths_of_a_trace_share_batches(tmp_path: Path) -> None:
+    rows = (
+        f"2023-11-16 18:{second // 60:02}:{second % 60:02}.5000000,{9 if second % 2 else 4000},1"
+        for second in range(600)
+    )
+    trace = tmp_path / "trace.csv"
+    trace.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
+    padding = ["--service", "5ms,length=1us", "--workers", "1", "--rate", "400", "--warmup", "0s"]
+    played = [*padding, "--trace", str(trace)]
+    mixed, grouped = simulated(*played), simulated(*played, "--group-lengths")
+    bounded = simulated(*played, "--max-cost", "8000", "--batch-cost", "padded")
+    assert grouped["latency_ms"]["p95"] < mixed["latency_ms"]["p95"]
+    assert bounded["batch"]["mean_size"] <= 2.0 < mixed["batch"]["mean_size"]
+
+
 def test_one_policy_gives_the_fields_of_bench_and_the_floor_beside() -> None:
     found = simulated("--rate", "1000")
     agreed = {"offered_rps", "sent", "ok", "rejected", "errors", "latency_ms", "batch", "busy"}

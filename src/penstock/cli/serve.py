@@ -60,8 +60,8 @@ def serve(
 
       penstock serve 'sim:15ms,new_shape=80ms' --batch-sizes powers --warmup "a text"
 
-    A simulated GPU (sim:) has a, b, knee, pad, new_shape, jitter, slow_factor, fail, crash, hang, garbage, short,
-    poison and seed.
+    A simulated GPU (sim:) has a, b, knee, length, pad, new_shape, jitter, slow_factor, fail, crash, hang, garbage,
+    short, poison and seed.
 
     Everything can be set in penstock.toml and by PENSTOCK_… variables too; the command line wins.
     """

@@ -33,7 +33,8 @@ def sim(
         str | None,
         typer.Option(
             show_default=False,
-            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,pad=powers,new_shape=80ms,jitter=5%,fail=1%.",
+            help="Time for a batch: 100ms, or a=50ms,b=0.5ms,knee=64,length=1us,pad=powers,new_shape=80ms,"
+            "jitter=5%,fail=1%.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", show_default="1", help="GPUs.")] = None,
@@ -77,6 +78,16 @@ def sim(
     max_cost: Annotated[
         float | None,
         typer.Option(show_default=False, help="Cost of one batch at most; in a trace, tokens are the cost."),
+    ] = None,
+    batch_cost: Annotated[
+        str | None,
+        typer.Option(show_default="sum", help="sum, or padded: a batch costs rows x its dearest request."),
+    ] = None,
+    group_lengths: Annotated[
+        bool | None,
+        typer.Option(
+            "--group-lengths", show_default=False, help="Like lengths go together; of a trace, its tokens."
+        ),
     ] = None,
     timeout: Annotated[
         str | None,
@@ -139,6 +150,8 @@ def sim(
                 "model.policy": chosen,
                 "model.reserve": reserve,
                 "model.max_cost": max_cost,
+                "model.batch_cost": batch_cost,
+                "model.group_lengths": group_lengths,
                 "model.timeout": timeout,
                 "model.processing_timeout": processing_timeout,
                 "tiers.order": tiers_order,

@@ -10,12 +10,15 @@ from penstock.config import Config, Model
 from penstock.config.batch_sizes import ANY, BatchSizes
 from penstock.config.kinds import Choice, Number, Whole
 from penstock.config.schema import Key, items
+from penstock.config.sections import SUM
 from penstock.config.time_limits import own_limits
 from penstock.words.announcements import ModelAnnouncement
 
 # Fields of the announcement that are not settings: which parameters a function takes is known once it has started.
 _LEARNED = ("takes_parameters", "parameter_names", "scalar_parameters", "format")
-_CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, "batch_sizes")]
+# Fields that are left out where they have their default.
+_SPARED = {"batch_sizes": ANY, "batch_cost": SUM}
+_CONFIGURED = [name for name in ModelAnnouncement.__struct_fields__ if name not in (*_LEARNED, *_SPARED)]
 
 
 def announcement_of(
@@ -30,6 +33,7 @@ def announcement_of(
         takes_parameters=takes_parameters,
         parameter_names=parameter_names,
         scalar_parameters=model.protocol == "grpc",
+        batch_cost=UNSET if model.batch_cost == SUM else model.batch_cost,
         batch_sizes=UNSET if model.batch_sizes == ANY else model.batch_sizes,
     )
 
@@ -37,7 +41,8 @@ def announcement_of(
 def model_of(said: ModelAnnouncement) -> Model:
     """The model as it was announced. Raises ValueError for values that no model can have."""
     values = {item: getattr(said, item) for item in _CONFIGURED}
-    values["batch_sizes"] = ANY if said.batch_sizes is UNSET else said.batch_sizes
+    for item, usual in _SPARED.items():
+        values[item] = usual if getattr(said, item) is UNSET else getattr(said, item)
     model = msgspec.convert({**values, "target": "redis"}, Model)
     for item, place in items(Model).items():
         if isinstance(place, Key) and isinstance(place.kind, BatchSizes | Choice | Number | Whole):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from penstock.config.config import DEFAULT, Config
 from penstock.config.schema import did_you_mean
-from penstock.config.sections import GrpcEndpoint, HttpEndpoint, Model
+from penstock.config.sections import SUM, GrpcEndpoint, HttpEndpoint, Model
 from penstock.config.time_limits import PARTS, decide
 from penstock.config.toml import dotted, toml
 from penstock.errors import UserMistake
@@ -182,6 +182,8 @@ def _model_doubts(config: Config, name: str, model: Model) -> Iterator[str]:
         )
     if len(model.gpus) > model.workers:
         yield f"{prefix}.gpus lists {len(model.gpus)} GPUs for {model.workers} workers: some stay idle"
+    if model.batch_cost != SUM and model.max_cost is None:
+        yield f"{prefix}.batch_cost is set, but {prefix}.max_cost is not: it has no effect"
     if not model.deterministic and model.cache != "tenant":
         yield f"{prefix}.cache is set, but the model is not said to be deterministic: it has no effect"
     if model.protocol != "http" and model.http != HttpEndpoint():

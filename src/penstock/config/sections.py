@@ -38,6 +38,7 @@ Switch = Annotated[bool, Flag()]
 
 MIB = 2**20
 POLICY_NAMES = tuple(POLICIES)
+SUM, PADDED = "sum", "padded"  # kinds of `batch_cost`
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +303,8 @@ class Model:
     output: Annotated[str, Choice(("auto", "text", "json"))] = "auto"
     cost: Annotated[str, Choice(("requests", "characters", "bytes", "tokens"), or_function=True)] = "requests"
     max_cost: Annotated[float | None, Number(above=True)] = None
+    # What a batch costs: all its requests together, or as many times the dearest as it has rows.
+    batch_cost: Annotated[str, Choice((SUM, PADDED))] = SUM
     group_lengths: Switch = False
     reserve: Annotated[int, Whole(0)] = 0  # workers kept for full batches
     version: FreeText = ""

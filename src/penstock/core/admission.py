@@ -72,6 +72,21 @@ class Admission:
             return None
         return self._look_closer(request, now)
 
+    def let_in(self, like: Request, most: int) -> int:
+        """Let in up to so many that come right after a request that was let in, and differ from it in nothing but
+        their times. Gives how many: as many as need no closer look."""
+        batcher, calm = self._batcher, self._calm[like.tier]
+        depth, time = batcher.depth, min(like.expires, like.deadline) - like.arrival
+        if batcher.apart.known or calm.changes != batcher.changes or time <= calm.needs:
+            return 0
+        bytes_left = self._max_bytes - depth.bytes
+        number = min(
+            float(most), calm.waiting - depth.total, calm.more - calm.let_in, bytes_left // len(like.input)
+        )
+        number = max(0, int(number))
+        calm.let_in += number
+        return number
+
     def refusal_of_more(self, request: Request, number: int, now: Seconds) -> Overloaded | None:
         """Returns why `number` more requests like this one, which was let in, cannot all be let in. None if that is
         not sure: then ask for each of them."""

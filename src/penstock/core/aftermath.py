@@ -40,11 +40,11 @@ class Aftermath:
         self._ids, self._curve, self._fleet, self._lanes = parts.ids, parts.curve, parts.fleet, parts.lanes
         self._delivery, self._patience = parts.delivery, parts.patience
         self._apart, self._caution = parts.apart, parts.caution
-        self._effects = Effects([], [], [], [])  # the effects of batches that have ended since the last step
+        self._effects = Effects()  # the effects of batches that have ended since the last step
 
     def collect(self) -> Effects:
         """Hand out the effects since the last call."""
-        effects, self._effects = self._effects, Effects([], [], [], [])
+        effects, self._effects = self._effects, Effects()
         return effects
 
     def abandon(self, worker: Worker, batch: Sealed, now: Seconds) -> None:
@@ -131,8 +131,9 @@ class Aftermath:
         execution.seconds, execution.version, execution.padding = seconds, result.version, result.padding
         self._effects.ended.append(Ended(batch, execution, None))
         outputs = [b""] * batch.size if result.delivered else result.outputs
+        success = Outcome.SUCCESS
         replies: list[Reply] = [
-            Reply(request, Outcome.SUCCESS, output, None, execution)
+            Reply(request, success, output, None, execution)
             for request, output in zip(batch.requests, outputs, strict=True)
         ]
         for place, failure in (result.failures or {}).items():

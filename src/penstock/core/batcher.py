@@ -21,6 +21,8 @@ Rules
 - Every request offered leaves exactly once: in a reply, or by `withdraw`.
 """
 
+from collections.abc import Sequence
+
 from penstock.core.aftermath import WORKER_LOST, Aftermath
 from penstock.core.effects import Effects
 from penstock.core.fleet import Worker
@@ -136,6 +138,13 @@ class Batcher:
             or request.expires < lane.give_up
             or request.deadline - lane.horizon < lane.give_up
         )
+
+    def offer_more(self, like: Queued, requests: Sequence[Queued]) -> None:
+        """Take in requests that came after one that waits, and differ from it in nothing but their times. For that
+        one no step was called for, and nothing has happened since: so none is called for now."""
+        lane = self.lanes[self.lanes.key_of(like)]
+        lane.meter.add_each([request.arrival for request in requests])
+        lane.buffer.extend(requests)
 
     def withdraw(self, request: Queued) -> bool:
         """Withdraw a request whose asker left or cancelled. True if it had not gone to a worker, and now never

@@ -11,11 +11,14 @@ skipped wherever it still stands. If the dead outnumber the others by far, every
 operation is O(log n) amortised and memory is bounded by four times what waits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
+from penstock.core.dearest import Dearest
 from penstock.core.queued import Queued
+from penstock.core.room import Room
 from penstock.core.tier import Tier
 from penstock.types import Request, Seconds
 
@@ -43,10 +46,12 @@ class Depth:
 
 
 class Buffer:
-    __slots__ = ("_clock", "_depth", "_rules", "_tiers", "cost", "waiting")
+    __slots__ = ("_clock", "_dearest", "_depth", "_rules", "_tiers", "cost", "waiting")
 
-    def __init__(self, rules: TierRules, depth: Depth) -> None:
+    def __init__(self, rules: TierRules, depth: Depth, *, padded: bool = False) -> None:
+        """`padded`: a batch costs rows × its dearest request, and not the sum of them."""
         self._rules = rules
+        self._dearest = Dearest() if padded else None
         self._depth = depth
         self._tiers = [Tier(weight) for weight in rules.weights]
         self._clock = 0.0  # virtual time of the tier served last
@@ -62,9 +67,26 @@ class Buffer:
         tier.push(request)
         self.waiting += 1
         self.cost += request.cost
+        if self._dearest is not None:
+            self._dearest.push(request)
         depth.total += 1
         depth.by_tier[rank] += 1
         depth.bytes += len(request.input)
+
+    def extend(self, requests: Sequence[Queued]) -> None:
+        """Take in more requests of a tenant and a tier that has one waiting. They are in order, by both limits."""
+        number, rank, depth, size = len(requests), requests[0].tier, self._depth, 0
+        for request in requests:
+            request.waiting = True
+            self.cost += request.cost
+            size += len(request.input)
+            if self._dearest is not None:
+                self._dearest.push(request)
+        self._tiers[rank].extend(requests)
+        self.waiting += number
+        depth.total += number
+        depth.by_tier[rank] += number
+        depth.bytes += size
 
     def discard(self, request: Queued) -> None:
         """Take a request out of the queue: it left, was cancelled, or can no longer make its deadline."""
@@ -74,12 +96,19 @@ class Buffer:
         self._depth.by_tier[request.tier] -= 1
         self._gone(1, request.cost, len(request.input))
         tier.tidy()
+        if self._dearest is not None:
+            self._dearest.tidy(self.waiting)
 
     def _gone(self, number: int, cost: float, size: int) -> None:
         self.waiting -= number
         self.cost = self.cost - cost if self.waiting else 0.0
         self._depth.total -= number
         self._depth.bytes -= size
+
+    @property
+    def together(self) -> float:
+        """What all that wait would cost in one batch."""
+        return self.cost if self._dearest is None else self.waiting * self._dearest.cost
 
     def of_tenant(self, request: Request) -> int:
         """How many requests of this one's tenant wait here, in its tier."""
@@ -118,7 +147,9 @@ class Buffer:
             if tier.waiting:
                 urgent = tier.by_urgency.most_urgent(horizon)
                 assert urgent is not None
-                limit = min(urgent.expires, urgent.deadline - horizon)
+                limit = urgent.deadline - horizon
+                if urgent.expires < limit:
+                    limit = urgent.expires
                 if found is None or limit < first:
                     found, first = urgent, limit
         return found
@@ -133,16 +164,15 @@ class Buffer:
         """Tenants that wait, up to so many of each tier."""
         return [name for tier in self._tiers if tier.waiting for name in islice(tier.tenants, most)]
 
-    def take(self, count: int, max_cost: float, now: Seconds) -> list[Queued]:
-        """Take the best `count` requests that fit in `max_cost`. One that alone does not fit goes alone.
-        Something must wait."""
+    def take(self, count: int, room: Room | None, now: Seconds) -> list[Queued]:
+        """Take the best `count` requests for which there is room (None: there always is). Something must wait."""
         taken: list[Queued] = []
         spent, ageing, by_tier = 0.0, self._rules.ageing, self._depth.by_tier
         left = self.waiting if self.waiting < count else count
         while left:
             rank, until, in_a_row = self._next_tier(left)
             tier, before = self._tiers[rank], len(taken)
-            spent += tier.serve(taken, before + in_a_row, count, max_cost - spent, until, now, ageing)
+            spent += tier.serve(taken, before + in_a_row, count, room, until, now, ageing)
             served = len(taken) - before
             if not served:  # the next request does not fit
                 break
@@ -152,6 +182,8 @@ class Buffer:
         self._gone(len(taken), spent, sum([len(request.input) for request in taken]))
         for tier in self._tiers:
             tier.tidy()
+        if self._dearest is not None:
+            self._dearest.tidy(self.waiting)
         return taken
 
     def _next_tier(self, left: int) -> tuple[int, float, int]:

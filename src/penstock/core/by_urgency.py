@@ -8,6 +8,7 @@ A request that no longer waits is called dead, and is dropped when it comes to t
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
@@ -41,6 +42,16 @@ class ByUrgency:
                 self._break_order()
                 self._sort_in(request)
         requests.append(request)
+
+    def extend(self, requests: Sequence[Queued]) -> None:
+        """Take in requests that are in order among themselves, by both limits."""
+        first, mine = requests[0], self._requests
+        last = mine[-1] if mine else first
+        if self._deadlines is None and first.deadline >= last.deadline and first.expires >= last.expires:
+            mine.extend(requests)
+        else:
+            for request in requests:
+                self.push(request)
 
     def _break_order(self) -> None:
         self._deadlines, self._expiries = Ordered(), Ordered()

@@ -1,8 +1,9 @@
 """What is to be done after a decision. `Batcher.step` returns it; `runtime/pump.py` and the simulator carry it
 out."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from penstock.core.queued import Sealed
 from penstock.types import Execution, Failure, GivenUp, Reply, Seconds, WorkerId
@@ -16,16 +17,15 @@ class Ended(NamedTuple):
     failure: Failure | None  # None: the batch has outputs
 
 
-@dataclass(slots=True)
-class Effects:
+class Effects(Struct):
     """What is to be done now."""
 
     # Batches that begin now. Those marked `ahead` are with their workers already.
-    dispatches: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)  # replies to give
+    dispatches: list[tuple[WorkerId, Sealed]] = []
+    replies: list[Reply] = []  # replies to give
     # Those of the replies whose requests failed for good, for the dead letters.
-    given_up: list[GivenUp] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)  # batches that have ended, for the observers
+    given_up: list[GivenUp] = []
+    ended: list[Ended] = []  # batches that have ended, for the observers
     wake: Seconds | None = None  # when to call `step` again if nothing happens before
     # Batches to hand to workers that run another. They are among the dispatches of a later step, when they begin.
-    ahead: list[tuple[WorkerId, Sealed]] = field(default_factory=list)
+    ahead: list[tuple[WorkerId, Sealed]] = []

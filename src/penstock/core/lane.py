@@ -3,7 +3,7 @@ into lanes; `sealing` takes batches from them."""
 
 from math import inf
 
-from penstock.core.buffer import Buffer, Depth, TierRules
+from penstock.core.buffer import Buffer, Depth
 from penstock.core.culprit import Culprit
 from penstock.core.estimator import ServiceCurve
 from penstock.core.meters import ArrivalMeter
@@ -24,8 +24,8 @@ MEMORY = 0.25  # seconds over which the rate of arrivals is taken, or three serv
 class Lane:
     __slots__ = (
         "_learned",
+        "_like_lengths",
         "_model_curve",
-        "_own_curve",
         "ahead_from",
         "buffer",
         "give_up",
@@ -33,11 +33,12 @@ class Lane:
         "key",
         "last_dispatch",
         "meter",
+        "own_curve",
     )
 
-    def __init__(self, key: LaneKey, rules: TierRules, depth: Depth, model_curve: ServiceCurve) -> None:
+    def __init__(self, key: LaneKey, rules: BatchingRules, depth: Depth, model_curve: ServiceCurve) -> None:
         self.key = key
-        self.buffer = Buffer(rules, depth)
+        self.buffer = Buffer(rules.tiers, depth, padded=rules.padded_cost)
         self.meter = ArrivalMeter(MEMORY)
         self.last_dispatch: Seconds = -inf
         # When the most urgent request that waits must be on a worker at the latest.
@@ -45,20 +46,23 @@ class Lane:
         self.horizon: Seconds = 0.0  # how long a batch of the lane was then expected to take, with a guard
         self.ahead_from = 0  # when so many wait, a busy worker may be handed its next batch; 0: never
         self._model_curve = model_curve
-        self._own_curve = ServiceCurve(model_curve.limit, model_curve.sizes)
+        self.own_curve = ServiceCurve(model_curve.limit, model_curve.sizes)
+        # Whether all inputs of the lane are of like length. How long other lanes' batches take tells nothing of its
+        # own then.
+        self._like_lengths = rules.group_lengths
         self._learned = 0  # batches the model had seen when this lane last learned something
 
     @property
     def curve(self) -> ServiceCurve:
-        own, model = self._own_curve, self._model_curve
-        trusted = own.samples >= TRUSTED and model.samples - self._learned <= FORGOTTEN
-        return own if trusted else model
+        own, model = self.own_curve, self._model_curve
+        fresh = self._like_lengths or model.samples - self._learned <= FORGOTTEN
+        return own if fresh and own.samples >= TRUSTED else model
 
     def learn(self, size: int, seconds: Seconds, *, first: bool, alone: bool) -> None:
         """Learn from a batch, after the model's curve has. `alone`: the model has only this lane, so its own curve
-        would be the same as the model's."""
-        if not alone:
-            self._own_curve.observe(size, seconds, first=first)
+        would be the same as the model's. A lane of like lengths learns all the same, because others may come."""
+        if self._like_lengths or not alone:
+            self.own_curve.observe(size, seconds, first=first)
             self._learned = self._model_curve.samples
         window = max(MEMORY, 3.0 * self.curve.single)
         if abs(window - self.meter.window) > 0.05 * self.meter.window:
@@ -80,6 +84,14 @@ class Lanes(dict[LaneKey, Lane]):
         self._depth = depth
         self._curve = curve
         self.plain = not (rules.per_item_parameters or rules.group_lengths)
+
+    def own_curve_of(self, request: Request) -> ServiceCurve:
+        """What is known of batches with this request. Where lengths are grouped, others' batches tell nothing of
+        it."""
+        if not self._rules.group_lengths:
+            return self._curve
+        lane = self.get(self.key_of(request))
+        return ServiceCurve(self._curve.limit, self._curve.sizes) if lane is None else lane.own_curve
 
     @property
     def limit(self) -> int:
@@ -106,7 +118,7 @@ class Lanes(dict[LaneKey, Lane]):
     def open(self, key: LaneKey) -> Lane:
         if len(self) >= self._rules.max_lanes:
             self._forget_an_empty_one()
-        lane = self[key] = Lane(key, self._rules.tiers, self._depth, self._curve)
+        lane = self[key] = Lane(key, self._rules, self._depth, self._curve)
         return lane
 
     def _forget_an_empty_one(self) -> None:

@@ -26,6 +26,17 @@ class RateMeter:
             self._forget(now)
         self._count += number
 
+    def add_each(self, times: list[float]) -> None:
+        """Count one arrival at each of these times, in order."""
+        count, look = self._count, self._next
+        for now in times:
+            if now > look:
+                self._count = count
+                self._forget(now)
+                count, look = self._count, self._next
+            count += 1.0
+        self._count = count
+
     def _forget(self, now: float) -> None:
         self._count *= exp((self._last - now) / self.window)
         self._last = now

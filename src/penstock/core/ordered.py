@@ -6,10 +6,10 @@ A request that no longer waits is called dead, and is dropped when it comes to t
 """
 
 from collections import deque
-from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from penstock.core.queued import Queued
+from penstock.core.room import Room
 from penstock.types import Seconds
 
 Entry = tuple[Seconds, int, Queued]  # the number keeps equal times in the order they came, and breaks ties
@@ -33,6 +33,15 @@ class Ordered:
         else:
             heappush(self._heap, entry)
 
+    def extend(self, entries: list[Entry]) -> None:
+        """Take in entries that are in order among themselves."""
+        run = self._run
+        if not run or entries[0][0] >= run[-1][0]:
+            run.extend(entries)
+        else:
+            for entry in entries:
+                self.push(entry)
+
     def first(self) -> Entry | None:
         """The entry of the earliest request that waits."""
         run, heap = self._run, self._heap
@@ -46,17 +55,24 @@ class Ordered:
             return heap[0] if heap else None
         return run[0]
 
-    def each(self) -> Iterator[Queued]:
-        """All requests that wait, the earliest first. The caller must take each (clear `waiting`) before it asks
-        for the next."""
-        run = self._run
-        while run and not self._heap:
-            request = run[0][2]
-            if request.waiting:
-                yield request
-            run.popleft()
-        while (first := self.first()) is not None:
-            yield first[2]
+    def take(self, most: int, room: Room | None) -> list[Queued]:
+        """Take out the earliest requests that wait: `most` at most, and while there is room for the next. None for
+        `room`: there always is."""
+        run, taken = self._run, list[Queued]()
+        while len(taken) < most:
+            request = run[0][2] if run and not self._heap else None
+            if request is None or not request.waiting:
+                first = self.first()
+                if first is None:
+                    break
+                request = first[2]
+            if room is not None and not room.takes(request.cost):
+                break
+            request.waiting = False
+            taken.append(request)
+            if not self._heap:
+                run.popleft()
+        return taken
 
     def compact(self) -> None:
         self._run = deque([entry for entry in self._run if entry[2].waiting])

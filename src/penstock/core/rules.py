@@ -5,6 +5,7 @@ from math import inf
 
 from penstock.core.buffer import TierRules
 from penstock.core.delivery import RetryRules
+from penstock.core.room import Room
 from penstock.core.sizes import ANY, Sizes
 from penstock.types import Seconds
 
@@ -19,6 +20,7 @@ class BatchingRules:
     sizes: Sizes = ANY
     max_wait: Seconds = 0.05
     max_cost: float = inf
+    padded_cost: bool = False  # a batch costs rows × its dearest request; else what they cost together
     policy: str = "paced"
     reserve: int = 0
     group_lengths: bool = False
@@ -31,3 +33,7 @@ class BatchingRules:
     processing: Seconds = 3.0  # the longest a batch may run
     shared: bool = False  # other batchers send to the same workers
     ahead: bool = False  # workers take their next batch while they run one
+
+    def room(self) -> Room | None:
+        """Returns the room in the next batch. None if no `max_cost` bounds it."""
+        return None if self.max_cost == inf else Room(self.max_cost, padded=self.padded_cost)

@@ -76,7 +76,7 @@ class Sealing:
                 wakes.append(inf if risk else self._caution.sure_at(now))
                 break
             size = min(apart.size_of(lane), self._largest(worker, lane.key[1], now))
-            requests = lane.buffer.take(size, self._rules.max_cost, now)
+            requests = lane.buffer.take(size, self._rules.room(), now)
             apart.delivery.budget.earn()
             lane.last_dispatch = now
             batch = Sealed(
@@ -107,11 +107,13 @@ class Sealing:
         if self._parts.in_doubt(now):
             return 0.0
         curve, waiting = lane.curve, lane.buffer.waiting
-        size = self._goes_of(lane, waiting, inf)
+        size = self._goes_of(lane, waiting, inf) if self._rules.sizes.allowed else waiting
         if waiting <= self._fleet.free:
             return curve(size)  # with workers to spare, trying costs nobody anything
         # No request is given up for what a size may take that has never been seen: a smaller batch can be sent.
-        return curve(min(size, curve.largest)) * (1.0 + GUARD * max(curve.spread, LEAST_SPREAD))
+        largest, spread = curve.largest, curve.spread
+        guard = GUARD * (spread if spread > LEAST_SPREAD else LEAST_SPREAD)
+        return curve(size if size < largest else largest) * (1.0 + guard)
 
     def _retry(self, delivery: Delivery, now: Seconds, effects: Effects) -> list[Seconds]:
         """Send the retries that are due and for which there is a worker. Returns when to look again."""
@@ -149,7 +151,7 @@ class Sealing:
         """Seal batches for idle workers, as the policy says. Returns when to ask it again."""
         if len(lanes) > 1:
             lanes = self._turns.in_order(lanes, strict=self._rules.tiers.strict)
-        load = sum(lane.meter.rate(now) for lane in lanes)
+        load = sum([lane.meter.rate(now) for lane in lanes])
         wakes: list[Seconds] = []
         for lane in lanes:
             if effects.dispatches:  # a batch on its way ends any doubt, so lanes are looked at again
@@ -203,7 +205,7 @@ class Sealing:
         rules, buffer, fleet = self._rules, lane.buffer, self._fleet
         if self._parts.draining:
             return Send(rules.max_batch, Reason.DRAIN)
-        if buffer.cost >= rules.max_cost:
+        if rules.max_cost < inf and buffer.together >= rules.max_cost:
             return Send(rules.max_batch, Reason.COST)
         oldest = buffer.oldest()
         assert oldest is not None  # the caller saw that something waits
@@ -240,7 +242,7 @@ class Sealing:
         """Seal a batch for this worker. Returns None if all its requests are to be set apart."""
         most = min(decision.size, self._largest(worker, lane.key[1], now), lane.buffer.waiting)
         size = self._size_for(lane, worker, most, now)
-        requests = lane.buffer.take(size, self._rules.max_cost, now)
+        requests = lane.buffer.take(size, self._rules.room(), now)
         if self._apart.known:
             requests, guilty = self._apart.divide(requests, now)
             for request in [request for part in guilty for request in part]:
@@ -259,8 +261,9 @@ class Sealing:
         sizes, buffer, shape = self._rules.sizes, lane.buffer, self._curve.shape
         patience = inf if self._fleet.free > 1 else lane.give_up - now
         if sizes.allowed:
-            # A padded batch must not cost more than `max_cost`, if its inputs cost what those that wait do.
-            room = self._rules.max_cost * buffer.waiting / (buffer.cost or 1.0)
+            # A padded batch must not cost more than `max_cost`, if its inputs cost what those that wait do: the
+            # mean of them, or the dearest where a batch costs its rows times the dearest.
+            room = self._rules.max_cost * buffer.waiting / (buffer.together or 1.0)
             return self._goes_of(lane, min(most, sizes.largest_in(room)), patience)
         if shape.dear:
             return novelty.to_send(worker, most, lane.curve, shape.seconds, patience, now)
@@ -281,7 +284,8 @@ class Sealing:
             parameters = (request.parameters or b"{}" for request in batch.requests)
             batch.parameters = b"[" + b",".join(parameters) + b"]"
         batch.hurried = batch.suspect and (batch.size > 1 or self._delivery.waiting > 0)
-        batch.limit = self._patience.limit(self._curve, batch.size, hurry=batch.hurried)
+        known = self._lanes.own_curve_of(batch.requests[0])
+        batch.limit = self._patience.limit(known, batch.size, hurry=batch.hurried)
 
     def _send(self, worker: Worker, batch: Sealed, now: Seconds, effects: Effects) -> None:
         self._make_ready(batch)

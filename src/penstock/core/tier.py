@@ -10,12 +10,14 @@ a queue for the tenant is made only when a second one comes.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import ceil, inf
 
 from penstock.core.by_urgency import ByUrgency
 from penstock.core.ordered import Ordered
 from penstock.core.queued import Queued
+from penstock.core.room import Room
 from penstock.types import Seconds
 
 SLACK = 512  # dead entries: fewer are not worth compacting for
@@ -63,11 +65,27 @@ class Tier:
                 self._queue(request, turn)
             return
         if not isinstance(found, Ordered):
-            only, found = found, Ordered()
-            found.push((only.deadline, self._sequence, only))
-            self.tenants[name] = found
+            found = self._several(found)
         self._sequence = sequence = self._sequence + 1
         found.push((request.deadline, sequence, request))
+
+    def extend(self, requests: Sequence[Queued]) -> None:
+        """Take in more requests of a tenant that has one waiting. They are in order, by both limits."""
+        number, before = len(requests), self._sequence
+        self.waiting += number
+        self.by_urgency.extend(requests)
+        found = self.tenants[requests[0].tenant]
+        if not isinstance(found, Ordered):
+            found = self._several(found)
+        self._sequence = last = before + number
+        deadlines = [request.deadline for request in requests]
+        found.extend(list(zip(deadlines, range(before + 1, last + 1), requests, strict=True)))
+
+    def _several(self, only: Queued) -> Ordered:
+        """Make a queue for a tenant that has had one request here until now."""
+        self.tenants[only.tenant] = found = Ordered()
+        found.push((only.deadline, self._sequence, only))
+        return found
 
     def discard(self) -> None:
         """Note that one of the requests here waits no longer."""
@@ -93,7 +111,7 @@ class Tier:
         taken: list[Queued],
         enough: int,
         count: int,
-        room: float,
+        room: Room | None,
         until: float,
         now: Seconds,
         ageing: Seconds,
@@ -108,7 +126,7 @@ class Tier:
         last = min(count, before + self.waiting)
         bound = last if until == inf else min(last, max(enough, before + 1))
         while True:
-            spent_now, share_now = self._take_turns(taken, bound, room - spent)
+            spent_now, share_now = self._take_turns(taken, bound, room)
             if len(taken) == before:
                 return 0.0
             spent, share = spent + spent_now, share + share_now
@@ -124,7 +142,7 @@ class Tier:
         self.waiting -= len(taken) - before
         return spent
 
-    def _take_turns(self, taken: list[Queued], bound: int, room: float) -> tuple[float, float]:
+    def _take_turns(self, taken: list[Queued], bound: int, room: Room | None) -> tuple[float, float]:
         """Add requests whose turn it is to `taken`, until that has `bound` requests or the next does not fit in
         `room`. That many must wait. Returns what the added ones cost; and the same with each that costs nothing
         counted as 1."""
@@ -147,7 +165,7 @@ class Tier:
             elif not token.waiting:
                 continue
             cost = request.cost
-            if spent + cost > room and taken:
+            if room is not None and not room.takes(cost):
                 tenants[request.tenant] = found
                 turns.appendleft(token)  # what was next still is, and so goes before all others
                 break
@@ -164,32 +182,30 @@ class Tier:
         return spent, spent + for_nothing
 
     def _serve_only(
-        self, taken: list[Queued], count: int, room: float, now: Seconds, ageing: Seconds
+        self, taken: list[Queued], count: int, room: Room | None, now: Seconds, ageing: Seconds
     ) -> float:
         """Serve as `serve` does, where all that waits is one tenant's: there is nobody to be fair to, so virtual
         times are updated once for all."""
         token = self._next()
         found = self.tenants.pop(token.tenant)
-        spent = share = 0.0
-        before = len(taken)
-        for request in found.each() if isinstance(found, Ordered) else [found]:
-            cost = request.cost
-            if taken and (spent + cost > room or len(taken) == count):
-                break
-            request.waiting = False
-            taken.append(request)
-            spent += cost
-            share += cost or 1.0
-        served = len(taken) - before
+        if isinstance(found, Ordered):
+            served = found.take(count - len(taken), room)
+        else:
+            served = [found] if room is None or room.takes(found.cost) else []
+            found.waiting = not served
         if not served:  # the next request does not fit, and its tenant keeps its turn
             self.tenants[token.tenant] = found
             self._turns.appendleft(token)
             return 0.0
-        age = max(0.0, now - taken[before].arrival)
+        taken += served
+        costs = [request.cost for request in served]
+        spent = sum(costs)
+        share = spent + costs.count(0.0)  # one that costs nothing still takes a place
+        age = max(0.0, now - served[0].arrival)
         weight = self.weight * (1.0 + age / ageing)
         self.virtual += share / weight
-        self.start = self.virtual - _share(taken[-1]) / weight
-        self.waiting -= served
+        self.start = self.virtual - _share(served[-1]) / weight
+        self.waiting -= len(served)
         self._clock = token.turn + share - _share(token)
         if isinstance(found, Ordered):
             self._come_again(found, self._clock)

@@ -3,6 +3,7 @@
 
 from penstock.config import Config, Model
 from penstock.config.batch_sizes import POWERS
+from penstock.config.sections import PADDED
 from penstock.core.buffer import TierRules
 from penstock.core.capacity import CapacityRules
 from penstock.core.delivery import RetryRules
@@ -59,6 +60,7 @@ def batching_rules(name: str, config: Config) -> BatchingRules:
         sizes=sizes_of(model),
         max_wait=model.max_wait,
         max_cost=float("inf") if model.max_cost is None else model.max_cost,
+        padded_cost=model.batch_cost == PADDED,
         policy=model.policy,
         reserve=model.reserve,
         group_lengths=model.group_lengths,

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.config import Model
+from penstock.config.sections import PADDED
 from penstock.core.ladder import ladder
+from penstock.core.room import Room
 from penstock.from_config.input_cost import cost_of
 from penstock.from_config.rules import sizes_of
 from penstock.ports import Clock
@@ -29,7 +31,10 @@ def warmer_of(name: str, model: Model, clock: Clock) -> Warmer:
 
     def fits(batch: Sequence[bytes]) -> bool:
         """Whether a batch of these inputs costs no more than `max_cost`. A user's cost function is not asked."""
-        return cost is None or most is None or sum(map(cost, batch)) <= most
+        if cost is None or most is None:
+            return True
+        room, costs = Room(most, padded=model.batch_cost == PADDED), [cost(each) for each in batch]
+        return costs[0] <= most and all(room.takes(each) for each in costs)
 
     return Warmer(
         name,

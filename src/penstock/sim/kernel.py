@@ -7,10 +7,12 @@ decides. The gateway is ideal: nothing takes time but the GPU. So the result sho
 """
 
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 from random import Random
 
 from penstock.core.admission import Admission
@@ -22,7 +24,7 @@ from penstock.core.refusal import AdmissionRules
 from penstock.core.rules import BatchingRules
 from penstock.errors import BackendCrashed, BackendTimeout, BatchRejected
 from penstock.service_model import Fault, NewShapes, ServiceModel
-from penstock.types import Failure, Outcome, Reply, Result, Rung, Seconds, WarmUp, WorkerId
+from penstock.types import Failure, Outcome, Reply, Request, Result, Rung, Seconds, WarmUp, WorkerId
 
 RESTART = 1.0  # seconds, about, until a crashed or hung worker is back
 AGAIN = 4  # runs of a size in a warm-up, after its first
@@ -86,6 +88,13 @@ def askers(scenario: Scenario) -> Iterator[tuple[str, int]]:
             yield str(rng.randrange(tenants)) if tenants > 1 else "", tier
 
 
+def _are_alike(scenario: Scenario) -> bool:
+    """Whether requests differ in nothing but their times, and what they cost, so that many may be offered at once.
+    Not where batches are handed over ahead, which may be due at any arrival."""
+    several = len(scenario.tier_shares) > 1 or scenario.tenants > 1 or scenario.tenant_shares
+    return not (several or scenario.tier_limits or scenario.poisoned or scenario.rules.ahead)
+
+
 def _earlier(wake: Seconds | None, asked: Seconds | None) -> Seconds | None:
     """Returns when to wake. As in a server, a timer that rings early enough is kept: it asks the batcher then."""
     return asked if wake is None or asked is None or asked < wake else wake
@@ -113,6 +122,8 @@ class Kernel:
         self._sequence = 0
         self._poison = scenario.service.poison.encode()
         self._restarts: Counter[WorkerId] = Counter()
+        self._faulty = any(getattr(scenario.service, fault) for fault in Fault)
+        self._alike = _are_alike(scenario)
         self._new_shapes: dict[WorkerId, NewShapes] = {}
 
     def run(
@@ -124,22 +135,36 @@ class Kernel:
         """
         for index in range(self.scenario.workers):
             self._start(WorkerId(f"sim/{index}"))
-        events, step, arrive = self._events, self._step, self._arrive
+        events, step, offer = self._events, self._step, self.batcher.offer
         make = self._requests(costs)
         wake: Seconds | None = None
-        counting, before = warmup <= 0.0, 0
+        # What arrives from this place in the schedule on is counted; all of it, if the warm-up is longer.
+        before = bisect_left(schedule, warmup) if warmup > 0.0 else 0
+        before = before if before < len(schedule) else 0
+        alike, taken = costs is None and self._alike, 0
         for index, arrival in enumerate(schedule):
+            if index < taken:
+                continue
             while (events and events[0][0] <= arrival) or (wake is not None and wake <= arrival):
                 wake = self._next_event(wake)
-            if not counting and arrival >= warmup:
-                counting, before = True, index
+            if index == before and before:
                 self._start_counting(arrival)
-            if arrive(make(index, arrival), arrival):
+            request = make(index, arrival)
+            if not self._lets_in(request, arrival):
+                continue
+            if offer(request, arrival):
                 wake = _earlier(wake, step(arrival))
+            elif alike:
+                next_event = min(events[0][0] if events else inf, inf if wake is None else wake)
+                stop = before if index < before else len(schedule)
+                stop = bisect_left(schedule, next_event, index + 1, stop)
+                taken = index + 1 + self._offer_more(request, range(index + 1, stop), schedule)
         while events or wake is not None:
             wake = self._next_event(wake)
         run = self.run_so_far
         run.sent = len(schedule) - before
+        if self._alike:
+            run.sent_by_tier[0], run.sent_by_tenant[""] = run.sent, run.sent
         run.busy_seconds += sum(worker.busy_seconds for worker in self.batcher.fleet.workers.values())
         return run
 
@@ -170,6 +195,23 @@ class Kernel:
         assert wake is not None
         return self._step(wake)
 
+    def _offer_more(self, like: Queued, places: range, schedule: Sequence[float]) -> int:
+        """Offer the requests that come next in the schedule, before anything else happens, after one like them for
+        which no step was called for. Gives how many of them were let in without a closer look."""
+        number, batcher = len(places), self.batcher
+        if number and self._admission is not None:
+            number = self._admission.let_in(like, number)
+        if not number or batcher.apart.known:
+            return 0
+        model, text, start = like.model, like.input, places.start
+        queue, limit = self.scenario.queue_limit, self.scenario.request_limit
+        more = [
+            Queued(str(index), model, text, now, now + queue, now + limit)
+            for index, now in enumerate(schedule[start : start + number], start)
+        ]
+        batcher.offer_more(like, more)
+        return number
+
     def _requests(self, costs: Sequence[float] | None) -> Callable[[int, Seconds], Queued]:
         scenario = self.scenario
         several = len(scenario.tier_shares) > 1 or scenario.tenants > 1 or scenario.tenant_shares
@@ -197,17 +239,18 @@ class Kernel:
 
         return make
 
-    def _arrive(self, request: Queued, now: Seconds) -> bool:
-        """Offers a request, or refuses it. Returns whether the batcher must take a step."""
+    def _lets_in(self, request: Queued, now: Seconds) -> bool:
+        """Returns whether a request that arrives is let in. A refused one changes nothing."""
         run, admission = self.run_so_far, self._admission
-        run.sent_by_tier[request.tier] += 1
-        run.sent_by_tenant[request.tenant] += 1
+        if not self._alike:
+            run.sent_by_tier[request.tier] += 1
+            run.sent_by_tenant[request.tenant] += 1
         if admission is not None:
             refused = admission.refusal(request, now)
             if refused is not None:
                 run.errors[refused.code] += 1
                 return False
-        return self.batcher.offer(request, now)
+        return True
 
     def _step(self, now: Seconds) -> Seconds | None:
         effects = self.batcher.step(now)
@@ -219,24 +262,32 @@ class Kernel:
         return effects.wake
 
     def _reply(self, replies: Sequence[Reply], now: Seconds) -> None:
-        run, measured_from, on_reply = self.run_so_far, self._measured_from, self._on_reply
+        run, measured_from = self.run_so_far, self._measured_from
+        if self._on_reply is not None:
+            for reply in replies:
+                self._on_reply(now, reply)
+        in_time: list[Request] = []
+        success = Outcome.SUCCESS
         for reply in replies:
             request = reply.request
-            if on_reply is not None:
-                on_reply(now, reply)
             if request.arrival < measured_from:
                 continue
-            if reply.outcome is not Outcome.SUCCESS:
+            if reply.outcome is not success:
                 assert reply.failure is not None
                 run.errors[reply.failure.code] += 1
             elif now > request.deadline:
                 run.late += 1
                 run.errors["DEADLINE_EXCEEDED"] += 1
             else:
-                run.latencies.append(now - request.arrival)
-                run.finished_at.append(now)
-                run.in_time_by_tier[request.tier] += 1
-                run.in_time_by_tenant[request.tenant] += 1
+                in_time.append(request)
+        run.latencies.extend([now - request.arrival for request in in_time])
+        run.finished_at.extend([now] * len(in_time))
+        if self._alike and in_time:
+            run.in_time_by_tier[in_time[0].tier] += len(in_time)
+            run.in_time_by_tenant[in_time[0].tenant] += len(in_time)
+        else:
+            run.in_time_by_tier.update([request.tier for request in in_time])
+            run.in_time_by_tenant.update([request.tenant for request in in_time])
 
     def _dispatch(self, worker: WorkerId, batch: Sealed, now: Seconds) -> None:
         run, rng, service = self.run_so_far, self._rng, self.scenario.service
@@ -248,9 +299,11 @@ class Kernel:
         run.reasons[batch.reason] += 1
         if self._on_dispatch is not None:
             self._on_dispatch(now, worker, batch)
-        seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0)
+        longest = max([request.length for request in batch.requests]) if service.length else 0
+        seconds = service.seconds(rows, rng.gauss(0.0, 1.0) if service.jitter else 0.0, longest)
         seconds += self._new_shapes[worker].seconds(rows)
-        fault = service.fault(rng.random())
+        luck = rng.random()
+        fault = service.fault(luck) if self._faulty else None
         poisoned = self._poison and any(self._poison in request.input for request in batch.requests)
         limit = batch.limit
         if fault is Fault.HANG or seconds > limit:

@@ -58,7 +58,8 @@ def study(
 ) -> Finding:
     """Play the schedule under one policy."""
     kernel, times = Kernel(scenario), schedule.times
-    by_cost = scenario.rules.max_cost < float("inf") or scenario.rules.group_lengths
+    rules = scenario.rules
+    by_cost = rules.max_cost < float("inf") or rules.group_lengths or scenario.service.length > 0.0
     costs = schedule.tokens if by_cost else None
     run = kernel.run(times if progress is None else _Watched(times, progress), costs, warmup)
     shown_tiers = tiers if len(scenario.tier_shares) > 1 else ()

@@ -55,8 +55,9 @@ class SimulatedBackend:
         fault = self._model.fault(u)
         if fault is Fault.HANG:
             await asyncio.get_running_loop().create_future()
-        await _wait(self._model.seconds(batch.size, z) + self._new_shapes.seconds(batch.size))
         inputs = [request.input for request in batch.requests]
+        longest = max(map(len, inputs))
+        await _wait(self._model.seconds(batch.size, z, longest) + self._new_shapes.seconds(batch.size))
         poison = self._model.poison.encode()
         if poison and any(poison in text for text in inputs):
             raise BatchRejected("the simulated GPU was poisoned by an input")

@@ -1,8 +1,9 @@
 """What a policy is shown (`View`) and what it may answer (`Send` or `Wait`). `core/sealing.py` makes the view and
 asks the policy."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from penstock.core.estimator import ServiceCurve
 from penstock.types import Reason, Seconds
@@ -24,8 +25,7 @@ class Wait(NamedTuple):
 Decision = Send | Wait
 
 
-@dataclass(slots=True)
-class View:
+class View(Struct, gc=False):
     """One lane at one moment. `core/sealing.py` asks only while a worker is idle and a request waits in the lane,
     so a policy need not check either."""
 
