@@ -9,19 +9,16 @@ A request whose body takes longer than one read is asked who sends it before mor
 is counted with what all others hold (`held`).
 """
 
-import os
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from penstock.edge.body import Body
 from penstock.edge.bounds import (
     BULK,
     LITTLE,
     MOST_BLANK,
     MOST_HEAD,
-    MOST_THROWN_AWAY,
     State,
     crowded_out,
     head_too_large,
@@ -38,13 +35,12 @@ if TYPE_CHECKING:
 SLICE = 4096  # bytes that are read before their work is added up
 # Work in one turn: a slice is 1, a piece of a body 1, a request 8, a request that is read twice 16.
 MOST_WORK = 128
-MOST_READ = 256 * 1024  # bytes that a transport may read at once
 PER_REQUEST = 2048  # bytes that a small request takes, more or less, while it waits for those before it
 BLANK = b"\r\n"
 
 # As names of this module they are found faster.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
-SENDING, LINGERING = State.SENDING, State.LINGERING
+SENDING = State.SENDING
 
 Asked = tuple[
     bytes, bytes, Headers, bytes, bool
@@ -104,59 +100,7 @@ class Reading(Message):
         self._edge.reads.wait(self, self._watched)
 
     def hear(self, most: int) -> int:
-        """Read some of what has come, past the transport: it is this client's turn. Gives how many bytes it was."""
-        transport = self._transport
-        # The descriptor of a transport that is closing may be another client's already.
-        if transport is None or transport.is_closing() or self._later or self._paused:
-            return 0
-        if self._watched < 0:  # with TLS only the transport can read
-            self.go_on()
-            return MOST_READ
-        try:
-            came = self._hear_more(most)
-        except BlockingIOError:
-            self._edge.reads.wait(self, self._watched)
-            return 0
-        except OSError:  # the transport is about to find out
-            came = 0
-        # Otherwise it waits for something already.
-        if (self._later is None or not came) and not self._paused and not transport.is_closing():
-            self._later = None
-            transport.resume_reading()
-        return came
-
-    def _hear_more(self, most: int) -> int:
-        """Zero: nothing more will come."""
-        if self._parser is not None and self._part == BODY and self._length:
-            return self._hear_body(most)
-        data = os.read(self._watched, most)
-        if data:
-            self._later = None
-            self.data_received(data)
-            if self.state == LINGERING and self._size <= MOST_THROWN_AWAY:
-                self._await_more()
-        return len(data)
-
-    def _hear_body(self, most: int) -> int:
-        """Read a body whose length is known straight to where it is kept. The parser, which would have nothing to
-        say about it, is left behind, and a new one takes what follows."""
-        edge = self._edge
-        if self._chunks is None:
-            self._chunks = Body(self._body, self._length)
-        came = self._chunks.read(
-            self._watched, min(most, self._length - self._size), crowded=edge.held.crowded
-        )
-        self._size += came
-        if came and self._size == self._length:
-            self._later = None
-            self.on_message_complete()
-            if self._parser is not None:
-                self._parser = httptools.HttpRequestParser(self)
-        elif came:
-            self._weigh()
-            if self._parser is not None:
-                edge.reads.wait(self, self._watched)
-        return came
+        raise NotImplementedError
 
     def go_on(self) -> bool:
         """Go on reading: it is this client's turn again."""
@@ -311,9 +255,6 @@ class Reading(Message):
         raise NotImplementedError
 
     def _refuse(self, exc: Exception) -> None:
-        raise NotImplementedError
-
-    def data_received(self, data: bytes) -> None:
         raise NotImplementedError
 
     def abort(self) -> None:
