@@ -162,9 +162,13 @@ def test_a_refused_client_is_heard_until_it_has_read_why() -> None:
         next(
             iter(holding for account in edge.held._accounts.values() for holding in account.members)
         ).crowded_out()
-        client.sendall(b"x" * 1000)
-        await turns_until(lambda: len(edge.reads._watched) == CLIENTS)
         client.setblocking(False)
+        client.send(b"x" * 50_000)  # more than is thrown away
+        Counted.reads = 0
+        await turns_until(lambda: Counted.reads == 1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert Counted.reads == 1
         answered = await asyncio.get_running_loop().sock_recv(client, 65536)
         assert answered.startswith(b"HTTP/1.1 503")
         client.close()

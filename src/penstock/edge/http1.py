@@ -33,7 +33,7 @@ from penstock.edge.departed import has_left
 from penstock.edge.fields import Headers
 from penstock.edge.heads import ORDINARY, Head
 from penstock.edge.http1_head import ENDS, GOES_ON, head_of
-from penstock.edge.http1_reading import Reading
+from penstock.edge.http1_hearing import Hearing
 from penstock.edge.unsent import AT_ONCE, PIECE, Unsent
 from penstock.errors import Malformed
 from penstock.ports import Leaving
@@ -47,7 +47,7 @@ NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
 SENDING, LINGERING, BUSY, CLOSED = State.SENDING, State.LINGERING, State.BUSY, State.CLOSED
 
 
-class Connection(Reading):
+class Connection(Hearing):
     """Implements `caller.Caller`, and `edge.Counted`."""
 
     __slots__ = ("_last", "_unsent", "_without_body", "leaving", "render")

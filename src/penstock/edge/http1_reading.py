@@ -9,19 +9,16 @@ If a body takes longer than one read, we first find out who sends it, and then c
 those of all others (`held.py`).
 """
 
-import os
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from penstock.edge.body import Body
 from penstock.edge.bounds import (
     BULK,
     LITTLE,
     MOST_BLANK,
     MOST_HEAD,
-    MOST_THROWN_AWAY,
     State,
     crowded_out,
     head_too_large,
@@ -38,13 +35,12 @@ if TYPE_CHECKING:
 SLICE = 4096  # bytes that are read before their work is added up
 # Units of work in one turn: a slice is 1, a piece of a body 1, a request 8, a request that is read twice 16.
 MOST_WORK = 128
-MOST_READ = 256 * 1024  # bytes that a transport may read at once
 PER_REQUEST = 2048  # bytes that a small request takes, about, while it waits for those before it
 BLANK = b"\r\n"
 
 # Names of a module are found faster than attributes of a class.
 NEW, IDLE, HEAD, BODY = State.NEW, State.IDLE, State.HEAD, State.BODY
-SENDING, LINGERING = State.SENDING, State.LINGERING
+SENDING = State.SENDING
 
 # A whole request: method, URL, headers, body, and whether it is the last.
 Asked = tuple[bytes, bytes, Headers, bytes, bool]
@@ -105,60 +101,7 @@ class Reading(Message):
         self._edge.reads.wait(self, self._watched)
 
     def hear(self, most: int) -> int:
-        """Read some of what has come from the socket, past the transport: it is this client's turn. Returns how
-        many bytes it was."""
-        transport = self._transport
-        # The descriptor of a transport that is closing may be another client's already.
-        if transport is None or transport.is_closing() or self._later or self._paused:
-            return 0
-        if self._watched < 0:  # with TLS only the transport can read
-            self.go_on()
-            return MOST_READ
-        try:
-            came = self._hear_more(most)
-        except BlockingIOError:
-            self._edge.reads.wait(self, self._watched)
-            return 0
-        except OSError:  # the transport is about to find out
-            came = 0
-        # Otherwise the connection already waits for its turn or for an answer.
-        if (self._later is None or not came) and not self._paused and not transport.is_closing():
-            self._later = None
-            transport.resume_reading()
-        return came
-
-    def _hear_more(self, most: int) -> int:
-        """Read some bytes. Returns how many; 0 if nothing more will come."""
-        if self._parser is not None and self._part == BODY and self._length:
-            return self._hear_body(most)
-        data = os.read(self._watched, most)
-        if data:
-            self._later = None
-            self.data_received(data)
-            if self.state == LINGERING and self._size <= MOST_THROWN_AWAY:
-                self._await_more()
-        return len(data)
-
-    def _hear_body(self, most: int) -> int:
-        """Read a body whose length is known straight to where it is kept. The parser is not needed for that, and
-        does not get the bytes, so a new parser takes what follows the body."""
-        edge = self._edge
-        if self._chunks is None:
-            self._chunks = Body(self._body, self._length)
-        came = self._chunks.read(
-            self._watched, min(most, self._length - self._size), crowded=edge.held.crowded
-        )
-        self._size += came
-        if came and self._size == self._length:
-            self._later = None
-            self.on_message_complete()
-            if self._parser is not None:
-                self._parser = httptools.HttpRequestParser(self)
-        elif came:
-            self._weigh()
-            if self._parser is not None:
-                edge.reads.wait(self, self._watched)
-        return came
+        raise NotImplementedError
 
     def go_on(self) -> bool:
         """Go on reading: it is this client's turn again."""
@@ -312,9 +255,6 @@ class Reading(Message):
         raise NotImplementedError
 
     def _refuse(self, exc: Exception) -> None:
-        raise NotImplementedError
-
-    def data_received(self, data: bytes) -> None:
         raise NotImplementedError
 
     def abort(self) -> None:

@@ -20,11 +20,8 @@ LARGEST = 1 << 30  # bytes of one frame; a length above it can only be garbage
 ROOMY = 1 << 18  # bytes; holds a usual batch, so that it is read with one call
 
 LARGE_WORK = 1 << 16  # bytes of inputs that are not copied into a frame
-EMPTY_LIST, LIST, BINARY = (
-    0x90,
-    0xDD,
-    0xC6,
-)  # of MessagePack; the last two are followed by four bytes of length
+# Of MessagePack; after the last two come four bytes of length.
+EMPTY_LIST, LIST, BINARY = 0x90, 0xDD, 0xC6
 
 BEAT_EVERY = 0.5  # seconds from one heartbeat to the next
 
